@@ -32,7 +32,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real models and measurements: $WSE_SHARED, or shared/ beside the checkout."""
+    """The folder of tests' data, which has a trained model: ``models/stories260k``."""
+    return Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="session")
+def beside() -> Path:
+    """The folder of what is too large for the project: $WSE_SHARED, or shared/ beside the checkout.
+
+    It has a larger trained model, and the files of measurements and configurations from which bundled ones are made.
+    """
     folder = Path(os.environ.get("WSE_SHARED") or Path(__file__).parents[2] / "shared")
     if not folder.is_dir():
         pytest.skip(f"no shared data: {folder} is missing (set WSE_SHARED to the folder)")

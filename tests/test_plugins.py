@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,13 @@ from wse import plugins
 from wse.compiler import strategies
 from wse.compiler.rewrites import catalogue, early_shift
 from wse.errors import BadInput, UnknownName
+from wse.hardware import load as hardware
+from wse.hardware import preset_reader
 from wse.models.configs import config
 from wse.models.families import llama
 from wse.program import line_patterns
+from wse.serving.economics import load_economics
+from wse.serving.gpus import load as gpus
 from wse_mappings.patterns import chain
 from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
 from wse_mappings.strategies.catalogue import bundled_strategies
@@ -50,6 +55,7 @@ GOOD, TAKEN, BAD, ALONE, EMPTY = Halves(), Taken(), object(), Alone(), Empty()
 PATTERN = replace(chain.PATTERN, name="mine")
 REWRITE = replace(early_shift.REWRITE, name="mine", position=5)
 FAMILY = replace(llama.FAMILY, model_types=("mine",))
+PRESET = Path(__file__).parents[1] / "docs" / "examples" / "package" / "wse_example" / "quarter.toml"
 
 
 @pytest.fixture
@@ -59,6 +65,7 @@ def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     monkeypatch.setattr(plugins, "entry_points", lambda group: [point for point in found if point.group == group])
     caches: tuple[Any, ...] = (
         plugins.plugins,
+        preset_reader._files,
         strategies.strategies,
         line_patterns.patterns,
         line_patterns.line_reduces,
@@ -152,12 +159,36 @@ def test_a_family_of_a_package_is_read_by_its_model_type(entry_points: list[Entr
         config.family_of("mind", where="config.json")
 
 
+def test_a_preset_of_a_package_is_found_by_the_name_of_its_file(entry_points: list[EntryPoint]) -> None:
+    entry_points.append(point("other", f"{__name__}:PRESET", plugins.WAFERS))
+    assert hardware.known_wafers() == ("cs4", "quarter", "wse2", "wse3")
+    assert hardware.load_wafer("Quarter").mesh_rows == 585
+    assert hardware.provenance("quarter")["mesh_rows"].source == "an example"
+    with pytest.raises(UnknownName, match="did you mean 'quarter'"):
+        hardware.load_wafer("quart")
+
+
+def test_bundled_presets_are_read_without_looking_for_packages(entry_points: list[EntryPoint]) -> None:
+    entry_points += [
+        point("broken", "no_such_package_of_anybody:WAFER", group)
+        for group in (plugins.WAFERS, plugins.SOFTWARE, plugins.GPUS, plugins.STACKS)
+    ]
+    wafer = hardware.load_wafer("wse3")
+    assert load_economics(wafer).power_w.value > 0
+    assert hardware.provenance("academic")
+    assert gpus.load_stack("graph", gpus.load_gpu("h100").generation)
+
+
 @pytest.mark.parametrize(
     ("group", "ask", "told"),
     [
         (plugins.PATTERNS, line_patterns.patterns, "a object is no wse_mappings.patterns.pattern.Pattern"),
         (plugins.REWRITES, catalogue.known_rewrites, "a object is no wse.compiler.rewrites.rewrite.Rewrite"),
         (plugins.FAMILIES, config.known_families, "a object is no wse.models.family.Family"),
+        (plugins.WAFERS, hardware.known_wafers, "a object is no pathlib.Path of a TOML file"),
+        (plugins.SOFTWARE, hardware.known_software, "a object is no pathlib.Path of a TOML file"),
+        (plugins.GPUS, gpus.known_gpus, "a object is no pathlib.Path of a TOML file"),
+        (plugins.STACKS, gpus.known_stacks, "a object is no pathlib.Path of a TOML file"),
     ],
 )
 def test_an_object_of_another_kind_is_refused(

@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,11 +28,19 @@ TOUCHED = re.compile(r"^diff --git a/(\S+)", re.MULTILINE)
 
 
 class PageContent(NamedTuple):
-    """The content of a page: its diff, the commands that use what was added, and lines of what they print."""
+    """The content of a page.
+
+    Attributes:
+        diff: What is added.
+        commands: Shell commands that use it.
+        output: Lines of what they print.
+        generated: Files that are added and that a tool writes, too large for a page.
+    """
 
     diff: str
     commands: str
     output: str
+    generated: tuple[str, ...] = ()
 
     @property
     def touched_files(self) -> list[str]:
@@ -52,13 +59,13 @@ class PageContent(NamedTuple):
 
 
 def read_page(page: str) -> PageContent:
-    """The content of the page of that name: its blocks ``diff``, ``sh`` and ``text``, one of each."""
+    """The content of the page of that name: its blocks ``diff``, ``sh``, ``text`` and ``files``, one of each."""
     blocks = dict(BLOCK.findall((PAGES / f"{page}.md").read_text(encoding="utf-8")))
-    return PageContent(blocks["diff"], blocks["sh"], blocks.get("text", ""))
+    return PageContent(blocks["diff"], blocks["sh"], blocks.get("text", ""), tuple(blocks.get("files", "").split()))
 
 
-def copy_tree(folder: Path, without: Iterable[str] = ()) -> None:
-    """Copy the tree to a new folder, without some files."""
+def copy_tree(folder: Path) -> None:
+    """Copy the tree to a new folder."""
     folder.mkdir(parents=True)
     left_out = shutil.ignore_patterns("__pycache__", ".*")
     for name in COPIED:
@@ -66,21 +73,41 @@ def copy_tree(folder: Path, without: Iterable[str] = ()) -> None:
             shutil.copytree(ROOT / name, folder / name, ignore=left_out)
         else:
             shutil.copy(ROOT / name, folder / name)
-    for file in without:
-        (folder / file).unlink(missing_ok=True)
+
+
+def is_in_tree(edit: PageContent) -> bool:
+    """Whether the tree has what a page adds: the page shows the last one that was added."""
+    return any((ROOT / file).exists() for file in edit.created_files)
+
+
+def take_out(edit: PageContent, folder: Path) -> None:
+    """Take what a page adds out of a copy of the tree, where the tree has it."""
+    if is_in_tree(edit):
+        apply(edit.diff, folder, "--reverse")
+        for file in edit.generated:
+            (folder / file).unlink()
+
+
+def add(edit: PageContent, folder: Path) -> None:
+    """Add what a page adds to a copy of the tree without it."""
+    apply(edit.diff, folder)
+    for file in edit.generated:
+        shutil.copy(ROOT / file, folder / file)
 
 
 def apply(diff: str, folder: Path, *options: str) -> None:
     """Apply a diff to a copy of the tree; one line of context before and after a change is enough."""
     arguments = ("git", "apply", "--recount", "-C1", *options, "-")
     nowhere_else = os.environ | {"GIT_CEILING_DIRECTORIES": str(folder.resolve().parent)}
-    subprocess.run(arguments, cwd=folder, input=diff, text=True, check=not options, env=nowhere_else)
+    subprocess.run(arguments, cwd=folder, input=diff, text=True, check="--reject" not in options, env=nowhere_else)
 
 
 def open_copy(page: str, folder: Path) -> None:
     """Make a repository of the tree in ``folder``, with the page's diff as an edit that is not committed."""
     edit = read_page(page)
-    copy_tree(folder, edit.created_files)
+    copy_tree(folder)
+    for file in edit.created_files:
+        (folder / file).unlink(missing_ok=True)
     (folder / ".gitignore").write_text("__pycache__\n*.rej\n.gitignore\n", encoding="utf-8")
     for command in (("init", "-q"), ("add", "-A"), ("-c", "user.name=-", "-c", "user.email=-", "commit", "-qm", "-")):
         subprocess.run(("git", *command), cwd=folder, check=True)

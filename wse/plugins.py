@@ -1,4 +1,4 @@
-"""Objects of users' own: patterns, mapping strategies, rewrites, model families, of packages or of files by path.
+"""Objects of users: patterns, strategies, rewrites, families and presets, of packages or of files by path.
 
 A package names its objects in its own ``pyproject.toml``, under the group of their kind::
 
@@ -32,6 +32,10 @@ PATTERNS: Final = "wse.patterns"
 STRATEGIES: Final = "wse.mappings"
 REWRITES: Final = "wse.rewrites"
 FAMILIES: Final = "wse.families"
+WAFERS: Final = "wse.wafers"
+SOFTWARE: Final = "wse.software"
+GPUS: Final = "wse.gpus"
+STACKS: Final = "wse.stacks"
 
 SOURCE_LIMIT_BYTES: Final = 2**20
 _FILE_OBJECT: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")

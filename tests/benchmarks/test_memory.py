@@ -39,6 +39,6 @@ def test_135_million_parameters(tmp_path: Path, stored: Any, dtype: str, mesh: s
     say(f"135M {dtype} on {mesh}: {summary(results)}")
 
 
-def test_stories15m(shared: Path, say: Say) -> None:
-    results = measured(shared / "models" / "stories15m", "48x48", "float32", tokens=2)
+def test_stories15m(beside: Path, say: Say) -> None:
+    results = measured(beside / "models" / "stories15m", "48x48", "float32", tokens=2)
     say(f"stories15m: {summary(results)}")

@@ -17,13 +17,13 @@ from tests.benchmarks.peers import compare, lines
 from tests.benchmarks.torch_decoder import TorchDecoder
 
 
-def test_peers_beside_each_other(shared: Path, by_size: BySize, say: Say, tmp_path: Path) -> None:
+def test_peers_beside_each_other(beside: Path, by_size: BySize, say: Say, tmp_path: Path) -> None:
     repeats, prompt_repeats, prompt_tokens = (
         by_size(small=3, full=20),
         by_size(small=1, full=5),
         by_size(small=96, full=512),
     )
-    folder = shared / "models" / "stories15m"
+    folder = beside / "models" / "stories15m"
     counts = {"prompt_tokens": prompt_tokens, "repeats": repeats, "prompt_repeats": prompt_repeats}
     found = compare(folder, (48, 48), dtype="float16", build=tmp_path, **counts)
     goals = "decoding 1.0 x numpy, aim: C; prompt 0.25 x torch, aim 0.5"

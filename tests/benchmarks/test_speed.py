@@ -65,8 +65,8 @@ def test_decode_gemv_streams_float16_weights(side: int, k: int, n: int, goal: fl
     )
 
 
-def test_stories15m_decodes_beside_a_plain_numpy_decoder(shared: Path, by_size: BySize, say: Say) -> None:
-    folder = shared / "models" / "stories15m"
+def test_stories15m_decodes_beside_a_plain_numpy_decoder(beside: Path, by_size: BySize, say: Say) -> None:
+    folder = beside / "models" / "stories15m"
     case = golden(folder)[0]
     tokens = case["token_ids"][1:121]
     loaded = model(folder)

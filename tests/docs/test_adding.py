@@ -16,12 +16,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "docs" / "examples" / "package" / "wse_example"
 MOST_SOURCES = {
-    "strategy": 1,
-    "rewrite": 1,
-    "family": 1,
-    "wafer": 1,
-    "pattern": 2,
-    "subcommand": 2,
+    **dict.fromkeys(("strategy", "rewrite", "family", "wafer", "software", "stack", "pattern"), 1),
+    **dict.fromkeys(("subcommand", "gpu"), 2),
+    "generation": 4,
     "kernel": 5,
     "transfer": 6,
 }
@@ -51,7 +48,8 @@ def test_every_page_has_a_limit_and_the_list_has_its_counts(script: ModuleType) 
     pages = {file.stem for file in script.PAGES.glob("*.md")} - {"README"}
     assert pages == set(MOST_SOURCES)
     rows = re.findall(r"\]\((\w+)\.md\) \| (\d+) \| (\d+) \|", (script.PAGES / "README.md").read_text(encoding="utf-8"))
-    counted = {page: (len(script.read_page(page).sources), len(script.read_page(page).touched_files)) for page in pages}
+    read = {page: script.read_page(page) for page in pages}
+    counted = {p: (len(page.sources), len(page.touched_files) + len(page.generated)) for p, page in read.items()}
     assert {page: (int(sources), int(sources) + int(others)) for page, sources, others in rows} == counted
 
 
@@ -59,22 +57,26 @@ def test_every_page_has_a_limit_and_the_list_has_its_counts(script: ModuleType) 
 def test_the_diff_applies_and_touches_few_source_files(script: ModuleType, page: str, tmp_path: Path) -> None:
     read_page = script.read_page(page)
     assert len(read_page.sources) <= MOST_SOURCES[page]
-    for file in set(read_page.touched_files) - set(read_page.created_files):
+    for file in (*read_page.touched_files, *read_page.generated):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / file, tmp_path / file)
-    script.apply(read_page.diff, tmp_path)
+        if (ROOT / file).exists():
+            shutil.copy(ROOT / file, tmp_path / file)
+    script.take_out(read_page, tmp_path)
+    assert not [file for file in (*read_page.created_files, *read_page.generated) if (tmp_path / file).exists()]
+    script.add(read_page, tmp_path)
     for file in read_page.created_files:
-        for same in (ROOT / file, PACKAGE / Path(file).name):  # the last one that was added, or that of the package
-            if same.exists():
-                assert (tmp_path / file).read_text(encoding="utf-8") == same.read_text(encoding="utf-8")
+        same = PACKAGE / Path(file).name
+        if same.exists():
+            assert (tmp_path / file).read_text(encoding="utf-8") == same.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", MOST_SOURCES)
 def test_what_was_added_works_as_the_page_says(script: ModuleType, page: str, tmp_path: Path) -> None:
     folder, read_page = tmp_path / "tree", script.read_page(page)
-    script.copy_tree(folder, read_page.created_files)
-    script.apply(read_page.diff, folder)
+    script.copy_tree(folder)
+    script.take_out(read_page, folder)
+    script.add(read_page, folder)
     printed = output_in(folder, read_page.commands)
     lines = [" ".join(line.split()) for line in read_page.output.splitlines() if line.strip() not in ("", "...")]
     assert lines

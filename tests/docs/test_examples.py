@@ -27,6 +27,7 @@ import json, sys
 import wse
 from wse.backends.fabric.line.closed_forms import closed_form
 from wse.hardware.load import load_software, load_wafer
+from wse.serving.gpus.load import load_gpu, load_stack
 from wse.studies import catalogue
 from wse.studies.validate.agreement.against_wavelet import compare
 from wse.studies.validate.agreement.against_wavelet import cases
@@ -42,6 +43,8 @@ json.dump({
     "loads_equal": [row.loads_equal for row in rows],
     "error_pct": [row.error_pct for row in rows],
     "form_cycles": closed_form("reduce", "pairs", 1, 16, 8, wafer),
+    "presets": [load_wafer("quarter").mesh_rows, load_software("compact", "wse3").code_bytes_per_pe,
+                load_gpu("slow-memory").hbm_bytes_per_s, load_stack("eager", "hopper").layer_s],
     "parameters": [model.to_dict()["model"]["parameters"] for model in models],
 }, sys.stdout)
 """
@@ -152,3 +155,8 @@ def test_the_pattern_of_the_package_agrees_with_the_wavelets(with_package: dict[
 def test_the_family_of_the_package_is_read(with_package: dict[str, Any]) -> None:
     plain, biased = with_package["parameters"]
     assert biased - plain == 2 * 3 * 64  # queries, keys and values of two layers
+
+
+@pytest.mark.slow
+def test_the_presets_of_the_package_are_read(with_package: dict[str, Any]) -> None:
+    assert with_package["presets"] == [585, 8192, 1.675e12, 2e-4]

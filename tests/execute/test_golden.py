@@ -100,9 +100,9 @@ def test_stories260k_logits_are_within_1e_4_of_transformers(shared: Path, mesh: 
 
 
 @pytest.mark.slow
-def test_stories15m_in_float32_gives_its_golden_tokens_and_logits(shared: Path) -> None:
+def test_stories15m_in_float32_gives_its_golden_tokens_and_logits(beside: Path) -> None:
     """48x48 is the smallest square that the stock wse2 preset allows for it."""
-    folder = shared / "models" / "stories15m"
+    folder = beside / "models" / "stories15m"
     case = golden(folder)[0]
     run = session(
         folder, (48, 48), prompt=case["prompt_ids"], new_tokens=len(answer(case)), dtype="float32", logits=True

@@ -205,9 +205,9 @@ def float32_logits(folder: Path, count: int) -> Logits:
 )
 @pytest.mark.parametrize("coding", CODINGS)
 def test_trained_models_keep_their_tokens_and_likelihood(
-    shared: Path, coding: str, name: str, mesh: tuple[int, int], count: int
+    request: pytest.FixtureRequest, coding: str, name: str, mesh: tuple[int, int], count: int
 ) -> None:
-    folder = shared / "models" / name
+    folder = request.getfixturevalue("shared" if name == "stories260k" else "beside") / "models" / name
     first, *rest = golden(folder)[0]["token_ids"][: count + 1]
     run = session(
         folder,

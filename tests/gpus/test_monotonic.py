@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
-from wse.serving.gpu_deployment import MAX_BATCHED_TOKENS, GpuDeployment
+from wse.serving.deployment.gpus import MAX_BATCHED_TOKENS, GpuDeployment
 from wse.serving.gpus.load import known_gpus, known_stacks, load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism, Tokens
 from wse.serving.gpus.server import GpuServer

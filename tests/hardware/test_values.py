@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from wse.errors import BadWafer, UnknownName
+from wse.hardware.generations import GENERATIONS
 from wse.hardware.load import check_value, load_software, load_wafer, provenance
-from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
+from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.estimate.grades import Grades
 
 

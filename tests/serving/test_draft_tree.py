@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput
-from wse.serving.draft_machine import DraftMachine
-from wse.serving.draft_tree import (
+from wse.serving.drafts.machine import DraftMachine
+from wse.serving.drafts.speculation import (
+    Acceptance,
+    acceptance_by_position,
+    best_draft,
+    choice_shares,
+    measured_curves,
+)
+from wse.serving.drafts.tree import (
     MOST_NODES,
     ROOT,
     DraftTree,
@@ -23,13 +30,6 @@ from wse.serving.draft_tree import (
     fastest_tree,
     shares_of,
     with_choices,
-)
-from wse.serving.speculation import (
-    Acceptance,
-    acceptance_by_position,
-    best_draft,
-    choice_shares,
-    measured_curves,
 )
 
 
@@ -77,19 +77,6 @@ def test_no_tree_of_as_many_nodes_yields_more(shares: Shares, nodes: int, depth:
     assert len(set(siblings)) == len(siblings)
     assert all(choice == 0 or (parent, choice - 1) in siblings for parent, choice in siblings)
     assert sum(tree.draft_widths) == len({*tree.parents})
-
-
-@given(falling_shares(), st.integers(1, 12))
-def test_the_best_nodes_make_the_best_tree(shares: Shares, nodes: int) -> None:
-    """Where choices are accepted less and less often, the nodes with the largest products are a tree."""
-
-    def products(position: int, so_far: float) -> Iterator[float]:
-        for share in shares[position] if position < len(shares) else ():
-            yield so_far * share
-            yield from products(position + 1, so_far * share)
-
-    best = sorted(products(0, 1.0), reverse=True)[:nodes]
-    assert best_tree(shares, nodes).tokens_per_pass == pytest.approx(1 + sum(best))
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=6))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import RequestShape
 from wse.serving.steady_state import ClosedLoop, PromptRounds, _solve
-from wse.serving.wafer_deployment import WaferDeployment
 
 
 @dataclass(frozen=True)

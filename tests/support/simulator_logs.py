@@ -7,6 +7,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import wse
+
+MEASUREMENTS = Path(wse.__file__).parent / "data" / "measurements" / "wse_microbench.csv"
+"""Published measurements of collectives, links and PEs."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
@@ -19,9 +24,9 @@ class Log:
     group: int
 
 
-def logs(shared: Path, kernel: str, algorithm: str, version: str = "") -> list[Log]:
+def logs(kernel: str, algorithm: str, version: str = "") -> list[Log]:
     """The rows of one algorithm, and of one code version where there are several."""
-    with (shared / "reference" / "wse_microbench.csv").open(encoding="utf-8") as file:
+    with MEASUREMENTS.open(encoding="utf-8") as file:
         return [
             Log(
                 told=f"{row['algorithm']} over {row['grid_w']} PEs, {row['vector_len_bytes']} bytes",

@@ -16,9 +16,9 @@ FILES = sorted(BUNDLED.glob("*.csv"))
 
 
 @pytest.fixture(scope="module")
-def originals(shared: Path) -> dict[str, list[Measurement]]:
+def originals(beside: Path) -> dict[str, list[Measurement]]:
     """The files that the packed ones were made from."""
-    return {file.name: read(shared / "reference" / file.name) for file in FILES}
+    return {file.name: read(beside / "reference" / file.name) for file in FILES}
 
 
 @pytest.mark.slow

@@ -164,9 +164,9 @@ def test_a_fit_finds_the_constants_that_made_the_rows() -> None:
 
 
 @pytest.mark.slow
-def test_stacks_have_the_constants_that_the_rows_give(shared: Path) -> None:
+def test_stacks_have_the_constants_that_the_rows_give(beside: Path) -> None:
     """The bundled constants are where a step of the fit changes nothing: errors are the least near them."""
-    rows = fit_rows(read(shared / "reference" / "gpu_baselines.csv"))
+    rows = fit_rows(read(beside / "reference" / "gpu_baselines.csv"))
     for stack in ("vllm-2024",):
         used = calibration_rows(stack, rows)
         constants = fit(used, CALIBRATIONS[stack].keys)

@@ -7,8 +7,6 @@ of an untimed program: 48 cycles before the program starts and 50 idle ones befo
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from simulator_logs import Log, logs
@@ -32,24 +30,24 @@ def check(log: Log, predicted: int) -> None:
     )
 
 
-def test_chain_reduce(shared: Path) -> None:
-    found = logs(shared, "reduce", "chain")
+def test_chain_reduce() -> None:
+    found = logs("reduce", "chain")
     assert len(found) == 15
     for log in found:
         check(log, cycles(chain(log.length, 1, Arrival.ADD), log.words) + TIMED_PROGRAM_CYCLES)
 
 
 @pytest.mark.parametrize(("version", "points"), [pytest.param("first", 14, marks=pytest.mark.slow), ("second", 3)])
-def test_two_phase_reduce(shared: Path, version: str, points: int) -> None:
-    found = logs(shared, "reduce", "two-phase", version)
+def test_two_phase_reduce(version: str, points: int) -> None:
+    found = logs("reduce", "two-phase", version)
     assert len(found) == points
     for log in found:
         pattern = two_phase(log.length, 1, Arrival.ADD, log.group)
         check(log, cycles(pattern, log.words, gap=GAP_CYCLES[version]) + TIMED_PROGRAM_CYCLES)
 
 
-def test_flooding_broadcast(shared: Path) -> None:
-    found = logs(shared, "broadcast", "flooding multicast")
+def test_flooding_broadcast() -> None:
+    found = logs("broadcast", "flooding multicast")
     assert len(found) == 7
     for log in found:
         check(log, cycles(multicast(log.length, 1, 0), log.words) + SIMULATION_CYCLES)

@@ -1,24 +1,25 @@
-"""Wafers and software profiles from presets and from the user's TOML files.
+"""Wafers and software profiles: presets and user files (`wse.hardware.preset_reader`) as specifications.
 
-A user's file gives every field, or ``base = "wse2"`` and the fields that differ. A field is a plain number in
-the unit of its name, or a table: ``hop_cycles = { value = 2, unit = "cycle", grade = "M", source = "..." }``. A wafer
-says in ``generation`` whose software costs apply to it, and with ``announced = true`` that nobody has measured one; a
-software profile may give a number by generation: ``relay_cycles = { wse2 = 14, wse3 = 5 }``.
+A wafer names in ``generation`` the generation whose software costs apply to it, and with ``announced = true`` says that
+nobody has measured one. A number of a software profile may differ by generation.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from wse.errors import BadWafer, UnknownName
 from wse.files import names_toml_file, read_toml, short_repr
+from wse.hardware.generations import GENERATIONS
 from wse.hardware.number import SourcedNumber, numeric_fields
 from wse.hardware.number_file import read_number
-from wse.hardware.spec import GENERATIONS, SoftwareProfile, WaferSpec
+from wse.hardware.preset_reader import Numbers, PresetKind
+from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.known_names import known_name
+from wse.plugins import SOFTWARE, WAFERS
 
 Values = tuple[tuple[str, float], ...]
 """Numbers by field that take the place of a file's: as data that can be compared and sent."""
@@ -26,31 +27,63 @@ Values = tuple[tuple[str, float], ...]
 LONGEST_NAME: Final = 64
 _HERE: Final = Path(__file__).parent
 
-Spec = TypeVar("Spec", WaferSpec, SoftwareProfile)
+
+def _read_name(path: Path, key: str, stated: Any) -> str:
+    if not isinstance(stated, str) or not 0 < len(stated) <= LONGEST_NAME or not stated.isprintable():
+        msg = f"{path}: {key} = {short_repr(stated)}: give a name of 1 to {LONGEST_NAME} printable characters"
+        raise BadWafer(msg)
+    return stated
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind(Generic[Spec]):
-    """The traits in which files of wafers and of software profiles differ."""
-
-    word: str
-    folder: Path
-    spec: type[Spec]
-    base: str  # what a message suggests to begin with
-    texts: tuple[str, ...] = ()
-
-    def names(self) -> tuple[str, ...]:
-        return tuple(sorted(path.stem for path in self.folder.glob("*.toml")))
+def _read_generation(path: Path, key: str, stated: Any) -> str:
+    if not isinstance(stated, str) or stated not in GENERATIONS:
+        raise UnknownName(key, str(stated), GENERATIONS, where=str(path))
+    return stated
 
 
-_WAFERS_OF_SYSTEMS: Final = {"cs2": "wse2", "cs3": "wse3"}  # names of machines, which people give for their wafers
-_WAFER: Final = _Kind("wafer", _HERE / "presets", WaferSpec, "wse2", ("generation", "announced"))
-_SOFTWARE: Final = _Kind("software profile", _HERE / "software", SoftwareProfile, "academic")
+def _read_announced(path: Path, key: str, stated: Any) -> bool:
+    if not isinstance(stated, bool):
+        msg = f"{path}: {key} = {short_repr(stated)}: give true (nobody has measured such a wafer) or false"
+        raise BadWafer(msg)
+    return stated
+
+
+def _missing(base: str, keys: Sequence[str]) -> str:
+    if keys[0] == "generation":
+        return f'has no generation; add generation = "{GENERATIONS[0]}", or whichever\'s software costs apply'
+    more = f" and {len(keys) - 1} more keys" if len(keys) > 1 else ""
+    return f'has no {keys[0]}{more}; add them, or begin with base = "{base}" and give only what differs'
+
+
+_WAFER: Final = PresetKind(
+    word="wafer",
+    group=WAFERS,
+    folder=_HERE / "presets",
+    spec=WaferSpec,
+    texts={"name": _read_name, "generation": _read_generation, "announced": _read_announced},
+    missing=partial(_missing, "wse2"),
+    defaults={"announced": False},
+    meant={"cs2": "wse2", "cs3": "wse3"},  # names of machines, which people give for their wafers
+)
+_SOFTWARE: Final = PresetKind(
+    word="software profile",
+    group=SOFTWARE,
+    folder=_HERE / "software",
+    spec=SoftwareProfile,
+    texts={"name": _read_name},
+    missing=partial(_missing, "academic"),
+    generations=GENERATIONS,
+)
 
 
 def known_wafers() -> tuple[str, ...]:
     """Names of the wafer presets."""
     return _WAFER.names()
+
+
+def bundled_wafers() -> tuple[str, ...]:
+    """Names of the wafer presets, without those of other packages."""
+    return _WAFER.bundled_names()
 
 
 def known_software() -> tuple[str, ...]:
@@ -68,9 +101,8 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
         BadWafer: the file cannot be read, or a number is missing, in another unit or out of bounds.
     """
     where = str(name_or_path)
-    texts, numbers = _read(_WAFER, where)
-    fields: dict[str, Any] = {key: number.value for key, number in _with_values(_WAFER, where, numbers, values).items()}
-    wafer = WaferSpec(**texts, **fields)
+    texts, numbers = _WAFER.read(where)
+    wafer = WaferSpec(**texts, **_WAFER.values(_with_values(_WAFER, where, numbers, values)))
     fixed = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
     if fixed >= wafer.sram_bytes_per_pe:
         msg = (
@@ -91,12 +123,8 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
 def load_software(name_or_path: str | Path, generation: str, values: Values = ()) -> SoftwareProfile:
     """The costs on a generation of the software profile of a name or of a TOML file; the rest as of `load_wafer`."""
     where = str(name_or_path)
-    texts, numbers = _read(_SOFTWARE, where)
-    numbers = _with_values(_SOFTWARE, where, numbers, values)
-    costs: dict[str, Any] = {
-        key: (numbers.get(f"{key}.{generation}") or numbers[key]).value for key in numeric_fields(SoftwareProfile)
-    }
-    return SoftwareProfile(name=texts["name"], **costs)
+    texts, numbers = _SOFTWARE.read(where)
+    return SoftwareProfile(**texts, **_SOFTWARE.values(_with_values(_SOFTWARE, where, numbers, values), generation))
 
 
 def check_value(spec: type[WaferSpec | SoftwareProfile], where: str, key: str, value: float) -> None:
@@ -112,74 +140,24 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
     Errors as of `load_wafer`.
     """
     where = str(name_or_path)
-    kind: _Kind[Any] = _SOFTWARE if known_name(where, _SOFTWARE.names()) else _WAFER
-    if known_name(where, (*_WAFER.names(), *_SOFTWARE.names())) is None and names_toml_file(where):
-        table = read_toml(Path(where), BadWafer)
-        if table.get("base") in _SOFTWARE.names() or table.keys() & numeric_fields(SoftwareProfile).keys():
-            kind = _SOFTWARE
-    return _with_values(kind, where, _read(kind, where)[1], values)
+    kind = _kind_of(where)
+    return _with_values(kind, where, kind.read(where).numbers, values)
 
 
-def _read(kind: _Kind[Any], where: str) -> tuple[dict[str, Any], dict[str, SourcedNumber]]:
-    """The fields that are no numbers, and every field's number in the order of the dataclass."""
-    name = known_name(where, kind.names())
-    if name is not None:
-        texts, numbers = _read_preset(kind, name)
-        return dict(texts), dict(numbers)
-    if names_toml_file(where):
-        return _read_file(kind, Path(where), f"set in {where}")
-    raise UnknownName(
-        kind.word, where, kind.names(), meant=_WAFERS_OF_SYSTEMS.get(where.casefold().replace("-", ""), "")
-    )
+def _kind_of(where: str) -> PresetKind:
+    """Return the kind of a preset or a file, wafers where it is neither."""
+    if _WAFER.bundled_name(where):
+        return _WAFER
+    if _SOFTWARE.bundled_name(where):
+        return _SOFTWARE
+    if not names_toml_file(where):
+        return _SOFTWARE if known_name(where, _SOFTWARE.names()) else _WAFER
+    table = read_toml(Path(where), BadWafer)
+    is_software = table.get("base") in _SOFTWARE.names() or table.keys() & numeric_fields(SoftwareProfile).keys()
+    return _SOFTWARE if is_software else _WAFER
 
 
-@cache
-def _read_preset(kind: _Kind[Any], name: str) -> tuple[dict[str, Any], dict[str, SourcedNumber]]:
-    """The fields of a preset, whose file stays as it is while a process runs."""
-    return _read_file(kind, kind.folder / f"{name}.toml", "")
-
-
-def _read_file(kind: _Kind[Any], path: Path, default_source: str) -> tuple[dict[str, Any], dict[str, SourcedNumber]]:
-    """The fields that a file and the preset that it is based on give."""
-    table = read_toml(path, BadWafer)
-    name = table.pop("name", path.stem)
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-        msg = f"{path}: name = {short_repr(name)}: give a name of 1 to {LONGEST_NAME} printable characters"
-        raise BadWafer(msg)
-    fields = numeric_fields(kind.spec)
-    texts: dict[str, Any] = {}
-    numbers: dict[str, SourcedNumber] = {}
-    base = table.pop("base", None)
-    if base is not None:
-        if not isinstance(base, str) or base not in kind.names():
-            raise UnknownName("base " + kind.word, str(base), kind.names(), where=str(path))
-        texts, numbers = _read(kind, base)
-    if kind is _WAFER:
-        texts["generation"] = _read_generation(path, table.pop("generation", texts.get("generation")))
-        texts["announced"] = _read_announced(path, table.pop("announced", texts.get("announced", False)))
-    for key, stated in table.items():
-        if key not in fields:
-            raise UnknownName("key", key, [*fields, "name", "base", *kind.texts], where=str(path))
-        by_generation = kind is _SOFTWARE and isinstance(stated, dict) and not stated.keys().isdisjoint(GENERATIONS)
-        for name_, value in _by_generation(path, key, stated).items() if by_generation else [(key, stated)]:
-            numbers[name_] = read_number(path, name_, value, fields[key], default_source)
-        if not by_generation:
-            numbers = {k: number for k, number in numbers.items() if not k.startswith(f"{key}.")}
-    missing = [key for key in fields if key not in numbers and any(f"{key}.{g}" not in numbers for g in GENERATIONS)]
-    if missing:
-        more = f" and {len(missing) - 1} more keys" if len(missing) > 1 else ""
-        msg = (
-            f"{path}: has no {missing[0]}{more}; add them, "
-            f'or begin with base = "{kind.base}" and give only what differs'
-        )
-        raise BadWafer(msg)
-    keys = [k for key in fields for k in (key, *(f"{key}.{g}" for g in GENERATIONS)) if k in numbers]
-    return texts | {"name": name}, {key: numbers[key] for key in keys}
-
-
-def _with_values(
-    kind: _Kind[Any], where: str, numbers: dict[str, SourcedNumber], values: Values
-) -> dict[str, SourcedNumber]:
+def _with_values(kind: PresetKind, where: str, numbers: Numbers, values: Values) -> Numbers:
     """The numbers of ``where``, with others in place of some, for all generations; those are checked as a file's."""
     fields = numeric_fields(kind.spec)
     for key, _ in values:
@@ -187,29 +165,3 @@ def _with_values(
             raise UnknownName("key", key, fields, where=f"{kind.word} {where}")
     replacements = {key: read_number(f"{kind.word} {where}", key, value, fields[key], "") for key, value in values}
     return {key: number for key, number in numbers.items() if key.partition(".")[0] not in replacements} | replacements
-
-
-def _read_generation(path: Path, stated: Any) -> str:
-    """The generation whose software costs apply to a wafer."""
-    if stated is None:
-        msg = f'{path}: has no generation; add generation = "{GENERATIONS[0]}", or whichever\'s software costs apply'
-        raise BadWafer(msg)
-    if not isinstance(stated, str) or stated not in GENERATIONS:
-        raise UnknownName("generation", str(stated), GENERATIONS, where=str(path))
-    return stated
-
-
-def _read_announced(path: Path, stated: Any) -> bool:
-    """Whether nobody has measured a wafer."""
-    if not isinstance(stated, bool):
-        msg = f"{path}: announced = {short_repr(stated)}: give true (nobody has measured such a wafer) or false"
-        raise BadWafer(msg)
-    return stated
-
-
-def _by_generation(path: Path, key: str, table: dict[str, Any]) -> dict[str, Any]:
-    """The values that a number's table gives for each generation, by the name that provenance has for them."""
-    for generation in table:
-        if generation not in GENERATIONS:
-            raise UnknownName("generation", generation, GENERATIONS, where=f"{path}: {key}")
-    return {f"{key}.{generation}": value for generation, value in table.items()}

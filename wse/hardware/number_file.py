@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
 import pydantic
 
-from wse.errors import BadWafer
+from wse.errors import BadWafer, UnknownName
 from wse.files import short_repr
 from wse.hardware.number import Grade, SourcedNumber, bounds_of, unit_of
 
@@ -22,6 +23,30 @@ class _Entry(pydantic.BaseModel):
     grade: Grade = "U"
     source: Annotated[str, pydantic.Field(min_length=1, max_length=1000)] | None = None
     range: Annotated[list[int | float], pydantic.Field(min_length=2, max_length=2)] | None = None
+
+
+def entries_by(owners: Collection[str], word: str, place: str, key: str, stated: Any) -> dict[str, Any]:
+    """Divide the value of a key that may be given for each of several owners, such as generations or machines.
+
+    Args:
+        owners: Names of the owners.
+        word: What the message for an unknown owner calls one.
+        place: The file, or where else the value is given.
+        key: The key.
+        stated: Its value: one for all owners, or a table with a value for at least one of them.
+
+    Returns:
+        ``stated`` under ``key``, or what the table gives for each owner under the key, a point and the owner.
+
+    Raises:
+        UnknownName: the table has a known and an unknown owner.
+    """
+    if not isinstance(stated, dict) or stated.keys().isdisjoint(owners):
+        return {key: stated}
+    for owner in stated:
+        if owner not in owners:
+            raise UnknownName(word, owner, owners, where=f"{place}: {key}")
+    return {f"{key}.{owner}": value for owner, value in stated.items()}
 
 
 def read_number(path: Path | str, name: str, stated: Any, type_: type, default_source: str) -> SourcedNumber:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-
-GENERATIONS: Final = ("wse2", "wse3")
-"""Generations of the machine: compiled software has other costs on each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

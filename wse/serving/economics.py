@@ -14,11 +14,12 @@ from typing import Any, Final, Literal
 
 from wse.errors import BadWafer, UnknownName
 from wse.files import read_toml
-from wse.hardware.load import known_wafers
+from wse.hardware.generations import GENERATIONS
+from wse.hardware.load import bundled_wafers, known_wafers
 from wse.hardware.number import SourcedNumber, unit_of
-from wse.hardware.number_file import read_number
-from wse.hardware.spec import GENERATIONS, WaferSpec
-from wse.serving.gpus.load import known_gpus
+from wse.hardware.number_file import entries_by, read_number
+from wse.hardware.spec import WaferSpec
+from wse.serving.gpus.load import bundled_gpus, known_gpus
 from wse.serving.gpus.spec import GpuSpec
 
 _BUNDLED: Final = Path(__file__).parents[1] / "data" / "economics.toml"
@@ -86,8 +87,7 @@ def load_economics(wafer: WaferSpec, stated: Stated | None = None, usd_per_hour:
         UnknownName: an unknown key or wafer in the file; the nearest known one is named.
         BadWafer: the file cannot be read, or a number is in another unit or out of bounds.
     """
-    machines = {*known_wafers(), *GENERATIONS, wafer.name}
-    return _economics("wafer", machines, (wafer.name, wafer.generation), stated, usd_per_hour)
+    return _economics("wafer", (wafer.name, wafer.generation), stated, usd_per_hour)
 
 
 def load_gpu_economics(
@@ -97,7 +97,7 @@ def load_gpu_economics(
 
     Arguments and errors as of `load_economics`; also BadWafer where a price is given for a GPU without a stated power.
     """
-    economics = _economics("gpu", {*known_gpus(), gpu.name}, (gpu.name,), stated, usd_per_hour)
+    economics = _economics("gpu", (gpu.name,), stated, usd_per_hour)
     missing = [key for key in _KEYS["gpu"] if key not in economics.sources]
     if missing and usd_per_hour is not None:
         message = f"{gpu.name}: its price is given, but {missing[0]} is not; give it in a file of --economics"
@@ -105,13 +105,11 @@ def load_gpu_economics(
     return None if missing else economics
 
 
-def _economics(
-    kind: Kind, machines: Collection[str], names: Sequence[str], stated: Stated | None, usd_per_hour: float | None
-) -> Economics:
+def _economics(kind: Kind, names: Sequence[str], stated: Stated | None, usd_per_hour: float | None) -> Economics:
     """Return what is known of a machine: the bundled numbers, then those ``stated``, then the given price."""
-    sources = _read(_BUNDLED, kind, machines, names)
+    sources = _read(_BUNDLED, kind, {*bundled_wafers(), *GENERATIONS, *bundled_gpus()}, names)
     if stated is not None:
-        sources |= _read(stated, kind, machines, names)
+        sources |= _read(stated, kind, {*_machines(kind), *names}, names)
     if usd_per_hour is not None:
         key = f"{kind}_usd_per_hour"
         sources[key] = SourcedNumber(value=usd_per_hour, unit=unit_of(key), grade="U", source="given")
@@ -126,12 +124,9 @@ def check_stated(place: str, table: Mapping[str, Any]) -> None:
         BadWafer: a value is not a number, or is in another unit or out of bounds.
     """
     for key, stated in table.items():
-        _check_key(place, key)
-        machines = {*known_gpus()} if key in _KEYS["gpu"] else {*known_wafers(), *GENERATIONS}
-        names = machines.intersection(stated) if isinstance(stated, Mapping) else ()
-        for name in names or ("",):
-            chosen, number = _number_for(place, key, stated, machines, (name,))
-            read_number(place, chosen, number, float, "")
+        machines = _machines("gpu" if key in _KEYS["gpu"] else "wafer")
+        for name, number in _entries(place, key, stated, machines).items():
+            read_number(place, name, number, float, "")
 
 
 def _read(stated: Stated, kind: Kind, machines: Collection[str], names: Sequence[str]) -> dict[str, SourcedNumber]:
@@ -142,27 +137,24 @@ def _read(stated: Stated, kind: Kind, machines: Collection[str], names: Sequence
     table = stated if isinstance(stated, Mapping) else read_toml(Path(stated), BadWafer)
     numbers = {}
     for key, value in table.items():
-        _check_key(place, key)
-        if key not in _KEYS[kind]:
+        if key not in _KEYS[kind] and key in _ALL_KEYS:
             continue
-        name, chosen = _number_for(place, key, value, machines, names)
-        if chosen is not None:
-            numbers[key] = read_number(place, name, chosen, float, default_source)
+        entries = _entries(place, key, value, machines)
+        name = next((name for name in (key, *(f"{key}.{machine}" for machine in names)) if name in entries), None)
+        if name is not None:
+            numbers[key] = read_number(place, name, entries[name], float, default_source)
     return numbers
 
 
-def _check_key(place: str, key: str) -> None:
+def _machines(kind: Kind) -> set[str]:
+    """Return the names that a user's file may give numbers for."""
+    return {*known_gpus()} if kind == "gpu" else {*known_wafers(), *GENERATIONS}
+
+
+def _entries(place: str, key: str, value: Any, machines: Collection[str]) -> dict[str, Any]:
+    """Return what is stated for a key, by the key, or by the key, a point and the machine."""
     if key not in _ALL_KEYS:
         raise UnknownName("key", key, _ALL_KEYS, where=place)
-
-
-def _number_for(place: str, key: str, value: Any, machines: Collection[str], names: Sequence[str]) -> tuple[str, Any]:
-    """Return the name of the number that a machine has, and what the file gives for it; None where it gives nothing."""
-    if not isinstance(value, dict) or "value" in value or value.keys().isdisjoint(machines):
-        return key, value
-    word = "GPU" if key in _KEYS["gpu"] else "wafer"
-    for machine in value:
-        if machine not in machines:
-            raise UnknownName(word, machine, machines, where=f"{place}: {key}")
-    machine = next((name for name in names if name in value), names[-1])
-    return f"{key}.{machine}", value.get(machine)
+    if isinstance(value, dict) and "value" in value:
+        return {key: value}
+    return entries_by(machines, "GPU" if key in _KEYS["gpu"] else "wafer", place, key, value)

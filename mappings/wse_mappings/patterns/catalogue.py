@@ -1,56 +1,36 @@
-"""The bundled patterns, in the order in which searches try them and checks show them."""
+"""The bundled patterns: each ``PATTERN`` of a file of this folder, which is found by being there."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from types import MappingProxyType
 from typing import Final
 
-from wse_mappings.patterns import (
-    auto_gen,
-    binary_tree,
-    both_sides,
-    cache_shift,
-    chain,
-    edge_stream,
-    gather,
-    k_tree,
-    multicast,
-    point_to_point,
-    reduce_multicast,
-    ring_all_reduce,
-    ring_reduce,
-    ring_shift,
-    rings_at_once,
-    snake,
-    star,
-    transpose,
-    two_phase,
-    x_y,
-)
+from wse_mappings import patterns
 from wse_mappings.patterns.pattern import Pattern
 
-PATTERNS: Final[tuple[Pattern, ...]] = (
-    chain.PATTERN,
-    star.PATTERN,
-    binary_tree.PATTERN,
-    two_phase.PATTERN,
-    k_tree.PATTERN,
-    ring_all_reduce.PATTERN,
-    auto_gen.PATTERN,
-    both_sides.PATTERN,
-    reduce_multicast.PATTERN,
-    gather.PATTERN,
-    point_to_point.PATTERN,
-    cache_shift.PATTERN,
-    edge_stream.PATTERN,
-    transpose.PATTERN,
-    multicast.PATTERN,
-    ring_shift.PATTERN,
-    ring_reduce.PATTERN,
-    snake.PATTERN,
-    x_y.PATTERN,
-    rings_at_once.PATTERN,
+_FIRST: Final = (
+    *("chain", "star", "binary_tree", "two_phase", "k_tree", "ring_all_reduce", "auto_gen", "both_sides"),
+    *("reduce_multicast", "gather", "point_to_point", "cache_shift", "edge_stream", "transpose", "multicast"),
+    *("ring_shift", "ring_reduce", "snake", "x_y", "rings_at_once"),
 )
+"""Files whose patterns come first, in this order. A search keeps the first of equally fast patterns, so the order is
+part of its results. Files that are not named here follow in alphabetical order."""
 
-BUNDLED_PATTERNS: Final = MappingProxyType({pattern.name: pattern for pattern in PATTERNS})
+
+def _found() -> dict[str, Pattern]:
+    """Return the patterns of the folder by file."""
+    files = sorted(module.name for module in pkgutil.iter_modules(patterns.__path__) if module.name != "catalogue")
+    modules = {file: importlib.import_module(f"{patterns.__name__}.{file}") for file in files}
+    return {file: module.PATTERN for file, module in modules.items() if hasattr(module, "PATTERN")}
+
+
+def _in_order(found: dict[str, Pattern]) -> dict[str, Pattern]:
+    """Return the patterns by name, in the order in which searches try them and checks show them."""
+    files = [*(file for file in _FIRST if file in found), *(file for file in found if file not in _FIRST)]
+    return {found[file].name: found[file] for file in files}
+
+
+BUNDLED_PATTERNS: Final = MappingProxyType(_in_order(_found()))
 """The patterns that come with wse, by name."""

@@ -1,6 +1,6 @@
 """The contract of a pattern: what stands beside its messages, so that searches, closed forms and checks can use it.
 
-Each file of this folder that makes messages has a ``PATTERN``; `wse_mappings.patterns.catalogue` lists them in order,
+Each file of this folder that makes messages has a ``PATTERN``; `wse_mappings.patterns.catalogue` finds them,
 and a package of a user's own brings more by entry points of the group ``wse.patterns``. `Terms` are what the published
 model of collectives counts of a pattern, before a machine makes cycles of it (``wse.backends.fabric.line.closed_forms``
 in the hub): Luczynski, Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv

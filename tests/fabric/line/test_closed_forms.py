@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator_logs import logs
+from simulator_logs import MEASUREMENTS, logs
 
 from tests.wavelet.lay import cycles as wavelet_cycles
 from wse.backends.fabric.line.closed_forms import (
@@ -50,14 +49,14 @@ PUBLISHED = {
 LENGTHS, WORDS = (4, 16, 64, 256), (1, 16, 64, 256, 4096)
 
 
-def published(shared: Path) -> list[dict[str, str]]:
+def published() -> list[dict[str, str]]:
     """The rows that tabulate the closed forms."""
-    with (shared / "reference" / "wse_microbench.csv").open(encoding="utf-8") as file:
+    with MEASUREMENTS.open(encoding="utf-8") as file:
         return [row for row in csv.DictReader(file) if row["source"].startswith("HPDC'24 formula")]
 
 
-def test_every_published_value_is_met_to_its_last_digit(shared: Path) -> None:
-    rows = published(shared)
+def test_every_published_value_is_met_to_its_last_digit() -> None:
+    rows = published()
     assert len(rows) == 177
     for row in rows:
         key = PUBLISHED[row["kernel"], row["algorithm"]]
@@ -68,12 +67,12 @@ def test_every_published_value_is_met_to_its_last_digit(shared: Path) -> None:
         assert abs(deviation) <= 0.05 + 1e-9, told
 
 
-def test_the_published_depths_of_auto_gen_are_found(shared: Path) -> None:
-    rows = [row for row in published(shared) if row["algorithm"].startswith("lower bound")]
-    assert len(rows) == 18
-    for row in rows:
-        depth = int(row["note"].rsplit(" ", 1)[1])
-        assert best_depth(int(row["grid_w"]), int(row["vector_len_bytes"]) // 4, 5) == depth
+@pytest.mark.parametrize(
+    ("pes", "depths"), [(16, (1, 4, 5, 15, 15, 15)), (64, (2, 5, 10, 10, 63, 63)), (256, (3, 7, 10, 21, 22, 255))]
+)
+def test_the_published_depths_of_auto_gen_are_found(pes: int, depths: tuple[int, ...]) -> None:
+    words = (1, 16, 64, 256, 1024, 4096)
+    assert tuple(best_depth(pes, count, 5) for count in words) == depths
 
 
 def cycles(pattern: LineSchedule, words: int) -> float:
@@ -93,9 +92,9 @@ def test_chain_broadcast_and_snake_are_exactly_the_fast_model(
     assert form("reduce", "snake", 2) == pytest.approx(cycles(chain(2 * length, 1, Arrival.ADD), words))
 
 
-def test_with_the_terms_added_two_phase_misses_the_simulator_by_a_constant_whatever_the_words(shared: Path) -> None:
+def test_with_the_terms_added_two_phase_misses_the_simulator_by_a_constant_whatever_the_words() -> None:
     """What remains at either end of the sweep differs by 2 cycles; overlapped it differs by the whole way."""
-    rows = sorted(logs(shared, "reduce", "two-phase", "first"), key=lambda log: log.words)
+    rows = sorted(logs("reduce", "two-phase", "first"), key=lambda log: log.words)
     additive, overlapped = (
         [log.cycles - model_cycles(two_phase.terms(log.length, log.words, log.group), WSE2, how) for log in rows]
         for how in Grouping

@@ -6,8 +6,6 @@ gap between vector operations is the software profile's, one for each code versi
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from simulator_logs import Log, logs
 
@@ -30,23 +28,23 @@ def check(log: Log, pattern: LineSchedule, constant: int, version: str = "second
     assert got == log.cycles, f"{log.told}: logged {log.cycles}, got {got}"
 
 
-def test_chain_reduces(shared: Path) -> None:
-    found = logs(shared, "reduce", "chain")
+def test_chain_reduces() -> None:
+    found = logs("reduce", "chain")
     assert len(found) == 15
     for log in found:
         check(log, chain(log.length, 1, Arrival.ADD), TIMED_PROGRAM_CYCLES)
 
 
 @pytest.mark.parametrize(("version", "points"), [("first", 14), ("second", 3)])
-def test_two_phase_reduces(shared: Path, version: str, points: int) -> None:
-    found = logs(shared, "reduce", "two-phase", version)
+def test_two_phase_reduces(version: str, points: int) -> None:
+    found = logs("reduce", "two-phase", version)
     assert len(found) == points
     for log in found:
         check(log, two_phase(log.length, 1, Arrival.ADD, log.group), TIMED_PROGRAM_CYCLES, version)
 
 
-def test_broadcasts(shared: Path) -> None:
-    found = logs(shared, "broadcast", "flooding multicast")
+def test_broadcasts() -> None:
+    found = logs("broadcast", "flooding multicast")
     assert len(found) == 7
     for log in found:
         check(log, multicast(log.length, 1, 0), SIMULATION_CYCLES)

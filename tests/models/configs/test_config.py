@@ -49,11 +49,8 @@ def test_absent_keys_have_the_meaning_that_the_format_gives_them(tmp_path: Path)
     ("drop", "changes", "field", "expected"),
     [
         ("torch_dtype", {"dtype": "bfloat16"}, "dtype", "bfloat16"),
-        ("-", {"dtype": "float32"}, "dtype", "float32"),
         ("rope_theta", {"rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}}, "rope", plain_rope(6, 5e5)),
-        ("-", {"rope_parameters": {"rope_theta": 10000, "rope_type": "default"}}, "rope", plain_rope(6, 1e4)),
         ("-", {"rope_scaling": None}, "rope", plain_rope(6, 1e4)),
-        ("-", {"rope_scaling": {"type": "default"}}, "rope", plain_rope(6, 1e4)),
         ("-", {"rope_theta": 500000}, "rope", plain_rope(6, 5e5)),
         ("-", {"eos_token_id": [5, 7, 5]}, "eos_token_ids", (5, 7)),
         ("-", {"eos_token_id": None}, "eos_token_ids", ()),
@@ -107,31 +104,17 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
             "num_key_value_heads = 3: give a divisor of num_attention_heads = 4",
         ),
         (
-            "-",
-            {"num_key_value_heads": 8},
-            "num_key_value_heads = 8: give a divisor of num_attention_heads = 4",
-        ),
-        (
             "head_dim",
             {"hidden_size": 13},
             "hidden_size = 13: give a multiple of num_attention_heads = 4, or add head_dim",
         ),
         ("-", {"head_dim": 7}, "head_dim = 7: rotary positions pair features of a head: give an even size"),
-        (
-            "head_dim",
-            {"hidden_size": 20},
-            "hidden_size / num_attention_heads = 5: rotary positions pair features of a head: give an even size",
-        ),
         ("rms_norm_eps", {}, "has no rms_norm_eps; add it: a number above 0, at most 1"),
-        ("-", {"rms_norm_eps": 0}, "rms_norm_eps = 0: give a number above 0, at most 1"),
         ("-", {"rms_norm_eps": "1e-5"}, "rms_norm_eps = '1e-5': give a number above 0, at most 1"),
-        ("-", {"rms_norm_eps": 10**400}, f"rms_norm_eps = 1{'0' * 119}…: give a number above 0, at most 1"),
         ("-", {"rope_theta": -1.0}, "rope_theta = -1.0: give a number above 1, at most 1e+15"),
         ("-", {"tie_word_embeddings": 1}, "tie_word_embeddings = 1: give true or false"),
         ("-", {"bos_token_id": 16}, "bos_token_id = 16: give an integer from 0 to 15"),
-        ("-", {"bos_token_id": [1]}, "bos_token_id = [1]: give an integer from 0 to 15"),
         ("-", {"eos_token_id": [2, 16]}, "eos_token_id = [2, 16]: give token ids from 0 to 15, or null"),
-        ("-", {"eos_token_id": "</s>"}, "eos_token_id = '</s>': give token ids from 0 to 15, or null"),
         ("-", {"torch_dtype": "float64"}, "torch_dtype = 'float64': supported: float32, float16, bfloat16"),
         ("-", {"dtype": "float16"}, "torch_dtype = 'float32': contradicts dtype = 'float16'; keep one"),
         (
@@ -144,17 +127,6 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
             "-",
             {"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "high_freq_factor": 4.0}},
             "has no rope_scaling.low_freq_factor; add it: a number above 1e-06, at most 1e+06",
-        ),
-        (
-            "-",
-            {"rope_scaling": {"type": "dynamic"}},
-            "has no rope_scaling.factor; add it: a number above 1e-06, at most 1e+06",
-        ),
-        (
-            "-",
-            {"rope_scaling": {"type": "linear", "rope_type": "yarn", "factor": 2.0}},
-            "rope_scaling = {'type': 'linear', 'rope_type': 'yarn', 'factor': 2.0}: this scaling of rotary positions "
-            "is not supported; supported: default, dynamic, linear, llama3, longrope, yarn",
         ),
         (
             "-",
@@ -195,24 +167,13 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
         ),
         (
             "-",
-            {"rope_parameters": {"partial_rotary_factor": 0.5}},
-            "rope_parameters.partial_rotary_factor = 0.5: only whole heads are rotated; supported: 1.0",
-        ),
-        (
-            "-",
             {"hidden_act": "gelu"},
             "hidden_act = 'gelu': supported: silu, swish",
         ),
-        ("-", {"attention_bias": 1}, "attention_bias = 1: give true or false"),
         (
             "-",
             {"sliding_window": 4096},
             "sliding_window = 4096: a sliding window is not supported in this family; supported: null",
-        ),
-        (
-            "-",
-            {"quantization_config": {"quant_method": "gptq"}},
-            "quantization_config.quant_method = 'gptq': supported: fp8, mxfp4, compressed-tensors",
         ),
         (
             "-",

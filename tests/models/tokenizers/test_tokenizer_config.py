@@ -66,17 +66,13 @@ def test_a_template_file_comes_before_the_one_in_the_config(tmp_path: Path) -> N
     ("values", "says"),
     [
         ({"bos_token": 1}, "bos_token = 1: give a string, or an object with content"),
-        ({"eos_token": {}}, "eos_token = {}: give a string, or an object with content"),
-        ({"tokenizer_class": ["a"]}, "tokenizer_class = ['a']: give a string, or an object with content"),
         ({"add_bos_token": "yes"}, "add_bos_token = 'yes': give true or false"),
         ({"added_tokens_decoder": [1]}, "added_tokens_decoder = [1]: give an object of tokens by id"),
         ({"added_tokens_decoder": {"x": {}}}, "added_tokens_decoder.x = {}: give objects by token id"),
-        ({"added_tokens_decoder": {"1": "a"}}, "added_tokens_decoder.1 = 'a': give objects by token id"),
         (
             {"added_tokens_decoder": {"1": {"content": "a", "lstrip": 1}}},
             "added_tokens_decoder.1.lstrip = 1: give true or false",
         ),
-        ({"additional_special_tokens": 5}, "additional_special_tokens = 5: give a list of tokens"),
         ({"chat_template": 5}, "chat_template = 5: give a string, or a list of objects with name and template"),
         (
             {"chat_template": [{"name": "a", "template": "b"}]},

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_costs import PlainCosts
 
-from wse.serving.simulation.continuous import ContinuousPolicy, PrefillMachine, simulate_continuous
+from wse.serving.simulation.continuous import simulate_continuous
 from wse.serving.simulation.outcome import Outcome
+from wse.serving.simulation.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.statistics import gap_distribution, levels, per_token_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload, plain_workload
 
@@ -101,20 +102,6 @@ def test_gaps_between_tokens_are_the_time_from_first_to_last(prefill: str) -> No
     assert gaps is not None
     spans = (outcome.end_s - outcome.first_s).sum()
     assert gaps.mean * (work.new_tokens - 1).sum() == pytest.approx(spans, rel=1e-6)
-
-
-def test_a_longer_piece_of_prompts_reads_them_sooner_and_makes_gaps_longer() -> None:
-    short, long = (serve([0.0, 0.1], [4, 64], [200, 2], prompt_tokens=tokens) for tokens in (8, 64))
-    assert long.first_s[1] < short.first_s[1]
-    gaps = [gap_distribution(outcome) for outcome in (short, long)]
-    assert gaps[0] is not None
-    assert gaps[1] is not None
-    assert gaps[1].most > gaps[0].most
-
-
-def test_a_prompt_waits_until_a_seat_is_free() -> None:
-    outcome = serve([0.0, 0.0], [4, 4], [20, 2], most_users=1)
-    assert outcome.start_s[1] == outcome.left_s[0]
 
 
 def test_a_fast_request_overtakes_those_who_wait() -> None:

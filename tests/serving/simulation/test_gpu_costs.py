@@ -12,9 +12,10 @@ from wse.models.load import load_model
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import FORMATS
-from wse.serving.simulation.continuous import ContinuousPolicy, simulate_continuous
+from wse.serving.simulation.continuous import simulate_continuous
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.pass_costs import Piece
+from wse.serving.simulation.policy import ContinuousPolicy
 from wse.serving.simulation.statistics import per_token_s
 from wse.serving.simulation.workload import plain_workload
 
@@ -24,15 +25,6 @@ def costs() -> GpuCosts:
     spec, gpu = load_model("llama-3-8b").spec, load_gpu("h100")
     stack = load_stack("vllm", gpu.generation)
     return GpuCosts(server=GpuServer(spec=spec, weights=FORMATS["bfloat16"], gpu=gpu, stack=stack), context=2048)
-
-
-def test_rounds_are_passes_of_the_server() -> None:
-    server = costs().server
-    assert costs().round_s(7, 500, ()) == server.decode_s(7, 500)
-    assert costs().round_s(0, 0, [Piece(300, 64)]) == server.prefill_s(300, 64)
-    mixed = costs().round_s(7, 500, [Piece(300, 64)])
-    assert server.prefill_s(300, 64) < mixed < server.decode_s(7, 500) + server.prefill_s(300, 64)
-    assert costs().kv_capacity_tokens == server.kv_capacity_tokens
 
 
 def test_a_user_alone_has_tokens_at_the_pace_of_decoding() -> None:

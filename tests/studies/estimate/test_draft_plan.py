@@ -10,7 +10,7 @@ import pytest
 from tests.hardware.helpers import refusal
 from wse.errors import BadInput, UnknownName, WseError
 from wse.hardware.load import load_wafer
-from wse.serving.speculation import acceptance_of
+from wse.serving.drafts.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.drafts.drafting import decode_s, head_token_parts, layer_cycles, verify_passes

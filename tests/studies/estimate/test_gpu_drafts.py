@@ -10,11 +10,11 @@ import wse
 from wse.errors import BadInput, DoesNotFit
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
+from wse.serving.drafts.speculation import acceptance_of, speed_up
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import FORMATS
-from wse.serving.speculation import acceptance_of, speed_up
 from wse.studies.estimate.drafts.result import draft_table
 from wse.studies.estimate.gpus.drafting import GpuDrafter
 from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate

@@ -22,57 +22,22 @@ Contexts are counted in passes then: between a prompt and its end they grow by t
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from functools import cache
 from heapq import heappop, heappush
-from typing import Final
+from math import inf
 
-from wse.serving.simulation.decode_times import DecodeTimes, decode_times, gap_times
+from wse.serving.simulation.decode_times import decode_times, gap_times
 from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.outcome import Outcome, Recorder
 from wse.serving.simulation.pass_costs import PassCosts, Piece
+from wse.serving.simulation.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.progress import OnDone, ignore, reporter
+from wse.serving.simulation.prompt_reader import ROUNDING, PromptReader
+from wse.serving.simulation.users import Users
 from wse.serving.simulation.workload import NORMAL, Workload
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContinuousPolicy:
-    """The policy of continuous batching.
-
-    Attributes:
-        most_users: Seats: users that are admitted at a time.
-        prompt_tokens: Tokens of prompts that are read in a round at most, rounded down to whole chunks; None: prompts
-            fill the gaps of the slowest stage.
-        prefix_cache: Whether prefixes of prompts stay in the cache.
-    """
-
-    most_users: int
-    prompt_tokens: int | None
-    prefix_cache: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefillMachine:
-    """A machine that reads prompts alone, one after another, and sends their caches on.
-
-    Attributes:
-        costs: Its passes.
-        transfer_s_per_token: Seconds in which the cache of a token has the link to the machine that decodes, which
-            sends one cache after another.
-        transfer_s: Seconds until the first of it is there.
-    """
-
-    costs: PassCosts
-    transfer_s_per_token: float = 0.0
-    transfer_s: float = 0.0
-
-
-_NEVER: Final = math.inf
-ROUNDING: Final = 1e-9
-"""Part of a prompt that is put down to rounding when the rest of it is read."""
 
 
 class ContinuousMachine:
@@ -101,35 +66,28 @@ class ContinuousMachine:
     ) -> None:
         self.costs, self.policy, self.prefill = costs, policy, prefill
         self.record = Recorder(workload, requests)
-        self.horizon_s = -_NEVER  # when further requests may be given to it
+        self.horizon_s = -inf  # when further requests may be given to it
         self.report = reporter(on_done, len(workload))
-        keeps = policy.prefix_cache
-        self.room = KvRoom(workload, costs, prefix_cache=keeps)
+        self.room = KvRoom(workload, costs, prefix_cache=policy.prefix_cache)
         self.prompts: list[int] = workload.prompt_tokens.tolist()
         self.of_answers = answer_passes(workload, drafts)
-        self.passes, self.contexts = self.of_answers.passes, self.of_answers.contexts
+        self.users = Users(self.of_answers)
         self.tiers: list[int] = workload.tier.tolist()
         self.is_tiered = len(set(self.tiers)) > 1
-        self.read_tokens = [0] * len(workload)  # of prompts
         self.waiting: list[deque[int]] = [deque() for _ in range(NORMAL + 1)]
-        self.reading: list[deque[int]] = [deque() for _ in range(NORMAL + 1)]
+        self.reader = PromptReader(self.prompts, costs)
         self.ready: list[tuple[float, int]] = []  # first tokens: when they are out
         self.seats = policy.most_users  # free ones
-        self.rounds = self.users = 0
         self.pass_s = 0.0  # of the last pass, where passes have a begin
-        self.finish: list[tuple[int, int]] = []  # the round after which a user is done
         self.delays_s: list[float] = []  # of users who have joined: since their first token
-        self.context_sum = 0  # of contexts at round 0, in passes
-        self.prefill_free_s = self.link_free_s = -_NEVER
-        self.released_s = self.taken_s = -_NEVER  # when a request last left, and when one was last admitted
-        self.gap_free_s = -_NEVER  # when the gaps of the rounds until now were last in use
+        self.prefill_free_s = self.link_free_s = -inf
+        self.released_s = self.taken_s = -inf  # when a request last left, and when one was last admitted
         self.phase_s = [0.0] * len(workload)  # from the token of a user in each round to the end of that round
         self.was_full = False  # whether there was no room for the first of those who wait until one left
-        self.times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}  # of rounds, and of the work in them
-        self.gap_times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}  # of rounds with prompts, and of their gaps
-        self.unread_s: dict[int, float] = {}  # work that the prompts being read still are, where they fill gaps
-        middle = int(workload.prompt_tokens.mean()) // 2
-        self.chunk_s = costs.piece_busy_s(Piece(costs.chunk_tokens, middle, ends=False))
+        middle, per_pass = int(workload.prompt_tokens.mean()) // 2, self.of_answers.tokens_per_pass
+        chunk_s = costs.piece_busy_s(Piece(costs.chunk_tokens, middle, ends=False))
+        self.times = cache(lambda users: decode_times(costs, users, per_pass))
+        self.gap_times = cache(lambda users: gap_times(costs, users, per_pass, chunk_s))
 
     @property
     def in_flight(self) -> int:
@@ -154,11 +112,11 @@ class ContinuousMachine:
             self._admit()
             if self.ready and self.ready[0][0] <= record.now:
                 continue  # a prompt was read while it waited for the end of a round
-            if any(self.reading) and self.policy.prompt_tokens is None:
+            if self.reader.is_reading and self.policy.prompt_tokens is None:
                 self._rounds_with_gaps()
-            elif any(self.reading):
+            elif self.reader.is_reading:
                 self._round_with_prompts(self.policy.prompt_tokens or 0)
-            elif self.users:
+            elif self.users.count:
                 self._decode()
             elif not record.is_done:
                 self._advance(self._next_change())
@@ -175,8 +133,9 @@ class ContinuousMachine:
 
     def _admit(self) -> None:
         """Admit waiting requests, the fast tier first."""
+        now = self.record.now
         for tier, queue in enumerate(self.waiting):
-            while queue and self._prefill_is_free() and self._fits(queue[0]):
+            while queue and self._fits(queue[0]) and (self.prefill is None or self.prefill_free_s <= now):
                 self._take_in(queue.popleft(), tier)
             if queue:
                 return
@@ -185,20 +144,16 @@ class ContinuousMachine:
         """The request that is admitted next; None where nobody waits."""
         return next((queue[0] for queue in self.waiting if queue), None)
 
-    def _prefill_is_free(self) -> bool:
-        return self.prefill is None or self.prefill_free_s <= self.record.now
-
     def _take_in(self, request: int, tier: int) -> None:
         record = self.record
         self.seats -= 1
-        self.read_tokens[request] = self.room.take(request)
+        context = self.room.take(request)
         if self.prefill is None:
-            self._begin_to_read(request, tier)
+            self._begin_to_read(request, tier, context)
             return
         needed_room = self.released_s == record.now and (self.was_full or self.taken_s == record.now)
         start = max(self.prefill_free_s, record.now if needed_room else record.arrivals[request])
         self.taken_s = record.now
-        context = self.read_tokens[request]
         piece = Piece(self.prompts[request] - context, context)
         busy = self.prefill.costs.round_s(0, 0, (piece,))
         record.prefill_busy_s += busy
@@ -208,25 +163,25 @@ class ContinuousMachine:
         self.link_free_s = max(self.link_free_s, out) + self.prefill.transfer_s_per_token * self.prompts[request]
         heappush(self.ready, (self.link_free_s + self.prefill.transfer_s, request))
 
-    def _begin_to_read(self, request: int, tier: int) -> None:
+    def _begin_to_read(self, request: int, tier: int, context: int) -> None:
         """Begin to read a prompt with the next pass; where prompts fill gaps, with those of the round that ends now."""
         record = self.record
         needed_room = self.released_s == record.now and self.was_full
         waits = self.policy.prompt_tokens is not None or needed_room
         record.start_s[request] = record.now if waits else record.arrivals[request]
-        self.reading[tier].append(request)
-        waited_s = record.now - max(record.start_s[request], self.gap_free_s)
+        self.reader.begin(request, tier, context)
+        waited_s = record.now - max(record.start_s[request], self.reader.gap_free_s)
         if waited_s > 0:
             round_per_gap = 1.0
-            if self.users:
-                times, gaps = self._gap_times(self.users)
-                round_per_gap = times.pass_s(self._context()) / gaps.pass_s(self._context())
+            if self.users.count:
+                times, gaps = self.gap_times(self.users.count)
+                round_per_gap = times.pass_s(self.users.mean_context) / gaps.pass_s(self.users.mean_context)
             gap_s = waited_s / round_per_gap
             record.work_s += gap_s - self._read_prompts(gap_s, record.now, round_per_gap)
 
     def _next_change(self) -> float:
         """The next time at which users join, or a request may be admitted."""
-        time = self.ready[0][0] if self.ready else _NEVER
+        time = self.ready[0][0] if self.ready else inf
         head = self._head()
         if head is not None and self._fits(head) and self.prefill is not None:
             time = min(time, self.prefill_free_s)
@@ -250,7 +205,7 @@ class ContinuousMachine:
             if self.prefill is None:
                 self.record.first_s[request] = out + self.costs.host_s
             self.room.keep_prefix(request)
-            if not self.passes[request]:
+            if not self.of_answers.passes[request]:
                 self.record.end_s[request] = self.record.first_s[request]
                 self._leave(request, out)
                 continue
@@ -258,10 +213,7 @@ class ContinuousMachine:
             if self.policy.prompt_tokens is None:  # a token needs no round to begin at the first of several stages
                 self.phase_s[request] = now - out
             self.delays_s.append(now - self.phase_s[request] - token_s)
-            context = self.contexts[request] - self.rounds
-            self.users += 1
-            self.context_sum += context
-            heappush(self.finish, (self.rounds + self.passes[request], request))
+            self.users.join(request)
 
     def _joined_delays_s(self) -> list[float]:
         """Seconds since the first token of users who have joined since this was asked before."""
@@ -277,19 +229,13 @@ class ContinuousMachine:
         self.room.give_back(request)
         self.record.leave(request, at_s, self.pass_s)
 
-    def _context(self) -> int:
-        """Return the mean context of the users in flight, in passes."""
-        return self.context_sum // self.users + self.rounds
-
     def _decode(self) -> None:
         """Run decode passes until a user is done, or what may change does."""
-        record, users, context = self.record, self.users, self._context()
-        if users not in self.times:
-            self.times[users] = decode_times(self.costs, users, self.of_answers.tokens_per_pass)
-        times, work = self.times[users]
-        most = self.finish[0][0] - self.rounds
+        record, users, context = self.record, self.users.count, self.users.mean_context
+        times, work = self.times(users)
+        most = self.users.passes_to_first
         until = self._next_change() - record.now
-        passes = most if until == _NEVER else times.passes_until(context, until, most)
+        passes = most if until == inf else times.passes_until(context, until, most)
         seconds = times.run_s(context, passes)
         first_s, last_s = times.pass_s(context), times.pass_s(context + passes - 1)
         record.decode_run(first_s, last_s, passes, users, seconds, self._joined_delays_s())
@@ -299,8 +245,8 @@ class ContinuousMachine:
 
     def _rounds_with_gaps(self) -> None:
         """Run rounds whose gaps prompts fill, until the first prompt is read, a user is done or joins, or more come."""
-        record, users = self.record, self.users
-        unread_s = self._unread_s(next(queue[0] for queue in self.reading if queue))
+        record, users = self.record, self.users.count
+        unread_s = self.reader.first_unread_s()
         until_s = self._next_change() - record.now
         if not users:
             seconds = min(unread_s, until_s)
@@ -308,10 +254,10 @@ class ContinuousMachine:
             self._read_prompts(seconds, record.now + seconds, 1.0)
             self._end_rounds(0, seconds)
             return
-        times, gaps = self._gap_times(users)
-        context, most = self._context(), self.finish[0][0] - self.rounds
+        times, gaps = self.gap_times(users)
+        context, most = self.users.mean_context, self.users.passes_to_first
         passes = gaps.passes_until(context, unread_s * (1 - ROUNDING), most)
-        if until_s < _NEVER:
+        if until_s < inf:
             passes = min(passes, times.passes_until(context, until_s, most))
         seconds, last = times.run_s(context, passes), context + passes - 1
         record.decode_run(times.pass_s(context), times.pass_s(last), passes, users, seconds, self._joined_delays_s())
@@ -321,68 +267,19 @@ class ContinuousMachine:
         record.work_s += seconds - left_s
         self._end_rounds(passes, seconds)
 
-    def _gap_times(self, users: int) -> tuple[DecodeTimes, DecodeTimes]:
-        """Return the seconds of rounds of some users with prompts, and of the gaps that prompts have in them."""
-        if users not in self.gap_times:
-            self.gap_times[users] = gap_times(self.costs, users, self.of_answers.tokens_per_pass, self.chunk_s)
-        return self.gap_times[users]
-
-    def _unread_s(self, request: int) -> float:
-        """Return the seconds of the slowest stage's work that the rest of a prompt is."""
-        if request not in self.unread_s:
-            context = self.read_tokens[request]
-            self.unread_s[request] = self.costs.piece_busy_s(Piece(self.prompts[request] - context, context))
-        return self.unread_s[request]
-
     def _read_prompts(self, gap_s: float, end_s: float, round_per_gap: float) -> float:
-        """Read prompts in gaps that add up to some seconds; return the seconds that no prompt is left for.
-
-        Args:
-            gap_s: Seconds of all gaps.
-            end_s: When the last gap is over.
-            round_per_gap: Seconds that pass in a second of gaps at the end.
-        """
-        for queue in self.reading:
-            while queue and gap_s > 0:
-                request = queue[0]
-                read_s = min(gap_s, self._unread_s(request))
-                gap_s -= read_s
-                self.unread_s[request] -= read_s
-                if self.unread_s[request] > ROUNDING * read_s:
-                    break
-                queue.popleft()
-                del self.unread_s[request]
-                context = self.read_tokens[request]
-                drain_s = self.costs.drain_s(Piece(self.prompts[request] - context, context))
-                heappush(self.ready, (end_s - gap_s * round_per_gap + drain_s, request))
-        self.gap_free_s = end_s - gap_s * round_per_gap
-        return gap_s
+        """Read prompts in gaps (`PromptReader.read_in_gaps`); return the seconds that no prompt is left for."""
+        left_s, ready = self.reader.read_in_gaps(gap_s, end_s, round_per_gap)
+        for first_token in ready:
+            heappush(self.ready, first_token)
+        return left_s
 
     def _round_with_prompts(self, budget: int) -> None:
         """Run a round that reads at most ``budget`` tokens of prompts; first tokens are out a little after its end."""
         record = self.record
-        pieces: list[Piece] = []
-        ended: list[tuple[int, Piece]] = []
-        chunk = self.costs.chunk_tokens
-        for queue in self.reading:
-            while queue and budget > 0:
-                request = queue[0]
-                context = self.read_tokens[request]
-                left = self.prompts[request] - context
-                tokens = left if left <= budget else budget // chunk * chunk
-                if not tokens and not pieces:
-                    tokens = min(left, chunk)
-                if not tokens:
-                    budget = 0
-                    break
-                piece = Piece(tokens, context, tokens == left)
-                pieces.append(piece)
-                self.read_tokens[request] += tokens
-                budget -= tokens
-                if piece.ends:
-                    ended.append((queue.popleft(), piece))
-        users = self.users
-        context = round(self._context() * self.of_answers.tokens_per_pass) if users else 0
+        pieces, ended = self.reader.next_pieces(budget)
+        users = self.users.count
+        context = round(self.users.mean_context * self.of_answers.tokens_per_pass) if users else 0
         seconds = self.costs.round_s(users, context, pieces)
         record.work_s += self.costs.work_s(users, context, pieces)
         if users:
@@ -395,16 +292,13 @@ class ContinuousMachine:
 
     def _end_rounds(self, passes: int, seconds: float) -> None:
         """Go on to the end of some rounds, after which users may be done."""
-        record, finish = self.record, self.finish
-        self.rounds += passes
+        record = self.record
+        self.users.run(passes)
         record.busy_s += seconds
         self._advance(record.now + seconds)
-        while finish and finish[0][0] == self.rounds:
-            request = heappop(finish)[1]
+        while (request := self.users.pop_done()) is not None:
             left_s = record.now - self.phase_s[request]
             record.end_s[request] = left_s + self.costs.host_s
-            self.users -= 1
-            self.context_sum -= self.contexts[request] + self.passes[request] - self.rounds
             self._leave(request, left_s)
 
 
@@ -422,5 +316,5 @@ def simulate_continuous(
     With ``drafts`` a decode pass of ``costs`` is one that verifies a draft, with what the draft takes.
     """
     machine = ContinuousMachine(workload, costs, policy, prefill=prefill, drafts=drafts, on_done=on_done)
-    machine.run_until(_NEVER)
+    machine.run_until(inf)
     return machine.outcome()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from wse.serving.drafts.speculation import acceptance_of, best_draft, speed_up
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
-from wse.serving.speculation import acceptance_of, best_draft, speed_up
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.weight_streaming import distinct_experts
 from wse.studies.claims.claim import Curves, Finding, by_rule, figure

@@ -10,14 +10,15 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 from wse.errors import DoesNotFit
+from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.progress import ignore
+from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.economics import load_gpu_economics
 from wse.serving.goal import THROUGHPUT
-from wse.serving.gpu_deployment import GpuDeployment
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
@@ -180,8 +181,8 @@ def wafer_link(bytes_per_s: float, latency_s: float) -> WaferLink:
 
 
 def own_link() -> WaferLink:
-    """The link between wafers of the WSE-3 preset."""
-    wafer = load_wafer("wse3")
+    """Return the link between wafers of the default preset."""
+    wafer = load_wafer(DEFAULT_WAFER)
     return WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
 
 
@@ -192,7 +193,7 @@ def _parameters(prepared: PreparedEstimate) -> int:
 
 def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
     """Layers whose weights fill `FILL` of the SRAM, embedding and head left out."""
-    spec, wafer = read_config(CONFIGURATIONS[model]), load_wafer("wse3")
+    spec, wafer = read_config(CONFIGURATIONS[model]), load_wafer(DEFAULT_WAFER)
     room = FILL * wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe
     weights = weights_of(spec, dtype, "bfloat16")
     return int(room / ((weights.always_bytes + weights.expert_bytes) / spec.layer_count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
@@ -21,7 +22,7 @@ def weights_from_outside(lab: Laboratory) -> Finding:
     resident = lab.estimate(MODEL)
     assert resident.decode is not None
     assert resident.schedule is not None
-    wafers, bytes_per_s = resident.system.wafers, load_wafer("wse3").host_bytes_per_s
+    wafers, bytes_per_s = resident.system.wafers, load_wafer(DEFAULT_WAFER).host_bytes_per_s
     weights = weights_of(read_config(CONFIGURATIONS[MODEL]), "bfloat16", "bfloat16")
     bound = StreamingBound(weights=weights, bytes_per_s=bytes_per_s, pass_s=1 / resident.decode.tokens_per_s_per_user)
     one, held = bound.tokens_per_s(1), resident.decode.tokens_per_s_per_user

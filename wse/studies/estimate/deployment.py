@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from wse.backends.fabric.model import Fabric
 from wse.program.program import Program
+from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import RequestShape
-from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
 from wse.studies.results.users import users_at

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from wse.backends.fabric.run_totals import TimedRun
 from wse.program.program import Program
 from wse.reports.progress import OnProgress, ignore
+from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import LATENCY
 from wse.serving.plan import saturating_users
-from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.estimate.bounds.bounds import BoundsResult, bounds_result
 from wse.studies.estimate.cuts import cuts_result
 from wse.studies.estimate.deployment import middle_deployment, wafer_deployment

@@ -8,8 +8,7 @@ from typing import Any, Final, NoReturn
 
 from wse.errors import BadInput, UnknownName
 from wse.files import names_toml_file, read_toml, short_repr
-from wse.serving.draft_tree import Shares, check_shares, shares_of, with_choices
-from wse.serving.speculation import (
+from wse.serving.drafts.speculation import (
     TYPICAL,
     Acceptance,
     acceptance_by_position,
@@ -17,6 +16,7 @@ from wse.serving.speculation import (
     measured_curves,
     typical,
 )
+from wse.serving.drafts.tree import Shares, check_shares, shares_of, with_choices
 
 CONSTANT_POSITIONS: Final = 8
 """Positions of a single share: as many as the longest measured drafts have. It holds less and less further on."""

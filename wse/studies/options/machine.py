@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
+from wse.hardware.generations import DEFAULT_WAFER
 from wse.studies.options import known_names
 from wse.studies.options.option import Option
 
 Values = tuple[tuple[str, float], ...]
 
-DEFAULT_WAFER: Final = "wse3"
 DEFAULT_SOFTWARE: Final = "production"
 
 WaferName = Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wse.serving.draft_tree import DraftTree, best_tree
+from wse.serving.drafts.tree import DraftTree, best_tree
 from wse.studies.estimate.drafts.best_drafts import Choose, UsersOfDrafts, as_tree, in_a_row
 from wse.studies.options.acceptance import DraftAcceptance, read_acceptance
 from wse.studies.scenario.form import DraftForm

@@ -6,8 +6,8 @@ from functools import cache
 
 from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.models.tensors.model_tensors import parameter_count
+from wse.serving.drafts.speculation import TYPICAL
 from wse.serving.network import load_network
-from wse.serving.speculation import TYPICAL
 from wse.studies.estimate.drafts.plan import acceptance_result
 from wse.studies.estimate.gpus.drafting import GpuDrafter, gpu_draft_place
 from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate

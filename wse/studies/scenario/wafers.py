@@ -7,8 +7,8 @@ from functools import cache
 
 from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.models.tensors.model_tensors import parameter_count
+from wse.serving.drafts.speculation import TYPICAL
 from wse.serving.goal import Goal
-from wse.serving.speculation import TYPICAL
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafts.drafting import WaferDrafter, wafer_drafter
 from wse.studies.estimate.drafts.placement import place_draft

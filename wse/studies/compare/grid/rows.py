@@ -10,10 +10,10 @@ from typing import Any, Final
 from wse.errors import WseBug
 from wse.hardware.number import SourcedNumber
 from wse.reports.limits import StreamLimits, fraction, limits_of
+from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users
-from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.compare.request import WaferLink
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.estimate.request import EstimateRequest

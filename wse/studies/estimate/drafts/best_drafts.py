@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final, Protocol
 
-from wse.serving.draft_machine import DraftMachine, DraftSteps
-from wse.serving.draft_tree import DraftTree, fastest_tree
+from wse.serving.drafts.machine import DraftMachine, DraftSteps
+from wse.serving.drafts.speculation import Acceptance, best_draft
+from wse.serving.drafts.tree import DraftTree, fastest_tree
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
-from wse.serving.speculation import Acceptance, best_draft
 from wse.studies.options.acceptance import DraftAcceptance
 
 TREE_NODES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)

@@ -27,9 +27,9 @@ from wse.compiler.search.search import Compilation
 from wse.hardware.number import Grade
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.serving.draft_machine import DraftMachine
+from wse.serving.deployment.wafers import WaferDeployment
+from wse.serving.drafts.machine import DraftMachine
 from wse.serving.route import Route, busy_cycles
-from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.compile.choose import pass_fabric
 from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.estimate.deployment import middle_deployment

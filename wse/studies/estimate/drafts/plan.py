@@ -8,9 +8,9 @@ from wse.compiler.search.search import Compilation
 from wse.errors import DoesNotFit
 from wse.hardware.number import weakest
 from wse.reports.terminal import plural
-from wse.serving.draft_tree import DraftTree
-from wse.serving.speculation import HEAD_KIND, MODEL_KIND, choice_shares
-from wse.serving.wafer_deployment import WaferDeployment
+from wse.serving.deployment.wafers import WaferDeployment
+from wse.serving.drafts.speculation import HEAD_KIND, MODEL_KIND, choice_shares
+from wse.serving.drafts.tree import DraftTree
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts, in_a_row
 from wse.studies.estimate.drafts.drafting import COST_GRADE, WaferDrafter, head_token_parts, wafer_drafter

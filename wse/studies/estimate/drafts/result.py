@@ -9,7 +9,7 @@ from wse.hardware.number import Grade
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, plural, printable, ranged, seconds, three_figures
-from wse.serving.speculation import ANY_KIND, DraftKind
+from wse.serving.drafts.speculation import ANY_KIND, DraftKind
 from wse.studies.options.draft import HEAD, HOST, SAME, WAFER
 
 

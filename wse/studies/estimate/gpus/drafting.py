@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from wse.serving.draft_machine import DraftMachine, DraftSteps
-from wse.serving.gpu_deployment import GpuDeployment
+from wse.serving.deployment.gpus import GpuDeployment
+from wse.serving.drafts.machine import DraftMachine, DraftSteps
 from wse.serving.steady_state import PromptRounds
 from wse.studies.estimate.drafts.best_drafts import Choose
 from wse.studies.estimate.drafts.result import DraftPlaceResult

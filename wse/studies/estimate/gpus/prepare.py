@@ -12,9 +12,9 @@ from wse.errors import BadInput, UnknownName
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.reports.terminal import plural
+from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.economics import Economics, load_gpu_economics
 from wse.serving.goal import Goal
-from wse.serving.gpu_deployment import GpuDeployment
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer

@@ -22,9 +22,9 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Candidate, Compilation
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.errors import DoesNotFit
+from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
 from wse.serving.plan import plan
-from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.estimate.deployment import middle_deployment
 from wse.studies.estimate.layouts.searches import Search, searches_for
 from wse.studies.estimate.prepare import PreparedEstimate

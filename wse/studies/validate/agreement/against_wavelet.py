@@ -20,6 +20,7 @@ from wse.backends.wavelet.lines import Lines
 from wse.backends.wavelet.machine import STEP, Machine
 from wse.backends.wavelet.run import MachineRun, run
 from wse.errors import UnknownName
+from wse.hardware.generations import GENERATIONS
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.line_patterns import patterns
@@ -32,7 +33,6 @@ from wse_mappings.patterns.sampling import Case, PlacedPattern, Sizes
 I64 = npt.NDArray[np.int64]
 
 REFERENCES: Final = ("wavelet",)
-WAFERS: Final = ("wse2", "wse3")
 PROFILES: Final = ("tuned", "academic")
 LAYERS: Final = {"decode layers": layers, "prefill layers": prefill_layers, "verify layers": verify_layers}
 """Names of whole layers, in place of a pattern, and the functions that make them."""
@@ -146,9 +146,9 @@ def check_reference(name: str) -> None:
 
 def agreement(each: int, seed: int, on_progress: OnProgress = ignore) -> Agreement:
     """Compare both readers on ``each`` configurations of every pattern and of layers, by wafer and software profile."""
-    wafers = {name: load_wafer(name) for name in WAFERS}
+    wafers = {name: load_wafer(name) for name in GENERATIONS}
     rows: list[AgreementRow] = []
-    plan = list(product([*samples(), *LAYERS], WAFERS, PROFILES))
+    plan = list(product([*samples(), *LAYERS], GENERATIONS, PROFILES))
     total = each * len(plan)
     for i, (pattern, wafer, profile) in enumerate(plan):
         machine, software = wafers[wafer], load_software(profile, wafers[wafer].generation)

@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import Final
 
+from wse.hardware.generations import RECORDS
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
@@ -16,15 +17,12 @@ silicon it is 8 in 9 cycles. github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Be
 
 _GENERATION: Final = re.compile(r"\b(?:WSE|CS)-?([0-9])\b", re.IGNORECASE)
 _UNSTATED: Final = re.compile(r"not stated", re.IGNORECASE)
-PRESETS: Final = {"2": "wse2", "3": "wse3"}
-_FABRICS: Final = {"757x996": "2", "762x1172": "3"}
-"""The fabric, columns first, that programs of each generation are compiled for: Cerebras SDK, running on a system."""
 
 
 def wafer_of(m: Measurement) -> WaferSpec | None:
     """The preset of the only generation that the row names, if there is one."""
-    generations = set(_GENERATION.findall(m.platform)) | {g for fabric, g in _FABRICS.items() if fabric in m.platform}
-    preset = PRESETS.get(generations.pop()) if len(generations) == 1 else None
+    digits = set(_GENERATION.findall(m.platform)) | {g.digit for g in RECORDS.values() if g.fabric in m.platform}
+    preset = next((name for name, generation in RECORDS.items() if {generation.digit} == digits), None)
     return None if preset is None else _preset(preset)
 
 

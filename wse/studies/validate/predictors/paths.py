@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from wse.hardware.generations import RECORDS
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator, wafer_of, words_per_cycle
@@ -31,10 +32,6 @@ UNSTATED_PAYLOAD_CYCLES: Final = 7
 
 COUNTER_READ_CYCLES: Final = 18
 """Two reads of a PE's cycle counter back to back, WSE-3 silicon: EPCC 2026 working notes, unreviewed."""
-
-MULTICAST_FIT_CYCLES: Final = 20
-"""Cycles of a multicast to a line of PEs of WSE-3 silicon, beside its hops and words; the same as of a transfer from
-memory to memory over one hop. EPCC 2026 working notes, unreviewed."""
 
 ALIGNED_CYCLES_PER_HOP: Final = 1
 """Cycles that the SDK's alignment of the PEs' counters takes off each hop away from the corner that it starts from
@@ -149,11 +146,12 @@ def multicast_line(m: Measurement) -> Prediction | None:
     if m.text("kernel").lower() not in ("broadcast", "multicast") or wafer is None or on_simulator(m):
         return None
     one_line = m.rows == 1 or m.cols == 1
-    if wafer.generation != "wse3" or not is_cycles(m.text("metric")) or m.words is None or not one_line:
+    start_cycles = RECORDS[wafer.generation].multicast_cycles
+    if start_cycles is None or not is_cycles(m.text("metric")) or m.words is None or not one_line:
         return None
     hops = (m.rows or 1) + (m.cols or 1) - 2
     per_hop = wafer.hop_cycles
     if not _RECORRECTED.search(f"{m.text('algorithm')} {m.text('note')}"):
         per_hop -= ALIGNED_CYCLES_PER_HOP
-    value = MULTICAST_FIT_CYCLES + m.words / wafer.stream_words_per_cycle + hops * per_hop
+    value = start_cycles + m.words / wafer.stream_words_per_cycle + hops * per_hop
     return Prediction(value=value, method=WINDOW)

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from wse.hardware.generations import RECORDS
 from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_silicon, wafer_of
@@ -20,10 +21,6 @@ from wse.studies.validate.predictors.prediction import NO_GENERATION, OWN_CONSTA
 SETUP_CYCLES: Final = 16
 """One vector operation before its first element: 15 to 17 by operation, WSE-3 simulator,
 github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
-
-READ_BYTES_PER_CYCLE: Final = {"wse2": 8, "wse3": 16}
-"""Two reads a cycle, of 32 bits each on WSE-2 (Cerebras SDK, CSL language guide, appendix on SIMD), of 64 bits on
-WSE-3, where copies of 8 fp16 or 4 fp32 elements a cycle need them (FABRICA, as above)."""
 
 SAME_BANKS_SHARE: Final = 0.25
 """Share of the alignments of two operands in which they meet in the memory banks: one in four. FABRICA, as above."""
@@ -44,7 +41,7 @@ class Operation:
 
     def elements_per_cycle(self, wafer: WaferSpec, *, silicon: bool) -> float:
         """The operation's rate with operands in different banks."""
-        rates = [self.width, READ_BYTES_PER_CYCLE[wafer.generation] / (self.sources * self.element_bytes)]
+        rates = [self.width, RECORDS[wafer.generation].read_bytes_per_cycle / (self.sources * self.element_bytes)]
         if silicon:
             rates.append(wafer.sram_bytes_per_cycle / ((self.sources + 1) * self.element_bytes))
         return min(rates)

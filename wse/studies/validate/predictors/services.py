@@ -23,8 +23,8 @@ from wse.errors import BadInput, DoesNotFit
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.spec import ModelSpec
-from wse.serving.draft_machine import DraftMachine
-from wse.serving.speculation import Acceptance, acceptance_of, best_draft
+from wse.serving.drafts.machine import DraftMachine
+from wse.serving.drafts.speculation import Acceptance, acceptance_of, best_draft
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafts.drafting import head_machine, verify_passes
 from wse.studies.estimate.drafts.placement import place_head

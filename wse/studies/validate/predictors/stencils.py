@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from wse.hardware.generations import RECORDS
 from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
@@ -64,7 +65,7 @@ def one_cell(wafer: WaferSpec, *, alone: bool) -> float:
         alone: Whether all neighbours are on the border. Those only send, and are ahead: nobody waits for them.
     """
     arrive = wafer.ramp_cycles + 1
-    work = 2 * DEPENDENT_CYCLES + 4 * (DEPENDENT_CYCLES if wafer.generation == "wse2" else arrive)
+    work = 2 * DEPENDENT_CYCLES + 4 * (DEPENDENT_CYCLES if RECORDS[wafer.generation].adds_two_from_fabric else arrive)
     way = wafer.hop_cycles + 2 * wafer.ramp_cycles + 1
     waiting = 0 if alone else way - DEPENDENT_CYCLES  # the PE's own multiply runs while the words are on their way
     return work + waiting

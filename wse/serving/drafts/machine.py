@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from wse.serving.draft_tree import DraftTree
-from wse.serving.speculation import Acceptance
+from wse.serving.drafts.speculation import Acceptance
+from wse.serving.drafts.tree import DraftTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

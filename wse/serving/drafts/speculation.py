@@ -79,7 +79,7 @@ TYPICAL: Final = "typical"
 MISMATCH_GRADE: Final[Grade] = "I"
 """Grade of an acceptance that is applied to another kind of draft, or another model, than it was measured with."""
 
-_BUNDLED: Final = Path(__file__).parents[1] / "data" / "acceptance.toml"
+_BUNDLED: Final = Path(__file__).parents[2] / "data" / "acceptance.toml"
 
 
 DraftKind = Literal["head", "model", "any"]

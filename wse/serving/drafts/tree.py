@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Final
 
 from wse.errors import BadInput
-from wse.serving.speculation import Acceptance
+from wse.serving.drafts.speculation import Acceptance
 
 Shares = tuple[tuple[float, ...], ...]
 """Acceptances by position and choice."""

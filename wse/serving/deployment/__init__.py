@@ -1,0 +1,1 @@
+"""Machines that serve: wafers with a compiled layout, and servers of GPUs."""
