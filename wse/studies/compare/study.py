@@ -1,0 +1,46 @@
+"""What ``wse compare`` does with one model: rank machines, set GPUs beside wafers, answer a question, or compare wafers."""
+
+from __future__ import annotations
+
+from wse.reports.progress import OnProgress
+from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.curve.study import curve
+from wse.studies.compare.grid.questions import answer
+from wse.studies.compare.grid.study import compare
+from wse.studies.compare.plan.result import PlanResult
+from wse.studies.compare.plan.study import plan_machines
+from wse.studies.compare.request import CompareRequest, check_question
+from wse.studies.compare.result import CompareResult
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice
+
+
+def compare_machines(
+    request: CompareRequest,
+    question: str | None,
+    on_progress: OnProgress,
+    *,
+    jobs: int | None = None,
+    engine: EngineChoice = THIS_MACHINE,
+) -> CompareResult | CurveResult | PlanResult:
+    """Compare machines and layouts for one model.
+
+    Args:
+        request: The model and the machines. With users, targets or an objective machines are ranked; with GPUs they
+            are set beside the wafers; otherwise wafers, mappings and links are compared.
+        question: A question about wafers alone that is to be answered; None for the comparison itself.
+        on_progress: Called with (done, all, the combination that is done).
+        jobs: Processes; all cores where None.
+        engine: Whose processes they are.
+
+    Raises:
+        BadInput: Something that was named cannot be used, or options do not go together.
+        DoesNotFit: Nothing that is compared holds the model.
+    """
+    check_question(question, request)
+    if request.is_ranked:
+        return plan_machines(request, on_progress, jobs=jobs, engine=engine)
+    if request.gpu is not None:
+        return curve(request, on_progress, jobs=jobs, engine=engine)
+    if question is not None:
+        return answer(question, request, on_progress, jobs=jobs, engine=engine)
+    return compare(request, on_progress, jobs=jobs, engine=engine)
