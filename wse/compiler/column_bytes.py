@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from wse.compiler.options import Options
@@ -44,10 +44,10 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
     The function is one object for all regions that hold the same, on any number of wafers.
     """
     types = HeldTypes.from_options(options)
-    return _column_bytes(spec, _Storage(types, options.experts, options.context * options.batch))
+    storage = _Storage(types, options.experts, options.context * options.batch)
+    return options.cache.of(_column_bytes, 4)(spec, storage)
 
 
-@lru_cache(maxsize=4)
 def _column_bytes(spec: ModelSpec, held: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
     types, shape = held.types, replace(spec, layers=())
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
@@ -89,20 +89,20 @@ def _column_bytes(spec: ModelSpec, held: _Storage) -> Callable[[LayerRange, int]
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """The bytes of a token's gate and up in a dense block on a column; what is made of them takes their place."""
     features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
-    return _block_bytes(features, (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")])
+    return options.cache.of(_block_bytes, 16)(features, (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")])
 
 
-@lru_cache(maxsize=16)
 def _block_bytes(features: int, size: int) -> ColumnBytes:
     return lambda cols: float(size * ceil_div(features, cols))
 
 
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """The bytes of a token's scores with all entries of the cache on a column, in all of its rows."""
-    return _score_bytes(replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")])
+    return options.cache.of(_score_bytes, 16)(
+        replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")]
+    )
 
 
-@lru_cache(maxsize=16)
 def _score_bytes(spec: ModelSpec, of_entry: int) -> ColumnBytes:
     """The bytes of a token's scores where each entry has so many for a head."""
 

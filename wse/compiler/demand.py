@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 
 from wse.compiler.column_bytes import block_bytes, column_bytes, score_bytes
 from wse.compiler.options import MODEL, PRODUCT, RELEASED, Options
@@ -39,15 +39,15 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         listed=options.listed,
         listed_turned=options.listed_turned,
         pe_bytes=float(wafer.sram_bytes_per_pe),
-        row_share=_row_share(replace(spec, layers=()), held),
+        row_share=options.cache.of(_row_share, 4)(replace(spec, layers=()), held),
         column_bytes=column_bytes(spec, options),
         block_bytes=block_bytes(spec, options),
         score_bytes=score_bytes(spec, options),
         as_released=options.schedule == RELEASED,
+        cache=options.cache,
     )
 
 
-@lru_cache(maxsize=4)
 def _row_share(spec: ModelSpec, held: HeldTypes) -> Callable[[int], float]:
     """`HeldTypes.row_share` of a model of any layers, worked out once for each number of rows."""
     return cache(lambda rows: held.row_share(spec, rows))

@@ -10,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -238,8 +237,16 @@ def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
     return handing
 
 
-@lru_cache(maxsize=2)  # the least bytes of a layout are counted before it is tried
 def condense(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
+) -> CondensedModel:
+    """Return the condensed model for a choice; the last two are kept, as the bytes of a layout are counted before it
+    is tried. Errors as of `_condense`.
+    """
+    return options.cache.of(_condense, 2)(spec, wafer, software, options, choice)
+
+
+def _condense(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> CondensedModel:
     """Make the condensed model for a choice.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final, NamedTuple
 
 from wse.compiler.passes.contraction import HeldTypes
@@ -73,17 +73,17 @@ WITHOUT_TILES: Final[tuple[Pass, ...]] = tuple(size_tiles if step is shard else 
 
 def sizes_of(state: State) -> Sizes:
     """The sizes of the tiles of a partitioned model, of any layers."""
-    return _sizes(model_shape(state), HeldTypes.from_options(state.options), state.options.scope, tiling_of(state))
+    held, sizes = HeldTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
+    return sizes(model_shape(state), held, state.options.scope, tiling_of(state))
 
 
-@lru_cache(maxsize=4)
 def _sizes(spec: ModelSpec, held: HeldTypes, scope: str, tiling: Tiling) -> Sizes:
     def of_op(region: RegionShape, op: Op) -> list[TileSize]:
         parts = op.parts if op.parts.cuts_block else BLOCK
         cut = region_cut(spec, held, scope, region, parts)
         if op.kind in ROUTED and cut.experts is not None and _has_equal_experts(spec, tiling, op):
             cut = replace(cut, experts=cut.experts.one_group())
-        return _tile_sizes(op_tiles(spec, tiling, op, cut))
+        return _tile_sizes(op_tiles(held.cache, spec, tiling, op, cut))
 
     def of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
         cut = region_cut(spec, held, scope, region)

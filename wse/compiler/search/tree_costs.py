@@ -60,7 +60,7 @@ class TreeCosts:
                     if (size, pattern) not in self._patterns:
                         self._patterns[size, pattern] = len(patterns)
                         tree = with_groups(small.state.pattern_calls[pattern], savings[size].groups)
-                        patterns.append(tree.schedule())
+                        patterns.append(tree.schedule(small.state.options.cache))
         self._state = replace(small.state, patterns=tuple(patterns))
         self._same_routes = same_routes(self._state.patterns)
 

@@ -121,7 +121,7 @@ def cheapest_groups(setup: TrialSetup, pes: int, words: Mapping[int, int], aroun
         to_all = to_all.with_options(segments=((before_them, pes),), to_all=True)
 
     def cycles(groups: int) -> dict[int, float]:
-        tree = with_groups(to_all, groups).schedule()
+        tree = with_groups(to_all, groups).schedule(setup.options.cache)
         of_words = {number: timing.line_cycles(tree, number) for number in set(words.values())}
         return {stage: of_words[number] for stage, number in words.items()}
 
