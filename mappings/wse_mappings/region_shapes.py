@@ -28,10 +28,10 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
     if demand.listed:
         return [(share.rect.rows, share.rect.cols) for share in shares if share.rect is not None]
     rows, cols = layout.mesh or demand.mesh(turned=layout.turned)
-    return _shapes(demand, layout.bands, rows, cols, shares)
+    return list(demand.cache.of(_shapes, 256)(demand, layout.bands, rows, cols, tuple(shares)))
 
 
-def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: Sequence[Share]) -> list[tuple[int, int]]:
+def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple[Share, ...]) -> list[tuple[int, int]]:
     """Rows and columns of regions that share so many rows and columns of each wafer."""
     if demand.as_released:
         groups = groupby(shares, key=lambda share: (share.wafer, share.band))

@@ -9,7 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from wse.compiler.options import Options
-from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, HeldTypes
+from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, HeldTypes
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
@@ -40,7 +40,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
     Heads, blocks and vocabulary are cut into whole features of a column, as `wse.compiler.passes.shard` cuts them.
     Latent attention and vectors count as if they were cut evenly. Of codes the column has the scales of what sums over
     its features, for each group that it touches; those of what sums over hidden features count with its rows
-    (`wse.compiler.passes.contraction.HeldTypes.row_share`). Scales of attention count as if none was there twice.
+    (`HeldTypes.row_share`). Scales of attention count as if none was there twice.
     The function is one object for all regions that hold the same, on any number of wafers.
     """
     types = HeldTypes.from_options(options)

@@ -8,7 +8,7 @@ from functools import cache
 
 from wse.compiler.column_bytes import block_bytes, column_bytes, score_bytes
 from wse.compiler.options import MODEL, PRODUCT, RELEASED, Options
-from wse.compiler.passes.contraction import HeldTypes
+from wse.compiler.passes.tiling.contraction import HeldTypes
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes

@@ -18,10 +18,10 @@ from wse.compiler.options import (
     ROUTER_SCORES,
     VERIFY,
 )
-from wse.compiler.passes.contraction import HeldTypes
-from wse.compiler.passes.quantised_tiles import coded_tiles
-from wse.compiler.passes.region_cuts import RegionShape, region_cut
-from wse.compiler.passes.tiles import (
+from wse.compiler.passes.tiling.contraction import HeldTypes
+from wse.compiler.passes.tiling.quantised_tiles import coded_tiles
+from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
+from wse.compiler.passes.tiling.tiles import (
     ROUTED,
     column_vectors,
     expert_tiles,

@@ -10,8 +10,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Final, NamedTuple
 
-from wse.compiler.passes.contraction import HeldTypes
-from wse.compiler.passes.region_cuts import RegionShape, region_cut
 from wse.compiler.passes.shard import (
     Tiling,
     distinct_tiles,
@@ -25,7 +23,9 @@ from wse.compiler.passes.shard import (
     weights_buffer,
     with_cuts,
 )
-from wse.compiler.passes.tiles import ROUTED
+from wse.compiler.passes.tiling.contraction import HeldTypes
+from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
+from wse.compiler.passes.tiling.tiles import ROUTED
 from wse.compiler.pipeline import PIPELINE, Pass
 from wse.compiler.state import State
 from wse.models.graph import Op, name_in_layer

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from wse.arrays import F64
 from wse.compiler.options import REPORT, VERIFY, Choice, Options, Rewrites, Trees
-from wse.compiler.search.condense import CondensedModel, commonest_layers, condense
-from wse.compiler.search.sizes import chunk_sizes
+from wse.compiler.search.fitting.sizes import chunk_sizes
+from wse.compiler.search.reduced.condense import CondensedModel, commonest_layers, condense
 from wse.compiler.search.trial import ChunkTime, PromptTime, Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import DoesNotFit

@@ -9,7 +9,7 @@ import numpy as np
 
 from wse.arrays import I32
 from wse.compiler.options import LAYERS
-from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes
+from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes
 from wse.compiler.state import RegionCut
 from wse.models.spec import Experts, ModelSpec
 from wse.program.mixture import Mixture

@@ -21,7 +21,7 @@ from wse.compiler.passes.allocate import aligned_bytes, element_bytes
 from wse.compiler.passes.partition import placed_parts, plan_stages
 from wse.compiler.passes.shard import tiling_of
 from wse.compiler.pipeline import compile_until, first_state
-from wse.compiler.search.least_bytes import least_bytes
+from wse.compiler.search.reduced.least_bytes import least_bytes
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.compiler.state import StagePlan, State
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -128,7 +128,7 @@ class CondensedModel:
         return min(batch + batch * room // cache for room, cache in zip(free, caches, strict=True) if cache)
 
     def least_bytes(self) -> int:
-        """Bytes that the fullest PE of the whole needs at least, as `wse.compiler.search.least_bytes` counts them."""
+        """Return the minimum bytes of the fullest PE of the whole, as the function `least_bytes` counts them."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
             return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from wse.compiler.options import TreeSize
 from wse.compiler.passes.route import repaints, same_routes
 from wse.compiler.rewrites.fitted_trees import with_groups
-from wse.compiler.search.condense import CondensedModel
+from wse.compiler.search.reduced.condense import CondensedModel
 from wse.compiler.symbolic import BlockRun, SymPhase, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.models.graph import ops_in_order
