@@ -78,7 +78,8 @@ def commands() -> Iterator[str]:
 
 def answer(command: str) -> dict[str, Any]:
     """Return the exit code of a command, its answer without unsteady values, and its message."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    roots = os.pathsep.join(str(ROOT / name) for name in ("", "kernels", "mappings", "traces"))
+    environment = {**os.environ, "PYTHONPATH": roots, "NO_COLOR": "1"}
     line = [sys.executable, "-m", "wse", *shlex.split(command), "--json"]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
@@ -29,18 +28,15 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
     if demand.listed:
         return [(share.rect.rows, share.rect.cols) for share in shares if share.rect is not None]
     rows, cols = layout.mesh or demand.mesh(turned=layout.turned)
-    return list(_shapes(demand, layout.bands, rows, cols, tuple(shares)))
+    return list(demand.cache.of(_shapes, 256)(demand, layout.bands, rows, cols, tuple(shares)))
 
 
-@lru_cache(maxsize=256)  # what is tried has its bytes counted before
-def _shapes(
-    demand: Demand, band_count: int, rows: int, cols: int, shares: tuple[Share, ...]
-) -> tuple[tuple[int, int], ...]:
+def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple[Share, ...]) -> list[tuple[int, int]]:
     """Rows and columns of regions that share so many rows and columns of each wafer."""
     if demand.as_released:
         groups = groupby(shares, key=lambda share: (share.wafer, share.band))
         apportioned = [apportion([share.bytes for share in band], cols) for _, band in groups]
-        return tuple((rows // band_count, width) for of_band in apportioned for width in of_band)
+        return [(rows // band_count, width) for of_band in apportioned for width in of_band]
     regions = [
         (share.wafer, share.band, size, share.last_layer > share.first_layer)
         for share, size in zip(shares, _sizes(demand, shares), strict=True)
@@ -52,9 +48,9 @@ def _shapes(
         for _, of_wafer in groupby(regions, itemgetter(0))
     ]
     # 1
-    widths, fullest = {}, {}
+    widths, fullest, widths_of = {}, {}, demand.cache.of(region_widths, 4096)
     for bands in dict.fromkeys(wafers):
-        widths[bands] = [region_widths(tuple(size for size, _ in band), cols) for band in bands]
+        widths[bands] = [widths_of(tuple(size for size, _ in band), cols) for band in bands]
         fullest[bands] = tuple(
             max(
                 size(width) + demand.score_bytes(width) * has_layers
@@ -65,22 +61,21 @@ def _shapes(
     # 2
     heights = [[rows] for _ in wafers]
     if band_count > 1:
-        heights = band_heights(tuple(fullest[bands] for bands in wafers), _row_shares(demand.row_share, rows))
-    return tuple(
+        row_shares = demand.cache.of(_row_shares, 64)(demand.row_share, rows)
+        heights = band_heights(tuple(fullest[bands] for bands in wafers), row_shares)
+    return [
         (height, width)
         for bands, of_wafer in zip(wafers, heights, strict=True)
         for height, across in zip(of_wafer, widths[bands], strict=True)
         for width in across
-    )
+    ]
 
 
-@lru_cache(maxsize=64)
 def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ...]:
     """The part of a column's bytes on the fullest PE of regions of 1 row, of 2, and so on."""
     return tuple(map(row_share, range(1, rows + 1)))
 
 
-@lru_cache(maxsize=4096)
 def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> float:
     """Bytes of weights, cache and a block on the fullest PE of the regions that `region_shapes` makes."""
     shapes, has_layers = region_shapes(demand, layout, shares), [one.last_layer > one.first_layer for one in shares]

@@ -12,11 +12,12 @@ from tiny_model import latent_spec, tiny_spec
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import DECODE, RELEASED
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.attention_widths import column_counts
-from wse.compiler.search.condense import CondensedModel
+from wse.compiler.search.fitting.attention_widths import column_counts
+from wse.compiler.search.reduced.condense import CondensedModel
 from wse.compiler.search.rewrite_search import verify_choice
 from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials import layers_on
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
@@ -77,13 +78,13 @@ def test_a_pass_on_a_layout_that_was_chosen_for_a_token_has_columns_of_its_own()
 
 def test_a_pass_is_tried_on_layers_that_are_cut_as_those_of_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = compilation(WIDE)
-    tried, commonest = list[Layout](), TrialSetup.commonest_layers
+    tried: list[Layout] = []
 
     def note(setup: TrialSetup, layout: Layout, *phase: Any) -> CondensedModel:
         tried.append(layout)
-        return commonest(setup, layout, *phase)
+        return layers_on(setup, layout, *phase)
 
-    monkeypatch.setattr(TrialSetup, "commonest_layers", note)
+    monkeypatch.setattr("wse.compiler.search.rewrite_search.layers_on", note)
     options = replace(compiled.options, verify_tokens=2, phases=(DECODE,), prompt_tokens=(1,), context=CONTEXT)
     options = replace(options, mapping="pipeline", wafers=2)
     cut = replace(compiled.choice, prefill_chunk=1, block_parts=2)

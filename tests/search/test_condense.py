@@ -14,8 +14,8 @@ from wse.backends.fabric.model import Fabric
 from wse.compiler.options import FUSED, REPORT, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search import least_bytes
-from wse.compiler.search.condense import condense
+from wse.compiler.search.reduced import least_bytes
+from wse.compiler.search.reduced.condense import condense
 from wse.models.spec import Layer
 
 OPTIONS = Options(

@@ -19,11 +19,12 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import FUSED, RELEASED, Options
-from wse.compiler.search.misfits import Misfits
+from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import remedies, smallest_square
 from wse.compiler.search.search import compile_model, fits, search
 from wse.compiler.search.trial import Timer, Trial
 from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials import try_layout
 from wse.errors import BadMesh, DoesNotFit, TooFewColours, UnknownName
 from wse.hardware.load import load_wafer
 from wse.hardware.mesh import mesh_on, parse_mesh
@@ -216,7 +217,6 @@ def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_
             for i in phases
         ]
 
-    placed = TrialSetup.trial
     tried: list[str | None] = []
 
     def refuse_groups(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
@@ -224,10 +224,10 @@ def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_
         if layout.experts is not None:
             message = "no room for groups"
             raise BadMesh(message)
-        return placed(setup, layout, prefill, worth_cycles)
+        return try_layout(setup, layout, prefill, worth_cycles)
 
     with monkeypatch.context() as patch:  # one that cannot be does not end the search
-        patch.setattr(TrialSetup, "trial", refuse_groups)
+        patch.setattr("wse.compiler.search.exploring.explore.try_layout", refuse_groups)
         without = search(spec, machine, SOFTWARE, options, timing=Timer(by_step, 500, line_cycles(machine)))
     assert FEW in tried
     assert {trial.layout.experts for trial in without.trials} == {None}

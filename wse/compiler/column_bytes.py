@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from wse.compiler.options import Options
-from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, HeldTypes
+from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, HeldTypes
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
@@ -40,14 +40,14 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
     Heads, blocks and vocabulary are cut into whole features of a column, as `wse.compiler.passes.shard` cuts them.
     Latent attention and vectors count as if they were cut evenly. Of codes the column has the scales of what sums over
     its features, for each group that it touches; those of what sums over hidden features count with its rows
-    (`wse.compiler.passes.contraction.HeldTypes.row_share`). Scales of attention count as if none was there twice.
+    (`HeldTypes.row_share`). Scales of attention count as if none was there twice.
     The function is one object for all regions that hold the same, on any number of wafers.
     """
     types = HeldTypes.from_options(options)
-    return _column_bytes(spec, _Storage(types, options.experts, options.context * options.batch))
+    storage = _Storage(types, options.experts, options.context * options.batch)
+    return options.cache.of(_column_bytes, 4)(spec, storage)
 
 
-@lru_cache(maxsize=4)
 def _column_bytes(spec: ModelSpec, held: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
     types, shape = held.types, replace(spec, layers=())
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
@@ -89,20 +89,20 @@ def _column_bytes(spec: ModelSpec, held: _Storage) -> Callable[[LayerRange, int]
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """The bytes of a token's gate and up in a dense block on a column; what is made of them takes their place."""
     features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
-    return _block_bytes(features, (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")])
+    return options.cache.of(_block_bytes, 16)(features, (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")])
 
 
-@lru_cache(maxsize=16)
 def _block_bytes(features: int, size: int) -> ColumnBytes:
     return lambda cols: float(size * ceil_div(features, cols))
 
 
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """The bytes of a token's scores with all entries of the cache on a column, in all of its rows."""
-    return _score_bytes(replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")])
+    return options.cache.of(_score_bytes, 16)(
+        replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")]
+    )
 
 
-@lru_cache(maxsize=16)
 def _score_bytes(spec: ModelSpec, of_entry: int) -> ColumnBytes:
     """The bytes of a token's scores where each entry has so many for a head."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 
 from wse.compiler.column_bytes import block_bytes, column_bytes, score_bytes
 from wse.compiler.options import MODEL, PRODUCT, RELEASED, Options
-from wse.compiler.passes.contraction import HeldTypes
+from wse.compiler.passes.tiling.contraction import HeldTypes
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
@@ -39,15 +39,15 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         listed=options.listed,
         listed_turned=options.listed_turned,
         pe_bytes=float(wafer.sram_bytes_per_pe),
-        row_share=_row_share(replace(spec, layers=()), held),
+        row_share=options.cache.of(_row_share, 4)(replace(spec, layers=()), held),
         column_bytes=column_bytes(spec, options),
         block_bytes=block_bytes(spec, options),
         score_bytes=score_bytes(spec, options),
         as_released=options.schedule == RELEASED,
+        cache=options.cache,
     )
 
 
-@lru_cache(maxsize=4)
 def _row_share(spec: ModelSpec, held: HeldTypes) -> Callable[[int], float]:
     """`HeldTypes.row_share` of a model of any layers, worked out once for each number of rows."""
     return cache(lambda rows: held.row_share(spec, rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wse.compiler.strategies import strategy
@@ -11,6 +11,7 @@ from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS, DTYPES
 from wse_mappings.cuts.expert_groups import SPREAD
 from wse_mappings.patterns.k_tree import FEWEST_RELAYS
+from wse_mappings.result_cache import ResultCache
 from wse_mappings.strategies.strategy import ListedRegion
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
@@ -78,6 +79,8 @@ class Options:
     once. ``experts`` places a mixture: ``spread`` over all columns of a region, or on columns of their ``own``.
     ``schedule`` is the recipe for the steps of layers. ``all_reduce`` names the pattern of sums over lines whose result
     all PEs get; empty for K-trees.
+
+    ``cache`` has results that compilations for the request share; a changed copy of the request has the same one.
     """
 
     mapping: str
@@ -104,6 +107,7 @@ class Options:
     listed: tuple[ListedRegion, ...] = ()
     listed_turned: bool = False
     mapping_file: str = ""
+    cache: ResultCache = field(default_factory=ResultCache, compare=False, repr=False)
 
     @property
     def mapping_name(self) -> str:

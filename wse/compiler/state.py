@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -21,6 +20,7 @@ from wse_mappings.cuts.head_groups import HeadGroups
 from wse_mappings.cuts.latent_cut import LatentCut
 from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange, Parts
 from wse_mappings.cuts.output_copies import most_copies
+from wse_mappings.result_cache import ResultCache
 from wse_mappings.schedule import LineSchedule
 
 
@@ -92,12 +92,11 @@ class PatternCall(NamedTuple):
         """The call with other options of these names."""
         return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
-    def schedule(self) -> LineSchedule:
-        """The pattern: one object for the Programs of a process, so that it is worked out and timed once."""
-        return _schedule(self)
+    def schedule(self, cache: ResultCache) -> LineSchedule:
+        """The pattern: one object for the Programs of a request, so that it is worked out and timed once."""
+        return cache.of(_schedule, 2048)(self)
 
 
-@lru_cache(maxsize=2048)
 def _schedule(call: PatternCall) -> LineSchedule:
     return call.make(*call.args, **dict(call.options))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final
 
 from wse.compiler.own_strategy import own_strategy
@@ -60,10 +60,9 @@ _own: Final[dict[str, tuple[Any, Strategy]]] = {}
 def shares_of(demand: Demand, layout: Layout) -> tuple[Share, ...]:
     """The layers of every region of a layout, as its strategy divides them. Errors as of `strategy`."""
     chosen: Any = strategy(layout.mapping)
-    return _shares(chosen, demand, layout)
+    return demand.cache.of(_shares, 1024)(chosen, demand, layout)
 
 
-@lru_cache(maxsize=1024)  # a search cuts one layout for several meshes and requests
 def _shares(chosen: Any, demand: Demand, layout: Layout) -> tuple[Share, ...]:
     return tuple(chosen.partition(demand, layout))
 

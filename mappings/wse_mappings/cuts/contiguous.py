@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -35,7 +34,6 @@ def even_runs(shares: Sequence[float], parts: int) -> list[tuple[int, int]]:
     return list(_even_runs(tuple(shares), parts)) if parts > 1 else [(0, count)]
 
 
-@lru_cache(maxsize=256)
 def _even_runs(shares: tuple[float, ...], parts: int) -> tuple[tuple[int, int], ...]:
     count = len(shares)
     before = np.concatenate([[0.0], np.cumsum(shares)])
@@ -87,7 +85,6 @@ def evenest_runs(shares: Sequence[float], parts: int, cuts: Sequence[bool]) -> l
     return list(_evenest_runs(tuple(shares), parts, tuple(cuts)))
 
 
-@lru_cache(maxsize=1024)
 def _evenest_runs(shares: tuple[float, ...], parts: int, cuts: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
     count, before = len(shares), np.concatenate([[0.0], np.cumsum(shares)])
     totals: list[float] = before.tolist()

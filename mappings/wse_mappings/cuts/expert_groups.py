@@ -11,7 +11,6 @@ first, and a group is in one of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -92,7 +91,6 @@ class ExpertGroups:
         return np.where(beyond, np.int32(-1), own)
 
 
-@lru_cache(maxsize=1)  # several tiles of one cut have them, one after another
 def _rows(groups: ExpertGroups) -> I32:
     features = np.where(groups.features < 0, np.iinfo(np.int32).min // 2, groups.features).astype(np.int32)
     rows = groups.experts[:, :, None] * np.int32(groups.size) + features[:, None, :]

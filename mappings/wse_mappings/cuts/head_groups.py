@@ -14,7 +14,6 @@ many, often more than pairs of features; then a kv head may be held in several c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -79,7 +78,6 @@ class HeadGroups:
         )
 
 
-@lru_cache(maxsize=64)
 def head_groups(
     cols: int,
     kv_head_count: int,
@@ -127,7 +125,6 @@ def head_groups(
     return _assign_groups(kv_head_count, sharing, segments, features, rotated)
 
 
-@lru_cache(maxsize=4096)
 def head_places(
     cols: int, kv_head_count: int, head_size: int, rotary_size: int, *, mixed_pairs: bool = True
 ) -> tuple[int, int]:

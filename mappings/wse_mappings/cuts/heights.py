@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,6 @@ import numpy.typing as npt
 F64 = npt.NDArray[np.float64]
 
 
-@lru_cache(maxsize=64)
 def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[float, ...]) -> list[list[int]]:
     """Rows of every band of every wafer: the fullest PE of all is as empty as can be, and no row is there for nothing.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from wse_mappings.cuts.head_groups import head_groups
 from wse_mappings.cuts.split import I32, on_the_middle, padded_blocks
+from wse_mappings.result_cache import ResultCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,7 +49,16 @@ class LatentCut:
 
 
 def latent_cut(
-    hidden: I32, cols: int, *, source: int, latent: int, heads: int, nope: int, rope: int, value: int
+    hidden: I32,
+    cols: int,
+    *,
+    source: int,
+    latent: int,
+    heads: int,
+    nope: int,
+    rope: int,
+    value: int,
+    cache: ResultCache,
 ) -> LatentCut:
     """Cut extents of that many features; ``nope``, ``rope`` and ``value`` are those of one of the ``heads``.
 
@@ -59,7 +69,7 @@ def latent_cut(
     rows, places = len(hidden), hidden.reshape(-1)
     by_place = padded_blocks(int(np.flatnonzero(places >= 0)[-1]) + 1, cols)
     on_columns = np.where(by_place < 0, np.int32(-1), places[by_place])
-    groups = {size: head_groups(rows, heads, size, 0, may_share=False) for size in (nope, rope, value)}
+    groups = {size: cache.of(head_groups)(rows, heads, size, 0, may_share=False) for size in (nope, rope, value)}
     return LatentCut(
         source=padded_blocks(source, cols) if source else on_columns,
         latent=padded_blocks(latent, cols),

@@ -36,7 +36,6 @@ def _starts(cut: I32) -> I64:
     return np.asarray(cut[cut[:, 0] >= 0, 0], np.int64)
 
 
-@lru_cache(maxsize=64)
 def whole_tiles(elements: int, rows: int, target_rows: int) -> I64:
     """The pieces of tiles that go as they are, row by row; of rows that hold the same where there are more or fewer.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 ColumnBytes = Callable[[int], float]
 """Bytes of weights and cache on all PEs of a column of a region, by the columns that the region has."""
@@ -12,7 +11,6 @@ PRECISION = 5e-4
 """The relative distance from the least bound on bytes at which the search for it ends."""
 
 
-@lru_cache(maxsize=4096)
 def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int, ...]:
     """Columns of every region: the fullest PE of all is as empty as can be, and no column is there for nothing.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 
 from wse_mappings.cuts.expert_groups import FEW
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
@@ -41,8 +40,9 @@ class Auto(Strategy):
             return
         rows, cols = layout.region(demand)
         least_pes = _wafer_bytes(demand) / demand.pe_bytes / (layout.bands * layout.per_band)
-        for row_count in (rows, *_sides(rows, steps)):
-            for col_count in (cols, *_sides(cols, steps)):
+        row_counts, col_counts = (rows, *_sides(rows, steps)), (cols, *_sides(cols, steps))
+        for row_count in row_counts:
+            for col_count in col_counts:
                 mesh = row_count * layout.bands, col_count * layout.per_band
                 if row_count * col_count < least_pes:
                     break
@@ -57,7 +57,6 @@ def _wafer_bytes(demand: Demand) -> float:
     return (sum(demand.whole_layer_bytes) + tables) / demand.wafers
 
 
-@cache
 def _sides(below: int, steps: int) -> tuple[int, ...]:
     """The whole numbers below one that are nearest to powers of a root of two, the largest first."""
     exponents = range(steps * below.bit_length(), -1, -1)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from wse_mappings.cuts.contiguous import even_runs, evenest_runs
 from wse_mappings.cuts.layer_parts import LAYER_PARTS, LayerRange, layer_units, unit_bytes
 from wse_mappings.cuts.widths import ColumnBytes
 from wse_mappings.mesh.placement import Rect
+from wse_mappings.result_cache import ResultCache
 
 
 class ListedRegion(NamedTuple):
@@ -67,6 +67,7 @@ class Demand:
         score_bytes: Gives, for the columns of a region, the bytes of a token's scores on all PEs of a column.
         as_released: Whether whole wafers are cut, into bands of as many rows each and regions of columns by their bytes
             without padding, as published services are taken to be.
+        cache: The cache of the request.
     """
 
     layer_bytes: tuple[float, ...]
@@ -87,6 +88,7 @@ class Demand:
     block_bytes: ColumnBytes = lambda cols: 0.0
     score_bytes: ColumnBytes = lambda cols: 0.0
     as_released: bool = False
+    cache: ResultCache = field(default_factory=ResultCache, compare=False, repr=False)
 
     @property
     def layers(self) -> int:
@@ -259,7 +261,7 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
     before = [] if demand.embedding_bytes is None else [_Unit(demand.embedding_bytes, LayerRange(0, 0))]
     end = LayerRange(demand.layers, demand.layers)
     after = [] if demand.head_bytes is None else [_Unit(demand.head_bytes, end)]
-    inner = _units(tuple(layer_bytes), demand.attention_bytes, layout.block_parts)
+    inner = demand.cache.of(_units, 16)(tuple(layer_bytes), demand.attention_bytes, layout.block_parts)
     units = [*before, *inner, *after]
     sizes, cuts = tuple(unit.bytes for unit in units), tuple(unit.layers.last_part < LAYER_PARTS for unit in units)
     # Tables are with what is first or last of layers.
@@ -267,19 +269,18 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
     with_tables = [*sizes[first : last + 1]]
     with_tables[0] = sum(sizes[: first + 1])
     with_tables[-1] = sum((with_tables[-1], *sizes[last + 1 :]))
-    shares = []
-    for wafer, (start, stop) in enumerate(_runs(tuple(with_tables), cuts[first : last + 1], demand.wafers)):
+    shares, runs = [], demand.cache.of(_runs, 1024)
+    for wafer, (start, stop) in enumerate(runs(tuple(with_tables), cuts[first : last + 1], demand.wafers)):
         begin = first + start if wafer else 0
         of_wafer = slice(begin, len(units) if wafer == demand.wafers - 1 else first + stop)
-        for band, (top, bottom) in enumerate(_runs(sizes[of_wafer], cuts[of_wafer], layout.bands)):
+        for band, (top, bottom) in enumerate(runs(sizes[of_wafer], cuts[of_wafer], layout.bands)):
             across = slice(begin + top, begin + bottom)
-            for left, right in _runs(sizes[across], cuts[across], layout.per_band):
+            for left, right in runs(sizes[across], cuts[across], layout.per_band):
                 at = across.start + left, across.start + right
                 shares.append(_share(wafer, band, units[at[0]], units[at[1] - 1], sum(sizes[slice(*at)])))
     return shares
 
 
-@lru_cache(maxsize=16)
 def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], block_parts: int) -> list[_Unit]:
     """The layers, whole or in parts."""
     if not block_parts:

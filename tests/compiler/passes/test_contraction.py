@@ -12,14 +12,14 @@ from tiny_model import tiny_spec
 
 from wse.compiler.column_bytes import column_bytes
 from wse.compiler.options import THIN_GEMM, Choice, Options
-from wse.compiler.passes import region_cuts
-from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes, even_cut, grouped_cut
+from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes, even_cut, grouped_cut
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Experts, Layer, ModelSpec
 from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import FEW, SPREAD
 from wse_mappings.cuts.layer_parts import LayerRange
 from wse_mappings.cuts.split import grouped_blocks, padded_blocks
+from wse_mappings.result_cache import ResultCache
 
 KINDS = (HIDDEN, FFN, SHARED, EXPERTS)
 OPTIONS = Options(
@@ -34,7 +34,7 @@ OPTIONS = Options(
 
 
 def compiled(spec: ModelSpec, rows: int, cols: int, dtype: str, experts: str = SPREAD) -> Program:
-    options = replace(OPTIONS, dtype=dtype, experts=experts)
+    options = replace(OPTIONS, dtype=dtype, experts=experts, cache=ResultCache())
     choice = Choice(prefill=THIN_GEMM, prefill_chunk=2, head_chunk=16)
     return compile_choice(spec, wafer(rows, cols, 1 << 22), SOFTWARE, options, choice)
 
@@ -64,11 +64,9 @@ def test_no_other_choice_of_cuts_holds_fewer_bytes(
     others = []
     for forced in range(1 << len(KINDS)):
         groups = {kind: 32 * (forced >> place & 1) for place, kind in enumerate(KINDS)}
-        region_cuts.cut_on_one_wafer.cache_clear()
         monkeypatch.setattr(HeldTypes, "group_of_cut", lambda self, spec, kind, parts, groups=groups: groups[kind])
         others.append(weight_bytes(compiled(spec, *mesh, dtype)))
     monkeypatch.undo()
-    region_cuts.cut_on_one_wafer.cache_clear()
     assert chosen <= 1.02 * min(others)
     assert chosen <= others[0]
 

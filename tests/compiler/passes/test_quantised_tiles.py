@@ -12,7 +12,7 @@ from session import SOFTWARE, wafer
 from tiny_model import tiny_spec
 
 from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, Choice, Options, unsupported_on_mesh
-from wse.compiler.passes.quantised_tiles import coded_tiles
+from wse.compiler.passes.tiling.quantised_tiles import coded_tiles
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
 from wse.compiler.search.search import compile_model, fits

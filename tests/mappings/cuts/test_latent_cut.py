@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from wse_mappings.cuts.latent_cut import LatentCut, latent_cut
 from wse_mappings.cuts.split import blocks
+from wse_mappings.result_cache import ResultCache
 
 SIZES = st.integers(1, 9)
 
@@ -17,7 +18,7 @@ def cuts(draw: st.DrawFn) -> tuple[LatentCut, dict[str, int]]:
     sizes = {name: draw(SIZES) for name in ("source", "latent", "hidden", "heads", "nope", "rope", "value")}
     others = {name: size for name, size in sizes.items() if name != "hidden"}
     hidden = blocks(sizes["hidden"], draw(st.integers(1, 12)), draw(st.integers(0, 4)))
-    return latent_cut(hidden, draw(st.integers(1, 12)), **others), sizes
+    return latent_cut(hidden, draw(st.integers(1, 12)), **others, cache=ResultCache()), sizes
 
 
 @given(cuts())
@@ -43,7 +44,7 @@ def test_columns_have_the_hidden_features_in_the_places_that_rows_have_them_in(
 ) -> None:
     """A row and a column then share a stretch of neighbours, which is what is handed from the one to the other."""
     of_row = blocks(hidden, rows, group)
-    cut = latent_cut(of_row, cols, source=source, latent=4, heads=2, nope=2, rope=2, value=2)
+    cut = latent_cut(of_row, cols, source=source, latent=4, heads=2, nope=2, rope=2, value=2, cache=ResultCache())
     flat = of_row.reshape(-1)
     places = cut.hidden.reshape(-1)[: len(flat)]
     np.testing.assert_array_equal(places, flat[: len(places)])

@@ -11,13 +11,15 @@ from wse.compiler.symbolic import (
 )
 from wse.errors import WseBug
 from wse.models.graph import name_in_layer
+from wse_mappings.result_cache import ResultCache
 from wse_mappings.schedule import LineSchedule
 
 
 class Patterns:
     """The distinct patterns of a Program, each made once, with the calls that made them."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: ResultCache) -> None:
+        self._cache = cache
         self._index: dict[Any, int] = {}
         self.schedules: list[LineSchedule] = []
         self.calls: list[PatternCall] = []
@@ -31,7 +33,7 @@ class Patterns:
         key = (call.make.__name__, call.args, call.options)
         if key not in self._index:
             self._index[key] = len(self.schedules)
-            self.schedules.append(call.schedule())
+            self.schedules.append(call.schedule(self._cache))
             self.calls.append(call)
         return self._index[key]
 

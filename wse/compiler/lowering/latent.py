@@ -21,7 +21,7 @@ from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.linear import join_stream
 from wse.compiler.lowering.local_product import local_product
 from wse.compiler.lowering.sums import all_reduce
-from wse.compiler.passes.tiles import FIRST, HEADS, WANTED
+from wse.compiler.passes.tiling.tiles import FIRST, HEADS, WANTED
 from wse.compiler.symbolic import SymAddress, SymNumber
 from wse.models.graph import Op
 from wse.models.spec import Latent

@@ -6,7 +6,7 @@ from typing import Any
 
 from wse.compiler.lowering.context import Context
 from wse.compiler.options import PREFILL, RELEASED
-from wse.compiler.passes.quantised_tiles import groups_name, widths_name
+from wse.compiler.passes.tiling.quantised_tiles import groups_name, widths_name
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.errors import WseBug
 from wse.models.tensors.model_tensors import coding_of

@@ -9,7 +9,7 @@ time, on colours of tokens as well.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import NamedTuple
 
 Visits = tuple[tuple[int, int], ...]
@@ -55,7 +55,6 @@ class Colouring(NamedTuple):
     conflicts: tuple[int, ...]
 
 
-@lru_cache(maxsize=512)
 def colouring(demand: RouteDemand, available: int) -> Colouring | None:
     """Colours for all routes out of so many; None where routes that run together have no room.
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from wse.arrays import I32
 from wse.compiler.passes.allocate import element_bytes, element_type
-from wse.compiler.passes.block_arrays import block_arrays
 from wse.compiler.passes.shard import stages_of
+from wse.compiler.passes.tiling.block_arrays import block_arrays
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymBuffer, SymPhase, SymSteps
 from wse.models.graph import ops_in_order

@@ -41,7 +41,7 @@ LOWER: Final = _lowerings()
 
 def lower_ops(state: State) -> State:
     """Fill ``phases``, ``patterns`` with their calls, ``sym_buffers`` and, of a whole model, ``ids``."""
-    buffers, patterns = Buffers(state.weights), Patterns()
+    buffers, patterns = Buffers(state.weights), Patterns(state.options.cache)
     types = state.options.element_type("act"), state.options.element_type("acc")
     costs = pe_costs(state.wafer, state.software, *types)
     layers: dict[_Demand, _Layers] = {}

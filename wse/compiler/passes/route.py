@@ -28,6 +28,7 @@ from wse.errors import TooFewColours
 from wse.program.program import ColourUse
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import TRANSFERS
+from wse_mappings.result_cache import ResultCache
 from wse_mappings.schedule import Arrival, LineSchedule
 
 DECODE_WEIGHT = 1000  # a token's patterns count this much more than the prompt's
@@ -88,7 +89,7 @@ def _colour_stages(state: State, same: list[int]) -> tuple[list[_Stage], dict[Sy
     routes = _Routes(state, same)
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)
     for number, stage in enumerate(stages):
-        _assign(stage, available, number, routes)
+        _assign(stage, available, number, routes, state.options.cache)
     is_prompt = {phase.steps: phase.name == PREFILL for phase in state.phases}
     return stages, {steps: _repaints(steps, stages, routes, is_prompt=prompt) for steps, prompt in is_prompt.items()}
 
@@ -179,7 +180,7 @@ def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, 
     demand.groups += [frozenset(group) for group in groups.values()]
 
 
-def _assign(stage: _Stage, available: int, number: int, routes: _Routes) -> None:
+def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: ResultCache) -> None:
     """Give each route colours. Raises TooFewColours where routes that run together need more than there are."""
     stage.number = {key: i for i, (key, _) in enumerate(stage.uses.most_common())}
     groups = set(stage.groups)
@@ -201,7 +202,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes) -> None
         together=(together[0], together[1]),
         tokens=tuple(tuple((visits[block], times) for block, times in phase) for phase in stage.tokens),
     )
-    found = colouring(demand, available)
+    found = cache.of(colouring, 512)(demand, available)
     if found is None:
         message = (
             f"stage {number}: patterns that run together need {together[1]} colours, the wafer has {available} to "

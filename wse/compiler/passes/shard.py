@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from wse.arrays import I32
@@ -18,10 +18,10 @@ from wse.compiler.options import (
     ROUTER_SCORES,
     VERIFY,
 )
-from wse.compiler.passes.contraction import HeldTypes
-from wse.compiler.passes.quantised_tiles import coded_tiles
-from wse.compiler.passes.region_cuts import RegionShape, region_cut
-from wse.compiler.passes.tiles import (
+from wse.compiler.passes.tiling.contraction import HeldTypes
+from wse.compiler.passes.tiling.quantised_tiles import coded_tiles
+from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
+from wse.compiler.passes.tiling.tiles import (
     ROUTED,
     column_vectors,
     expert_tiles,
@@ -41,6 +41,7 @@ from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile
 from wse_mappings.cuts.layer_parts import Parts
 from wse_mappings.cuts.output_copies import copied_blocks
+from wse_mappings.result_cache import ResultCache
 
 
 def with_cuts(state: State) -> State:
@@ -64,7 +65,7 @@ def shard(state: State) -> State:
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
     """The tiles of one op on a stage, as of stage 0."""
-    return op_tiles(shape, tiling, op, state.cut_of(stage, op.parts))
+    return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
 
 def cuts_of(state: State) -> tuple[RegionCut, ...]:
@@ -115,16 +116,16 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
     ``tiles`` gives those of an op, as of the first layer, on a stage.
     """
     names: set[tuple[int, str]] = set()
+    in_first_layer = state.options.cache.of(_in_first_layer, 1 << 12)
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
-        for tile in tiles(_in_first_layer(op), stage):  # layers of one kind differ in names alone
+        for tile in tiles(in_first_layer(op), stage):  # layers of one kind differ in names alone
             key = (stage, name_in_layer(tile.name, op.layer))
             if key not in names:
                 names.add(key)
                 yield op, stage, tile
 
 
-@lru_cache(maxsize=1 << 12)
 def _in_first_layer(op: Op) -> Op:
     return op.in_layer(0)
 
@@ -211,13 +212,15 @@ def tiling_of(state: State) -> Tiling:
     return Tiling(options.dtype, phases, choice.prefill, with_norms, scored_on_columns, router_outputs)
 
 
-def op_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
+def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
     """The tiles of one op, as of stage 0, in the arrangements of the phases that use them.
 
     What is outside the layers has but one. Layers share them: some are kept, of experts few, as an index of all experts
     for each column of many wafers takes tens of megabytes.
     """
-    return (_expert_tiles if op.kind in _OF_EXPERTS else _tiles_without_experts)(spec, tiling, op, cut)
+    if op.kind in _OF_EXPERTS:
+        return cache.of(_expert_tiles, 6)(spec, tiling, op, cut)
+    return cache.of(_tiles_without_experts, 64)(spec, tiling, op, cut)
 
 
 ROUTER_OP = "router"
@@ -225,7 +228,6 @@ _OF_EXPERTS = (ROUTER_OP, *ROUTED)
 """Kinds of ops whose tiles are those of a router or of experts."""
 
 
-@lru_cache(maxsize=6)
 def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
     """The tiles of a router or of experts."""
     on_columns = tiling.scored_on_columns and cut.span == 1
@@ -243,7 +245,6 @@ def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
     return copied_blocks(outputs, cut.cols, cut.router_copies(outputs, tiling.router_outputs))
 
 
-@lru_cache(maxsize=64)
 def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
     """The tiles of any other op."""
     tiles = column_vectors(op, cut, spec)

@@ -26,7 +26,7 @@ from wse.compiler.lowering.builder import Draft, Operand
 from wse.compiler.lowering.context import Context
 from wse.compiler.lowering.dispatch import expert_stage
 from wse.compiler.options import NORM_SCALES, Options
-from wse.compiler.passes.tiles import norm_products_name
+from wse.compiler.passes.tiling.tiles import norm_products_name
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import (
     address,

@@ -5,7 +5,7 @@ starts the vector operations of unpacking anew, 5 for codes of 8 bits and 11 for
 where a row has few outputs. With more scratch there are fewer turns. What is unpacked, and the order of sums, is the
 same.
 
-The search finds how many codes a layout has room for (`wse.compiler.search.unpacking`).
+The search finds how many codes a layout has room for (`wse.compiler.search.fitting.unpacking`).
 """
 
 from __future__ import annotations

@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from wse.compiler.options import FITTED_TREES, THIN_GEMM, WIDE_UNPACKING
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.attention_columns import fit_attention, free_columns
-from wse.compiler.search.chunks import largest_chunks
+from wse.compiler.search.fitting.attention_columns import fit_attention, free_columns
+from wse.compiler.search.fitting.chunks import largest_chunks
+from wse.compiler.search.fitting.unpacking import fit_unpacking
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.compiler.search.trees import FittedTrees, fit_trees
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import dominant_cycles, fastest_product_first, request_cycles
-from wse.compiler.search.unpacking import fit_unpacking
 from wse.errors import DoesNotFit
 from wse.program.program import Program
 from wse_mappings.strategies.strategy import Layout

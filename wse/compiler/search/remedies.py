@@ -9,7 +9,7 @@ from typing import Any
 
 from wse.compiler.options import Options
 from wse.compiler.passes.allocate import reserved_bytes
-from wse.compiler.search.misfits import Misfits
+from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.search import fits
 from wse.compiler.strategies import strategy
 from wse.hardware.mesh import mesh_on

@@ -10,7 +10,7 @@ from functools import partial
 from wse.compiler.options import DECODE, FITTED_TREES, FUSED, VERIFY, WIDE_UNPACKING, Choice, Options, Rewrites
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.attention_columns import fit_pass
+from wse.compiler.search.fitting.attention_columns import fit_pass
 from wse.compiler.search.trees import fit_trees, without_fitted
 from wse.compiler.search.trial import Timer, Trial
 from wse.compiler.search.trial_setup import TrialSetup

@@ -1,8 +1,8 @@
 """The search for mapping, regions, the prefill product, and how much is processed at once.
 
-Layouts are tried on reduced models (`wse.compiler.search.condense`); of many, only those that promise to be fast
-(`wse.compiler.search.explore`). The fastest are compiled fully, so what is chosen fits; a cost function, given by the
-caller, decides between them.
+Layouts are tried on reduced models (`wse.compiler.search.reduced.condense`); of many, only those that promise to be
+fast (`wse.compiler.search.exploring.explore`). The fastest are compiled fully, so what is chosen fits; a cost function,
+given by the caller, decides between them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import NamedTuple
 from wse.compiler.options import DECODE, FUSED, REFUSE, VERIFY, Choice, Options, Rewrites
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.attention_columns import free_columns
 from wse.compiler.search.check import check_mesh, check_names
-from wse.compiler.search.explore import emptiest_trials
+from wse.compiler.search.exploring.explore import emptiest_trials
+from wse.compiler.search.exploring.first_trials import fastest_first, refusal, tried_first, try_layouts, within_limits
 from wse.compiler.search.finalists import Cost, Finalist, Finalists, tree_trials, with_cheaper_attention
-from wse.compiler.search.first_trials import fastest_first, refusal, tried_first, try_layouts, within_limits
-from wse.compiler.search.misfits import Misfits
+from wse.compiler.search.fitting.attention_columns import free_columns
+from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.rewrite_search import RewriteTrial, settings_of, try_rewrites, try_verify_rewrites
 from wse.compiler.search.trees import without_fitted
 from wse.compiler.search.trial import Timer, Trial

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final, NamedTuple
 
-from wse.compiler.passes.contraction import HeldTypes
-from wse.compiler.passes.region_cuts import RegionShape, region_cut
 from wse.compiler.passes.shard import (
     Tiling,
     distinct_tiles,
@@ -25,7 +23,9 @@ from wse.compiler.passes.shard import (
     weights_buffer,
     with_cuts,
 )
-from wse.compiler.passes.tiles import ROUTED
+from wse.compiler.passes.tiling.contraction import HeldTypes
+from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
+from wse.compiler.passes.tiling.tiles import ROUTED
 from wse.compiler.pipeline import PIPELINE, Pass
 from wse.compiler.state import State
 from wse.models.graph import Op, name_in_layer
@@ -73,17 +73,17 @@ WITHOUT_TILES: Final[tuple[Pass, ...]] = tuple(size_tiles if step is shard else 
 
 def sizes_of(state: State) -> Sizes:
     """The sizes of the tiles of a partitioned model, of any layers."""
-    return _sizes(model_shape(state), HeldTypes.from_options(state.options), state.options.scope, tiling_of(state))
+    held, sizes = HeldTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
+    return sizes(model_shape(state), held, state.options.scope, tiling_of(state))
 
 
-@lru_cache(maxsize=4)
 def _sizes(spec: ModelSpec, held: HeldTypes, scope: str, tiling: Tiling) -> Sizes:
     def of_op(region: RegionShape, op: Op) -> list[TileSize]:
         parts = op.parts if op.parts.cuts_block else BLOCK
         cut = region_cut(spec, held, scope, region, parts)
         if op.kind in ROUTED and cut.experts is not None and _has_equal_experts(spec, tiling, op):
             cut = replace(cut, experts=cut.experts.one_group())
-        return _tile_sizes(op_tiles(spec, tiling, op, cut))
+        return _tile_sizes(op_tiles(held.cache, spec, tiling, op, cut))
 
     def of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
         cut = region_cut(spec, held, scope, region)

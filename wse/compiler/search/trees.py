@@ -1,7 +1,7 @@
 """The groups of K-tree all-reduces that are fitted to their words: what is timed, and what is worth it.
 
 The sizes are those of the layout, the chunks and the rewrites that were chosen, in all phases. A condensed model
-(`wse.compiler.search.condense`) has all of them after lowering.
+(`wse.compiler.search.reduced.condense`) has all of them after lowering.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from wse.compiler.options import (
     TreeSize,
 )
 from wse.compiler.rewrites.fitted_trees import groups_of, with_groups
-from wse.compiler.search.condense import CondensedModel, condense
-from wse.compiler.search.tree_costs import Saving, TreeCosts
+from wse.compiler.search.fitting.tree_costs import Saving, TreeCosts
+from wse.compiler.search.reduced.condense import CondensedModel, condense
 from wse.compiler.search.trial import Timer
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.state import PatternCall, State
@@ -121,7 +121,7 @@ def cheapest_groups(setup: TrialSetup, pes: int, words: Mapping[int, int], aroun
         to_all = to_all.with_options(segments=((before_them, pes),), to_all=True)
 
     def cycles(groups: int) -> dict[int, float]:
-        tree = with_groups(to_all, groups).schedule()
+        tree = with_groups(to_all, groups).schedule(setup.options.cache)
         of_words = {number: timing.line_cycles(tree, number) for number in set(words.values())}
         return {stage: of_words[number] for stage, number in words.items()}
 

@@ -23,8 +23,8 @@ from wse.compiler.options import (
 )
 from wse.compiler.passes.allocate import reserved_bytes
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.condense import CondensedModel, condense
-from wse.compiler.search.misfits import Misfits
+from wse.compiler.search.reduced.condense import CondensedModel, condense
+from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.trial import Timer
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from wse.arrays import F64
 from wse.compiler.options import REPORT, VERIFY, Choice, Options, Rewrites, Trees
-from wse.compiler.search.condense import CondensedModel, commonest_layers, condense
-from wse.compiler.search.sizes import chunk_sizes
+from wse.compiler.search.fitting.sizes import chunk_sizes
+from wse.compiler.search.reduced.condense import CondensedModel, commonest_layers, condense
 from wse.compiler.search.trial import ChunkTime, PromptTime, Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import DoesNotFit
@@ -42,7 +41,9 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     if not setup.allows(known := setup.misfits.needed_bytes(small)):
         return replace(trial, needed_bytes=known)
     try:
-        allocated, of_stages = _allocated(setup.spec, setup.wafer, setup.software, *setup.least_choice(layout, prefill))
+        # What did not fit on the fewest wafers is tried on them again.
+        allocate = setup.options.cache.of(_allocated, 8)
+        allocated, of_stages = allocate(setup.spec, setup.wafer, setup.software, *setup.least_choice(layout, prefill))
     except DoesNotFit:
         return trial
     setup.misfits.learn(small, of_stages, setup.wafer.sram_bytes_per_pe)
@@ -186,7 +187,6 @@ def _chunk_time(small: CondensedModel, program: Program, by_step: F64) -> ChunkT
     return ChunkTime(small.sum_over_model(program, phase, by_step), small.slowest_stage_sum(program, phase, by_step))
 
 
-@lru_cache(maxsize=8)  # what did not fit on the fewest wafers is tried on them again
 def _allocated(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> tuple[CondensedModel | None, tuple[int, ...]]:

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from wse.arrays import I32
-from wse.compiler.passes.tiles import part_of, tile_of
+from wse.compiler.passes.tiling.tiles import part_of, tile_of
 from wse.errors import DoesNotFit
 from wse.models.graph import parts_suffix
 from wse.models.spec import ModelSpec

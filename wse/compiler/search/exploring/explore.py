@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from wse.compiler.options import REPORT
-from wse.compiler.search.layout_family import PATIENCE, LayoutFamily, Pick
+from wse.compiler.search.exploring.layout_family import PATIENCE, LayoutFamily, Pick
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import deciding_trials, try_layout

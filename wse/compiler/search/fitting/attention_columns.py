@@ -13,8 +13,8 @@ from functools import cache
 from typing import NamedTuple
 
 from wse.compiler.options import DECODE, PREFILL, REFUSE, VERIFY, Choice
-from wse.compiler.search.attention_widths import column_counts
-from wse.compiler.search.chunks import first_that_fits
+from wse.compiler.search.fitting.attention_widths import column_counts
+from wse.compiler.search.fitting.chunks import first_that_fits
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import cycles_of_layers, layers_on

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from wse.compiler.search.condense import CondensedModel
+from wse.compiler.search.reduced.condense import CondensedModel
 
 
 class Misfits:

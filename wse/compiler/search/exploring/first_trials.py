@@ -11,7 +11,7 @@ from typing import Final
 from wse.compiler.options import FUSED, THIN_GEMM, Options, Rewrites, unsupported_on_mesh
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.catalogue import known_rewrites
-from wse.compiler.search.explore import explore
+from wse.compiler.search.exploring.explore import explore
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import dominant_cycles, try_layout

@@ -9,7 +9,7 @@ from typing import Final
 
 from wse.compiler.options import DECODE, WIDE_UNPACKING, Choice, Rewrites
 from wse.compiler.rewrites.catalogue import known_rewrites
-from wse.compiler.search.chunks import first_that_fits
+from wse.compiler.search.fitting.chunks import first_that_fits
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup

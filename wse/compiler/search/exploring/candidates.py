@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -74,7 +73,7 @@ class Candidates:
 
     def _numbers(self, layout: Layout) -> tuple[float, float, float, float, float, float]:
         """Rows and columns of a region, and evenly, stages, and bytes on the fullest PE."""
-        spread = _spread(self.demand, layout.of_bands)
+        spread = self.demand.cache.of(_spread, 1024)(self.demand, layout.of_bands)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
         least = spread.fullest / (max(1, rows) * max(1, cols))
@@ -100,10 +99,9 @@ class Candidates:
         shares = shares_of(demand, layout.of_bands)
         if any(share.wafers > 1 or share.experts for share in shares):
             return None
-        return fullest_bytes(demand, layout._replace(groups=None, experts=None), shares)
+        return demand.cache.of(fullest_bytes, 4096)(demand, layout._replace(groups=None, experts=None), shares)
 
 
-@lru_cache(maxsize=1024)
 def _spread(demand: Demand, layout: Layout) -> _Spread:
     """Bands are as high, and regions of a band as wide, as their bytes, or, where their shape is stated, all alike."""
     bands: dict[tuple[int, int], list[Share]] = defaultdict(list)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wse.arrays import I32
 from wse.compiler.options import LAYERS
-from wse.compiler.passes.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes
+from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes
 from wse.compiler.state import RegionCut
 from wse.models.spec import Experts, ModelSpec
 from wse.program.mixture import Mixture
@@ -48,18 +47,18 @@ class RegionShape(NamedTuple):
 
 def region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape, parts: Parts = BLOCK) -> RegionCut:
     """The cut of a model over a region of that shape, of its feed-forward blocks those parts."""
-    cut = (cut_on_one_wafer if region.span == 1 else _cut_across_wafers)(spec, held, scope, region)
-    return cut if parts == BLOCK else _with_parts(spec, held, region, cut, parts)
+    cached = held.cache.of(_cut_on_one_wafer, 24) if region.span == 1 else held.cache.of(_cut_across_wafers, 2)
+    cut = cached(spec, held, scope, region)
+    return cut if parts == BLOCK else held.cache.of(_with_parts, 24)(spec, held, region, cut, parts)
 
 
-@lru_cache(maxsize=24)
-def cut_on_one_wafer(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
+def _cut_on_one_wafer(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
     """`region_cut` of whole blocks."""
     return _region_cut(spec, held, scope, region)
 
 
-@lru_cache(maxsize=2)  # an index for each column of many wafers takes megabytes
 def _cut_across_wafers(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
+    """`region_cut` of whole blocks, of which few are kept: an index for each column of many wafers takes megabytes."""
     return _region_cut(spec, held, scope, region)
 
 
@@ -67,11 +66,12 @@ def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShap
     rows, cols, span, of_attention = region.rows, region.cols, region.span, region.attention_cols
     hidden_group = held.group_of_cut(spec, HIDDEN, rows)
     hidden = blocks(spec.hidden_size, rows, hidden_group)
+    cached_heads = held.cache.of(head_groups, 64)
     pairs = {"whole_pairs": scope != LAYERS, "mixed_pairs": spec.has_unit_rope}
     if spec.latent is not None:
-        heads = head_groups(of_attention, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, stretches=span)
+        heads = cached_heads(of_attention, spec.kv_head_count, spec.latent.rope_size, spec.rotary_size, stretches=span)
     elif span == 1:
-        heads = head_groups(of_attention, spec.kv_head_count, spec.head_size, spec.rotary_size, **pairs)
+        heads = cached_heads(of_attention, spec.kv_head_count, spec.head_size, spec.rotary_size, **pairs)
     else:
         sizes = (spec.kv_head_count, spec.queries_per_kv, spec.head_size, spec.rotary_size)
         heads = head_groups_of_wafers(cols, *sizes, stretches=span, **pairs)
@@ -87,13 +87,12 @@ def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShap
         heads=heads,
         queries=none if spec.latent is not None else heads.rows(spec.head_size, spec.queries_per_kv),
         keys=none if spec.latent is not None else heads.rows(spec.head_size, 1),
-        latent=_latent_cut(spec, hidden, cols, of_attention),
+        latent=_latent_cut(spec, held, hidden, cols, of_attention),
         attention=middle_stretch(of_attention, cols),
         **_block_cuts(spec, held, region, BLOCK),
     )
 
 
-@lru_cache(maxsize=24)
 def _with_parts(spec: ModelSpec, held: HeldTypes, region: RegionShape, cut: RegionCut, parts: Parts) -> RegionCut:
     """The cut over a region with parts of feed-forward blocks in place of whole ones."""
     return replace(cut, **_block_cuts(spec, held, region, parts))
@@ -128,7 +127,7 @@ def _from(first: int, index: I32) -> I32:
     return np.where(index < 0, np.int32(-1), index + np.int32(first)) if first else index
 
 
-def _latent_cut(spec: ModelSpec, hidden: I32, cols: int, of_attention: int) -> LatentCut | None:
+def _latent_cut(spec: ModelSpec, held: HeldTypes, hidden: I32, cols: int, of_attention: int) -> LatentCut | None:
     """The cut of latent attention over a region whose rows hold ``hidden``; None where a model has another."""
     if spec.latent is None:
         return None
@@ -141,6 +140,7 @@ def _latent_cut(spec: ModelSpec, hidden: I32, cols: int, of_attention: int) -> L
         nope=spec.latent.nope_size,
         rope=spec.latent.rope_size,
         value=spec.latent.value_size,
+        cache=held.cache,
     )
     return cut.on_the_middle(cols)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wse.compiler.options import Choice, Options
-from wse.compiler.search.condense import condense
-from wse.compiler.search.sizes import chunk_sizes, halvings
+from wse.compiler.search.fitting.sizes import chunk_sizes, halvings
+from wse.compiler.search.reduced.condense import condense
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import DoesNotFit

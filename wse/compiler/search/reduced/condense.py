@@ -10,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -22,7 +21,7 @@ from wse.compiler.passes.allocate import aligned_bytes, element_bytes
 from wse.compiler.passes.partition import placed_parts, plan_stages
 from wse.compiler.passes.shard import tiling_of
 from wse.compiler.pipeline import compile_until, first_state
-from wse.compiler.search.least_bytes import least_bytes
+from wse.compiler.search.reduced.least_bytes import least_bytes
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.compiler.state import StagePlan, State
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -129,7 +128,7 @@ class CondensedModel:
         return min(batch + batch * room // cache for room, cache in zip(free, caches, strict=True) if cache)
 
     def least_bytes(self) -> int:
-        """Bytes that the fullest PE of the whole needs at least, as `wse.compiler.search.least_bytes` counts them."""
+        """Return the minimum bytes of the fullest PE of the whole, as the function `least_bytes` counts them."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
             return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1
@@ -238,8 +237,16 @@ def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
     return handing
 
 
-@lru_cache(maxsize=2)  # the least bytes of a layout are counted before it is tried
 def condense(
+    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
+) -> CondensedModel:
+    """Return the condensed model for a choice; the last two are kept, as the bytes of a layout are counted before it
+    is tried. Errors as of `_condense`.
+    """
+    return options.cache.of(_condense, 2)(spec, wafer, software, options, choice)
+
+
+def _condense(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> CondensedModel:
     """Make the condensed model for a choice.

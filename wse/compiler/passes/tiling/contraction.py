@@ -9,8 +9,8 @@ are placed in as many as take few bytes: the more there are, the more features o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from wse.models.tensors.model_tensors import coding_of, layer_shapes
 from wse.number_formats import CODINGS, ELEMENT_BYTES, Coding
 from wse_mappings.cuts.expert_groups import FEW, columns_of_expert
 from wse_mappings.cuts.split import ceil_div
+from wse_mappings.result_cache import ResultCache
 
 HIDDEN, FFN, SHARED, EXPERTS = "hidden", "ffn", "shared", "experts"
 """The indices: the hidden vector, and the features of a dense block, of a shared one, and of an expert."""
@@ -41,23 +42,25 @@ class HeldTypes:
     Attributes:
         dtype: An element type or a coding.
         float_bytes: Bytes of an element of what is not quantised.
+        cache: The cache of the request.
     """
 
     dtype: str
     float_bytes: int
+    cache: ResultCache = field(default_factory=ResultCache, compare=False, repr=False)
 
     @classmethod
     def from_options(cls, options: Options) -> HeldTypes:
         """The types of a request."""
-        return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type])
+        return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
         """The group at which an index is cut over a line of ``parts``; 0 where it is cut evenly."""
-        return _best_cuts(spec, self, kind)(parts)[0] if self.dtype in CODINGS else 0
+        return self._best_cuts(spec, kind)(parts)[0] if self.dtype in CODINGS else 0
 
     def cut(self, spec: ModelSpec, kind: str, parts: int) -> Cut:
         """The longest block of an index that is cut over a line of ``parts``, and the groups that one touches."""
-        return _best_cuts(spec, self, kind)(parts)[1]
+        return self._best_cuts(spec, kind)(parts)[1]
 
     def row_share(self, spec: ModelSpec, rows: int) -> float:
         """The part of a column's bytes that is on the fullest of its rows: padding, and scales of groups, included.
@@ -68,7 +71,7 @@ class HeldTypes:
         if self.dtype not in CODINGS:
             return ceil_div(spec.hidden_size, rows) / spec.hidden_size
         index = _index(spec, self, HIDDEN)
-        return index.line_bytes(_best_cuts(spec, self, HIDDEN)(rows)[1]) / index.place_bytes / spec.hidden_size
+        return index.line_bytes(self.cut(spec, HIDDEN, rows)) / index.place_bytes / spec.hidden_size
 
     def expert_bytes(self, spec: ModelSpec, cols: int) -> float:
         """Bytes of the matrices of an expert on the fullest of the columns that its features are cut over."""
@@ -78,7 +81,10 @@ class HeldTypes:
         """A placement of experts on columns in equal stretches, with FEW as a number of groups."""
         if placement != FEW or spec.experts is None:
             return placement
-        return str(_few_groups(spec, self, cols, stretches))
+        return str(self.cache.of(_few_groups, 4096)(spec, self, cols, stretches))
+
+    def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
+        return self.cache.of(_best_cuts, 64)(spec, self, kind)
 
 
 class _Matrix(NamedTuple):
@@ -123,7 +129,6 @@ class Cut(NamedTuple):
     touched: int
 
 
-@lru_cache(maxsize=64)
 def _index(spec: ModelSpec, held: HeldTypes, kind: str) -> _Index:
     matrices = _matrices(spec, kind)
     of_kind: dict[bool, list[_Matrix]] = {True: [], False: []}
@@ -160,7 +165,6 @@ def grouped_cut(extent: int, parts: int, group: int) -> Cut:
     return Cut(ceil_div(group, parts // groups), 1)
 
 
-@lru_cache(maxsize=64)
 def _best_cuts(spec: ModelSpec, held: HeldTypes, kind: str) -> Callable[[int], tuple[int, Cut]]:
     """Gives, for a line of so many parts, the group at which an index is cut, 0 where evenly, and the cut."""
     index = _index(spec, held, kind)
@@ -176,14 +180,13 @@ def _best_cuts(spec: ModelSpec, held: HeldTypes, kind: str) -> Callable[[int], t
     return best_cut
 
 
-@lru_cache(maxsize=4096)
 def _few_groups(spec: ModelSpec, held: HeldTypes, cols: int, stretches: int) -> int:
     """The fewest groups of those that take about the fewest bytes of experts on a column."""
     assert spec.experts is not None
-    count, index, best_cut = spec.experts.count, _index(spec, held, EXPERTS), _best_cuts(spec, held, EXPERTS)
+    count, index = spec.experts.count, _index(spec, held, EXPERTS)
     sizes = {}
     for groups in range(2, max(2, min(MOST_EXPERT_GROUPS, count, cols)) + 1):
-        _, cut = best_cut(columns_of_expert(cols, count, str(groups), stretches))
+        cut = held.cut(spec, EXPERTS, columns_of_expert(cols, count, str(groups), stretches))
         sizes[groups] = ceil_div(count, groups) * index.line_bytes(cut)
     least = min(sizes.values())
     return next(groups for groups, size in sizes.items() if size <= (1 + MOST_EXTRA_FRACTION) * least)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from wse.models.spec import ModelSpec
 from wse_mappings.cuts.head_groups import head_places
 from wse_mappings.cuts.split import ceil_div
@@ -25,7 +23,6 @@ def column_counts(spec: ModelSpec, of_region: int, *, with_hidden: bool = True) 
     return _of_extents(of_region, (*extents, spec.hidden_size) if with_hidden else extents)
 
 
-@lru_cache(maxsize=4096)
 def _of_heads(
     of_region: int, kv_head_count: int, head_size: int, rotary_size: int, *, mixed_pairs: bool
 ) -> tuple[int, ...]:
@@ -33,7 +30,6 @@ def _of_heads(
     return _fewest({head_places(cols, *sizes, mixed_pairs=mixed_pairs): cols for cols in _most_first(of_region)})
 
 
-@lru_cache(maxsize=4096)
 def _of_extents(of_region: int, extents: tuple[int, ...]) -> tuple[int, ...]:
     return _fewest({tuple(ceil_div(extent, cols) for extent in extents): cols for cols in _most_first(of_region)})
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from wse.compiler.options import TreeSize
 from wse.compiler.passes.route import repaints, same_routes
 from wse.compiler.rewrites.fitted_trees import with_groups
-from wse.compiler.search.condense import CondensedModel
+from wse.compiler.search.reduced.condense import CondensedModel
 from wse.compiler.symbolic import BlockRun, SymPhase, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.models.graph import ops_in_order
@@ -60,7 +60,7 @@ class TreeCosts:
                     if (size, pattern) not in self._patterns:
                         self._patterns[size, pattern] = len(patterns)
                         tree = with_groups(small.state.pattern_calls[pattern], savings[size].groups)
-                        patterns.append(tree.schedule())
+                        patterns.append(tree.schedule(small.state.options.cache))
         self._state = replace(small.state, patterns=tuple(patterns))
         self._same_routes = same_routes(self._state.patterns)
 

@@ -1,0 +1,1 @@
+"""The tiles of tensors on the PEs of a region."""

@@ -1,0 +1,1 @@
+"""The layouts of a search, the most promising tried first."""

@@ -1,0 +1,1 @@
+"""What is fitted to a layout: columns of attention, chunks, codes unpacked at once."""

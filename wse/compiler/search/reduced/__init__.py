@@ -1,0 +1,1 @@
+"""Reduced models, on which layouts are tried."""
