@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from wse.errors import WseError
+from wse.hardware.number import SourcedNumber, unit_of
 
 
 def write_toml(folder: Path, text: str) -> Path:
     path = folder / "mine.toml"
     path.write_text(text)
     return path
+
+
+def check_bundled(numbers: Mapping[str, SourcedNumber]) -> None:
+    """Check that each number has the unit of its name, a grade other than the user's, and a public source."""
+    for key, number in numbers.items():
+        assert number.unit == unit_of(key.partition(".")[0]), key
+        assert number.grade != "U", key
+        assert len(number.source) >= 8, key
+        assert not re.search(r"\[\d+\]|hardware\.md|/work|/home|shared/", number.source), key
 
 
 def refusal(kind: type[WseError], call: Callable[..., Any], *args: Any) -> str:

@@ -102,28 +102,11 @@ KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base", "generatio
     ("line", "tail"),
     [
         ("mesh_rows = 0", "mesh_rows = 0: give a number from 1 to 10,000 (row)"),
-        ("mesh_cols = -5", "mesh_cols = -5: give a number from 1 to 10,000 (col)"),
-        ("mesh_rows = 10_001", "mesh_rows = 10001: give a number from 1 to 10,000 (row)"),
         ("mesh_rows = 1.5", "mesh_rows = 1.5: give a whole number from 1 to 10,000"),
-        (
-            "sram_bytes_per_pe = 2_000_000_000",
-            "sram_bytes_per_pe = 2000000000: give a number from 1 to 1,073,741,824 (byte/PE)",
-        ),
-        ("clock_hz = 0.85", "clock_hz = 0.85: give a number from 1,000 to 1,000,000,000,000 (Hz)"),
         ("clock_hz = nan", "clock_hz = nan: give a number from 1,000 to 1,000,000,000,000 (Hz)"),
-        ("clock_hz = inf", "clock_hz = inf: give a number from 1,000 to 1,000,000,000,000 (Hz)"),
-        (
-            "mac_fp16_per_cycle = 0",
-            "mac_fp16_per_cycle = 0: give a number from 1 to 1,000,000 (element/cycle)",
-        ),
         (
             "hop_cycles = '2'",
             "hop_cycles = '2': Input should be a valid integer; "
-            "give a number in cycle, or a table with value, unit, grade, source, range",
-        ),
-        (
-            "hop_cycles = true",
-            "hop_cycles = True: Input should be a valid integer; "
             "give a number in cycle, or a table with value, unit, grade, source, range",
         ),
         (
@@ -143,10 +126,6 @@ KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base", "generatio
         ),
         ("clock_hz = { value = 850000, unit = 'kHz' }", "clock_hz is given in 'kHz': give it in 'Hz'"),
         (
-            "sram_bytes_per_pe = { value = 48, unit = 'KiB' }",
-            "sram_bytes_per_pe is given in 'KiB': give it in 'byte/PE'",
-        ),
-        (
             "runtime_bytes_per_pe = 48_128",
             "runtime and task table take 49,152 bytes of sram_bytes_per_pe = 49,152; "
             "give the PE more SRAM, or lower runtime_bytes_per_pe or task_table_bytes_per_pe",
@@ -157,7 +136,6 @@ KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base", "generatio
         ),
         ("name = ''", "name = '': give a name of 1 to 64 printable characters"),
         ('name = "a\\nb"', "name = 'a\\\\nb': give a name of 1 to 64 printable characters"),
-        ("name = 7", "name = 7: give a name of 1 to 64 printable characters"),
     ],
 )
 def test_a_bad_number_is_refused_with_its_range(tmp_path: Path, line: str, tail: str) -> None:
@@ -179,20 +157,10 @@ def test_an_unknown_wafer_or_base_tells_the_nearest(tmp_path: Path) -> None:
     assert refusal(UnknownName, load_software, "tunned", "wse2") == (
         "unknown software profile 'tunned': did you mean 'tuned'? known: academic, production, tuned"
     )
-    assert refusal(UnknownName, provenance, "wse4").startswith("unknown wafer 'wse4'")
-    refusal(UnknownName, load_wafer, "x" * 400)
     path = write_toml(tmp_path, 'base = "wse-2"\n')
     assert refusal(UnknownName, load_wafer, path) == (
         f"{path}: unknown base wafer 'wse-2': did you mean 'wse2'? known: cs4, wse2, wse3"
     )
-
-
-def test_text_that_is_not_toml_is_placed(tmp_path: Path) -> None:
-    path = write_toml(tmp_path, 'base = "wse2"\nhop_cycles = = 2\n')
-    message = refusal(BadWafer, load_wafer, path)
-    assert message == f"{path}: not TOML: Invalid value (at line 2, column 14); correct that line"
-    path.write_bytes(b'name = "\xff"')
-    assert refusal(BadWafer, load_wafer, path).startswith(f"{path}: not TOML: 'utf-8' codec")
 
 
 def test_missing_oversized_and_irregular_files(tmp_path: Path) -> None:

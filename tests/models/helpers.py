@@ -80,6 +80,11 @@ def llama2c_bytes(pieces: Sequence[bytes], scores: Sequence[float], longest: int
     )
 
 
+def about(changes: Mapping[str, Any], tail: str) -> str:
+    """A message with the first changed key and its value in the place of its ellipsis."""
+    return tail.replace("…", "".join(f"{key} = {value!r}" for key, value in list(changes.items())[:1]), 1)
+
+
 def refusal(kind: type[WseError], call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """The message of the error that the call raises, which must be exactly ``kind`` and on one line."""
     with pytest.raises(WseError) as caught:

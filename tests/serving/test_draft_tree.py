@@ -79,19 +79,6 @@ def test_no_tree_of_as_many_nodes_yields_more(shares: Shares, nodes: int, depth:
     assert sum(tree.draft_widths) == len({*tree.parents})
 
 
-@given(falling_shares(), st.integers(1, 12))
-def test_the_best_nodes_make_the_best_tree(shares: Shares, nodes: int) -> None:
-    """Where choices are accepted less and less often, the nodes with the largest products are a tree."""
-
-    def products(position: int, so_far: float) -> Iterator[float]:
-        for share in shares[position] if position < len(shares) else ():
-            yield so_far * share
-            yield from products(position + 1, so_far * share)
-
-    best = sorted(products(0, 1.0), reverse=True)[:nodes]
-    assert best_tree(shares, nodes).tokens_per_pass == pytest.approx(1 + sum(best))
-
-
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=6))
 def test_single_choices_make_a_chain(firsts: list[float]) -> None:
     tree = best_tree([(first,) for first in firsts], len(firsts))

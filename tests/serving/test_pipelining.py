@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.serving.events import Job, chunks, passes, run
-from wse.serving.pipelining import (
-    chunks_cycles,
-    cycles_between_passes,
-    idle_fraction,
-    run_cycles,
-    streams_to_saturate,
-)
+from wse.serving.pipelining import chunks_cycles, cycles_between_passes, idle_fraction, run_cycles, streams_to_saturate
 from wse.serving.route import Route, Visit, alone_cycles, as_loop, busy_cycles, slowest, visits_once
 
 WHOLE = st.integers(0, 40).map(float)  # sums of whole cycles are exact
@@ -82,14 +76,6 @@ def test_the_steady_state_is_the_event_runs(route: Route, streams: int) -> None:
     assert found.cycles == pytest.approx(float(exact), rel=1e-15)
 
 
-@given(route=lines(), streams=STREAMS)
-def test_every_stream_gets_a_token_as_often(route: Route, streams: int) -> None:
-    ended = run(passes(route, streams, 5))
-    for stream in range(streams):
-        mine = ended[stream::streams]
-        assert mine[4] - mine[3] == max(alone_cycles(route), streams * slowest(route)[1])
-
-
 @given(route=lines(), streams=STREAMS, count=st.integers(1, 6))
 def test_a_finite_run_takes_what_the_event_run_takes(route: Route, streams: int, count: int) -> None:
     found = run_cycles(route, streams, count)
@@ -146,11 +132,6 @@ def test_chunks_take_what_the_event_run_takes(routes: list[Route]) -> None:
     assert found.cycles <= sum(map(alone_cycles, routes))
 
 
-@given(route=lines(), count=st.integers(1, 9))
-def test_equal_chunks_come_as_far_apart_as_the_slowest_stage(route: Route, count: int) -> None:
-    assert chunks_cycles([route] * count).cycles == alone_cycles(route) + (count - 1) * slowest(route)[1]
-
-
 @given(routes=st.lists(any_routes(), min_size=1, max_size=6))
 def test_any_chunks_take_at_least_the_bound(routes: list[Route]) -> None:
     found, last = chunks_cycles(routes), run(chunks(routes))[-1]
@@ -190,7 +171,3 @@ def test_a_loop_goes_on_at_the_server_where_it_ended() -> None:
     assert alone_cycles(as_loop(route)) == alone_cycles(route)
     for same in ((Visit(0, 4.0),), (Visit(0, 4.0), Visit(1, 1.0)), (Visit(0, 4.0), Visit(1, 1.0), Visit(0, 1.0, 9.0))):
         assert as_loop(same) == same
-
-
-def test_no_work_saturates_nothing() -> None:
-    assert streams_to_saturate((Visit(0, 0.0, 5.0),)) == 1

@@ -143,11 +143,7 @@ def test_on_wafers_users_slow_each_other_down_and_no_throughput_is_lost(
 
 
 @given(
-    st.floats(0.1, 1e4),
-    st.floats(0.01, 100),
-    st.floats(0, 10),
-    st.sampled_from([0.3, 1.0, 3.0]),
-    st.floats(0.01, 0.99),
+    st.floats(0.1, 1e4), st.floats(0.01, 100), st.floats(0, 10), st.sampled_from([0.3, 1.0, 3.0]), st.floats(0.01, 0.99)
 )
 @example(scale=1023 / 0.125, slope=1.8612130814312047, offset=1.8612130814312047, power=1.0, part=0.9)
 def test_a_rising_function_is_solved(scale: float, slope: float, offset: float, power: float, part: float) -> None:

@@ -21,18 +21,6 @@ def test_values_are_those_of_the_gguf_package_bit_for_bit(kind: str) -> None:
     np.testing.assert_array_equal(got.view(np.uint32)[0], wanted)
 
 
-@pytest.mark.parametrize("kind", BLOCK_KINDS)
-def test_values_are_those_of_the_installed_gguf_package(kind: str) -> None:
-    quants = pytest.importorskip("gguf.quants", reason="the gguf package is not installed")
-    constants = pytest.importorskip("gguf.constants", reason="the gguf package is not installed")
-    block, number = BLOCK_KINDS[kind], constants.GGMLQuantizationType[kind]
-    assert constants.GGML_QUANT_SIZES[number] == (block.weights, block.bytes)
-    raw = np.random.default_rng(3).integers(0, 255, (50, 4 * block.bytes), dtype=np.uint8)  # e8m0's 255 is no number
-    with np.errstate(all="ignore"):
-        wanted = quants.dequantize(raw, number)
-        np.testing.assert_array_equal(block.decode_blocks(raw.reshape(50, 4, block.bytes)), wanted)
-
-
 @pytest.mark.parametrize("kind", ["Q4_0", "Q6_K"])
 def test_stretches_of_blocks_are_alike(kind: str) -> None:
     block = BLOCK_KINDS[kind]

@@ -61,29 +61,15 @@ FAULTS: list[tuple[str, bytes, str]] = [
     ("version", head(0, 0, 1), "is GGUF version 1; supported: 2, 3"),
     ("big-endian", b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "is big-endian; convert it to little-endian"),
     ("tensors", head(2**40, 0), f"claims {2**40:,} tensors, the limit is 262,144" + AGAIN),
-    ("items", head(0, 2**40), f"claims {2**40:,} keys, the limit is 65,536" + AGAIN),
     ("cut", head(0, 1), "ends inside a key: 8 bytes wanted at byte 24, 0 are left" + AGAIN),
-    (
-        "long key",
-        head(0, 1) + struct.pack("<Q", 2**60),
-        f"a key claims {2**60:,} bytes, the limit is 65,535" + AGAIN,
-    ),
+    ("long key", head(0, 1) + struct.pack("<Q", 2**60), f"a key claims {2**60:,} bytes, the limit is 65,535" + AGAIN),
     (
         "long text",
         head(0, 1) + text("k") + struct.pack("<IQ", 8, 2**63),
         f"k claims {2**63:,} bytes, the limit is 16,777,216" + AGAIN,
     ),
-    (
-        "text past the end",
-        head(0, 1) + text("k") + struct.pack("<IQ", 8, 100),
-        "ends inside k: 100 bytes wanted at byte 45, 0 are left" + AGAIN,
-    ),
     ("not text", head(0, 1) + text("k") + struct.pack("<I", 8) + text(b"\xff"), "k at byte 45 is not UTF-8" + AGAIN),
-    (
-        "kind",
-        head(0, 1) + text("k") + struct.pack("<I", 13),
-        "k is of kind 13, which is none of the format" + AGAIN,
-    ),
+    ("kind", head(0, 1) + text("k") + struct.pack("<I", 13), "k is of kind 13, which is none of the format" + AGAIN),
     (
         "array of arrays",
         head(0, 1) + text("k") + struct.pack("<IIQ", 9, 9, 1),
@@ -93,11 +79,6 @@ FAULTS: list[tuple[str, bytes, str]] = [
         "long array",
         head(0, 1) + text("k") + struct.pack("<IIQ", 9, 4, 2**50),
         f"k claims {2**50:,} elements, the limit is 16,777,216" + AGAIN,
-    ),
-    (
-        "array past the end",
-        head(0, 1) + text("k") + struct.pack("<IIQ", 9, 4, 1000),
-        "ends inside k: 4,000 bytes wanted at byte 49, 0 are left" + AGAIN,
     ),
     ("same key", file_of([("k", 1), ("k", 2)]), "the key 'k' is given twice" + AGAIN),
     (
@@ -110,25 +91,14 @@ FAULTS: list[tuple[str, bytes, str]] = [
         file_of([("split.count", 3)]),
         "is one of 3 parts of a model; merge them to one file (gguf-split --merge)",
     ),
-    (
-        "same tensor",
-        file_of([], 2 * tensor_info("a", (4,), 0, 0), 2, bytes(32)),
-        "tensor 'a' is there twice" + AGAIN,
-    ),
+    ("same tensor", file_of([], 2 * tensor_info("a", (4,), 0, 0), 2, bytes(32)), "tensor 'a' is there twice" + AGAIN),
     ("no dimensions", one(()), "tensor 'a' has 0 dimensions, the limit is 4" + AGAIN),
-    ("many dimensions", one((1,) * 5), "tensor 'a' has 5 dimensions, the limit is 4" + AGAIN),
-    ("no rows", one((0, 4)), "tensor 'a': shape [0, 4] is not a list of plausible sizes" + AGAIN),
     ("huge", one((2**40, 2**40)), f"tensor 'a': shape [{2**40}, {2**40}] is not a list of plausible sizes" + AGAIN),
     ("offset", one(offset=8), "tensor 'a' begins at byte 8 of the data, which is no multiple of 32" + AGAIN),
     (
         "past the end",
         one((3, 4)),
         "tensor 'a' takes 48 bytes from byte 96, the file has 128; it may be cut short" + AGAIN,
-    ),
-    (
-        "far past the end",
-        one(offset=2**63),
-        f"tensor 'a' takes 32 bytes from byte {2**63 + 96:,}, the file has 128; it may be cut short" + AGAIN,
     ),
     ("no whole blocks", one((2, 40), 8), "tensor 'a': rows of 40 are no whole blocks of 32 of Q8_0" + AGAIN),
     (

@@ -55,28 +55,13 @@ def entry(**changes: Any) -> dict[str, Any]:
 AGAIN = "; fetch the file again"
 SUPPORTED = "supported: F32, F16, BF16, F8_E4M3, BOOL, U8, I8, F64, I16, I32, I64, U16, U32, U64"
 FAULTS: list[tuple[str, Any, str]] = [
-    (
-        "float4",
-        {"a": entry(dtype="F4")},
-        "tensor 'a': dtype 'F4' is not supported; " + SUPPORTED,
-    ),
+    ("float4", {"a": entry(dtype="F4")}, "tensor 'a': dtype 'F4' is not supported; " + SUPPORTED),
     (
         "unknown dtype",
         {"a": entry(dtype="F99")},
         "tensor 'a': dtype 'F99' is no element type of the format; " + SUPPORTED,
     ),
-    (
-        "dtype of another type",
-        {"a": entry(dtype=[32])},
-        "tensor 'a': dtype [32] is no element type of the format; " + SUPPORTED,
-    ),
-    (
-        "negative",
-        {"a": entry(shape=[-2, 3])},
-        "tensor 'a': shape [-2, 3] is not a list of plausible sizes" + AGAIN,
-    ),
-    ("text", {"a": entry(shape="6")}, "tensor 'a': shape '6' is not a list of plausible sizes" + AGAIN),
-    ("bool", {"a": entry(shape=[True])}, "tensor 'a': shape [True] is not a list of plausible sizes" + AGAIN),
+    ("negative", {"a": entry(shape=[-2, 3])}, "tensor 'a': shape [-2, 3] is not a list of plausible sizes" + AGAIN),
     (
         "huge",
         {"a": entry(shape=[2**62, 2**62])},
@@ -93,31 +78,10 @@ FAULTS: list[tuple[str, Any, str]] = [
         "tensor 'a': data_offsets [0, 48] must be [begin, end] inside the 24 bytes of data; "
         "the file may be cut short: fetch the file again",
     ),
-    (
-        "backwards",
-        {"a": entry(data_offsets=[24, 0])},
-        "tensor 'a': data_offsets [24, 0] must be [begin, end] inside the 24 bytes of data; "
-        "the file may be cut short: fetch the file again",
-    ),
-    (
-        "one offset",
-        {"a": entry(data_offsets=[24])},
-        "tensor 'a': data_offsets [24] must be [begin, end] inside the 24 bytes of data; "
-        "the file may be cut short: fetch the file again",
-    ),
-    (
-        "wrong size",
-        {"a": entry(shape=[2, 2])},
-        "tensor 'a': has 24 bytes, shape [2, 2] of F32 needs 16" + AGAIN,
-    ),
+    ("wrong size", {"a": entry(shape=[2, 2])}, "tensor 'a': has 24 bytes, shape [2, 2] of F32 needs 16" + AGAIN),
     (
         "no offsets",
         {"a": {"dtype": "F32", "shape": [6]}},
-        "tensor 'a': must have dtype, shape and data_offsets and nothing else" + AGAIN,
-    ),
-    (
-        "not an object",
-        {"a": 3},
         "tensor 'a': must have dtype, shape and data_offsets and nothing else" + AGAIN,
     ),
     (
@@ -169,11 +133,6 @@ def test_files_cut_short_and_absurd_lengths(tmp_path: Path) -> None:
     assert refusal(BadModel, open_safetensors, tmp_path / "none.safetensors") == (
         f"{tmp_path / 'none.safetensors'}: does not exist or is not a regular file; fetch it, or correct the name"
     )
-
-
-def test_a_name_that_no_file_system_takes(tmp_path: Path) -> None:
-    message = refusal(BadModel, open_safetensors, tmp_path / ("x" * 400))
-    assert message.endswith("; check the path and its permissions")
 
 
 def test_every_cut_of_a_good_file_is_refused(tmp_path: Path) -> None:

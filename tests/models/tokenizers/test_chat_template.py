@@ -37,17 +37,6 @@ def test_the_text_is_that_of_transformers(case: dict[str, Any]) -> None:
         assert found == {"text": case["text"]}
 
 
-def test_live_against_transformers() -> None:
-    pytest.importorskip("transformers")
-    from tools.make_chat_goldens import CHATS, TEMPLATES, transformers_text
-
-    for source in TEMPLATES.values():
-        for messages in CHATS:
-            marks = {"bos_token": "<s>", "eos_token": "</s>"}
-            found = answer({"template": source, "messages": messages, "marks": marks})
-            assert found.get("text") == transformers_text(source, messages)
-
-
 def test_a_process_of_its_own_says_the_same() -> None:
     case = CASES[3]
     found = template(case["source"], **case["marks"])

@@ -69,22 +69,6 @@ def test_text_comes_back(tokenizer: LibraryTokenizer, text: str) -> None:
     assert tokenizer.decode(ids[1:]) == text
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ids=st.lists(st.integers(0, 258) | st.integers(195, 264), max_size=30))
-def test_a_stream_joins_to_the_decoded_text(tokenizer: LibraryTokenizer, ids: list[int]) -> None:
-    ids = [i for i in ids if i < tokenizer.vocab_size]
-    stream = tokenizer.stream()
-    parts = [stream.push(i) for i in ids]
-    assert "".join(parts) + stream.finish() == tokenizer.decode(ids)
-
-
-def test_a_stream_never_splits_a_character(tokenizer: LibraryTokenizer) -> None:
-    stream = tokenizer.stream()
-    parts = [stream.push(i) for i in tokenizer.encode("é😀 a")] + [stream.finish()]
-    assert "".join(parts) == "é😀 a"
-    assert not any("\ufffd" in part for part in parts)
-
-
 def test_an_id_outside_the_vocabulary_is_refused(tokenizer: LibraryTokenizer) -> None:
     last = tokenizer.vocab_size - 1
     wanted = f"token id 900 is outside the vocabulary; give ids from 0 to {last}"

@@ -71,22 +71,6 @@ def test_encoding_is_that_of_the_plain_scan_and_decodes_back(text: str) -> None:
     assert tokenizer.decode(ids) == text
 
 
-@given(ids=st.lists(st.integers(0, len(PIECES) - 1), max_size=30))
-def test_a_stream_joins_to_the_decoded_text(ids: list[int]) -> None:
-    tokenizer = small()
-    stream = tokenizer.stream()
-    parts = [stream.push(i) for i in ids]
-    assert "".join(parts) + stream.finish() == tokenizer.decode(ids)
-
-
-def test_a_stream_never_splits_a_character() -> None:
-    stream = small().stream()
-    smile = "😀".encode()
-    assert [stream.push(byte + 3) for byte in smile] == ["", "", "", "😀"]
-    assert stream.push(smile[0] + 3) == ""
-    assert stream.finish() == "\ufffd"
-
-
 def test_only_a_space_right_behind_the_begin_token_is_left_out() -> None:
     tokenizer = small()
     assert tokenizer.decode([1, ID[b" a"], ID[b" a"]]) == "a a"
@@ -135,28 +119,15 @@ OTHER = f"{AGAIN}, or use the tokenizer that belongs to the model"
     [
         (b"", f"has 0 bytes, too few for a tokenizer; {AGAIN}"),
         (GOOD[:4], f"ends after 0 of the model's 16 tokens; {OTHER}"),
-        (GOOD[:7], f"ends after 0 of the model's 16 tokens; {OTHER}"),
         (GOOD[:-1], f"ends after 15 of the model's 16 tokens; {OTHER}"),
-        (GOOD[: 4 + 10 * 5], f"ends after 5 of the model's 16 tokens; {OTHER}"),
-        (
-            GOOD + b"abc",
-            "has 3 bytes behind the model's 16 tokens; use the tokenizer that belongs to the model",
-        ),
+        (GOOD + b"abc", "has 3 bytes behind the model's 16 tokens; use the tokenizer that belongs to the model"),
         (
             struct.pack("<i", -1) + GOOD[4:],
             "claims a longest token of -1 bytes, must be 1 to 65,536; is it a llama2.c tokenizer?",
         ),
         (
-            struct.pack("<i", 2**31 - 1) + GOOD[4:],
-            "claims a longest token of 2,147,483,647 bytes, must be 1 to 65,536; is it a llama2.c tokenizer?",
-        ),
-        (
             GOOD[:4] + struct.pack("<fi", 1.5, -2) + GOOD[12:],
             f"token 0 has score 1.5 and -2 bytes, must be finite and 0 to 2; {AGAIN}",
-        ),
-        (
-            GOOD[:4] + struct.pack("<fi", 1.5, 2**31 - 1) + GOOD[12:],
-            f"token 0 has score 1.5 and 2,147,483,647 bytes, must be finite and 0 to 2; {AGAIN}",
         ),
         (
             GOOD[:4] + struct.pack("<fi", float("nan"), 2) + GOOD[12:],
@@ -172,9 +143,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, data: bytes, tail: str) -> No
 @given(
     data=st.binary(max_size=80)
     | st.builds(
-        lambda at, patch: GOOD[:at] + patch + GOOD[at + len(patch) :],
-        st.integers(0, len(GOOD)),
-        st.binary(max_size=8),
+        lambda at, patch: GOOD[:at] + patch + GOOD[at + len(patch) :], st.integers(0, len(GOOD)), st.binary(max_size=8)
     )
 )
 def test_any_bytes_are_read_or_refused(tmp_path: Path, data: bytes) -> None:

@@ -76,13 +76,8 @@ AGAIN = "fetch the file again"
         (field(1, field(3, b"ab")), f"not a SentencePiece model (2 bytes where an integer belongs); {AGAIN}"),
         (piece("a", float("nan")), f"not a SentencePiece model (piece 0 with score nan); {AGAIN}"),
         (PIECES + field(2, field(3, 3)), "model type word is not supported; supported: unigram, bpe"),
-        (PIECES + field(2, field(3, 9)), "model type 9 is not supported; supported: unigram, bpe"),
         (
             PIECES + field(2, field(24, 1)),
-            "spaces behind words or unmarked spaces are not supported; use the model's tokenizer.json",
-        ),
-        (
-            PIECES + field(3, field(5, 0)),
             "spaces behind words or unmarked spaces are not supported; use the model's tokenizer.json",
         ),
         (PIECES + piece("a"), f"the token 'a' is there twice, as 4 and 5; {AGAIN}"),
@@ -93,11 +88,6 @@ AGAIN = "fetch the file again"
 )
 def test_what_cannot_be_read_is_refused(tmp_path: Path, data: bytes, says: str) -> None:
     assert refusal(BadModel, read, tmp_path, data) == f"{tmp_path / 'tokenizer.model'}: {says}"
-
-
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    message = refusal(BadModel, read, tmp_path, field(1, field(1, b"\xff")))
-    assert "not a SentencePiece model ('utf-8' codec can't decode" in message
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -85,15 +85,6 @@ def test_a_stream_joins_to_the_text_and_splits_no_character(case: dict[str, Any]
     assert not any("\ufffd" in part for part in parts)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(picks=st.lists(st.floats(0, 1, exclude_max=True), max_size=30))
-def test_a_stream_of_any_ids_joins_to_their_text(case: dict[str, Any], picks: list[float], cache: Any) -> None:
-    tokenizer = cache(case)
-    ids = [int(pick * tokenizer.table_size) for pick in picks]
-    stream = tokenizer.stream()
-    assert "".join([*map(stream.push, ids), stream.finish()]) == tokenizer.decode(ids)
-
-
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Tokenizers by case, made once."""
@@ -105,21 +96,3 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
         return made[case["name"]]
 
     return get
-
-
-FOLDERS = [case for case in CASES if "tokenizer.json" in case.get("files", {})]
-
-
-@pytest.mark.parametrize("case", FOLDERS, ids=lambda case: str(case["name"]))
-def test_live_against_transformers(case: dict[str, Any], tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    from tools.make_tokenizer_goldens import auto_tokenizer
-
-    theirs, ours = auto_tokenizer(case["files"]), tokenizer_of(case, tmp_path)
-
-    @settings(max_examples=30, deadline=None)
-    @given(text=st.text(max_size=20) | st.text(alphabet="ab 1'é\n<s>/@[INST]", max_size=30))
-    def same(text: str) -> None:
-        assert ours.encode(text) == theirs(text)
-
-    same()

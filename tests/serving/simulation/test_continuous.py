@@ -104,20 +104,6 @@ def test_gaps_between_tokens_are_the_time_from_first_to_last(prefill: str) -> No
     assert gaps.mean * (work.new_tokens - 1).sum() == pytest.approx(spans, rel=1e-6)
 
 
-def test_a_longer_piece_of_prompts_reads_them_sooner_and_makes_gaps_longer() -> None:
-    short, long = (serve([0.0, 0.1], [4, 64], [200, 2], prompt_tokens=tokens) for tokens in (8, 64))
-    assert long.first_s[1] < short.first_s[1]
-    gaps = [gap_distribution(outcome) for outcome in (short, long)]
-    assert gaps[0] is not None
-    assert gaps[1] is not None
-    assert gaps[1].most > gaps[0].most
-
-
-def test_a_prompt_waits_until_a_seat_is_free() -> None:
-    outcome = serve([0.0, 0.0], [4, 4], [20, 2], most_users=1)
-    assert outcome.start_s[1] == outcome.left_s[0]
-
-
 def test_a_fast_request_overtakes_those_who_wait() -> None:
     work = plain_workload(np.array([0.0, 0.1, 0.2]), np.full(3, 4), np.full(3, 100))
     work = replace(work, tier=np.array([NORMAL, NORMAL, FAST]))

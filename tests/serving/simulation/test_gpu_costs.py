@@ -27,15 +27,6 @@ def costs() -> GpuCosts:
     return GpuCosts(server=GpuServer(spec=spec, weights=FORMATS["bfloat16"], gpu=gpu, stack=stack), context=2048)
 
 
-def test_rounds_are_passes_of_the_server() -> None:
-    server = costs().server
-    assert costs().round_s(7, 500, ()) == server.decode_s(7, 500)
-    assert costs().round_s(0, 0, [Piece(300, 64)]) == server.prefill_s(300, 64)
-    mixed = costs().round_s(7, 500, [Piece(300, 64)])
-    assert server.prefill_s(300, 64) < mixed < server.decode_s(7, 500) + server.prefill_s(300, 64)
-    assert costs().kv_capacity_tokens == server.kv_capacity_tokens
-
-
 def test_a_user_alone_has_tokens_at_the_pace_of_decoding() -> None:
     """Passes are linear in the context, as the grid takes them to be."""
     work = plain_workload(np.zeros(1), np.array([1000]), np.array([201]))

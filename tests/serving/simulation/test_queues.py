@@ -18,13 +18,7 @@ from wse.serving.simulation.outcome import Outcome
 from wse.serving.simulation.policy import ContinuousPolicy
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import queueing_s
-from wse.serving.simulation.workload import (
-    FAST,
-    NORMAL,
-    WorkloadOptions,
-    draw_workload,
-    plain_workload,
-)
+from wse.serving.simulation.workload import FAST, NORMAL, WorkloadOptions, draw_workload, plain_workload
 
 REQUESTS = 40_000
 SERVICE_S = 1.0
