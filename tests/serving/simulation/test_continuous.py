@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_costs import PlainCosts
 
-from wse.serving.simulation.continuous import simulate_continuous
+from wse.serving.simulation.continuous.machine import simulate_continuous
+from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.outcome import Outcome
-from wse.serving.simulation.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.statistics import gap_distribution, levels, per_token_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload, plain_workload
 
