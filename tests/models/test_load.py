@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.models.helpers import llama2c_bytes, refusal, tiny_tensors, write_config, write_model
+from tests.hardware.helpers import refusal
+from tests.models.helpers import llama2c_bytes, tiny_tensors, write_config, write_model
 from wse.errors import BadModel, UnknownName
 from wse.models.catalogue import BUNDLED
 from wse.models.load import load_model

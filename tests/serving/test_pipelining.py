@@ -98,13 +98,6 @@ def test_coming_back_to_a_server_leaves_a_bound(route: Route, streams: int, coun
     assert cycles_between_passes(route, streams).cycles * streams * count <= max(ended) + 1e-6
 
 
-def test_a_bound_that_is_not_reached() -> None:
-    """Two visits to one server: tokens of other streams are in the way, though it is idle at other times."""
-    route = (Visit(0, 3.0), Visit(1, 4.0), Visit(0, 1.0), Visit(2, 2.0))
-    assert max(run(passes(route, 2, 30))) > run_cycles(route, 2, 30).cycles
-    assert not cycles_between_passes(route, 2).exact
-
-
 @given(route=lines())
 def test_saturation_begins_with_the_stream_that_is_told(route: Route) -> None:
     enough, work = streams_to_saturate(route), slowest(route)[1]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.models.helpers import about, refusal, write_config
+from tests.hardware.helpers import refusal
+from tests.models.helpers import about, write_config
 from wse.errors import BadModel, UnknownName
 from wse.models.configs.config import FAMILIES, read_config
 from wse.models.configs.config_reader import ConfigReader

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.hardware.helpers import refusal
 from tests.models.families.configs import CHUNKED, FULL, GPT2, SIZES, SLIDING, SPELLINGS
-from tests.models.helpers import about, refusal
+from tests.models.helpers import about
 from wse.errors import BadModel
 from wse.models.configs.config import read_config
 

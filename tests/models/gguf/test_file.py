@@ -10,7 +10,8 @@ from gguf_writer import head, item, padded, tensor_info, text, write_arrays
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.models.helpers import refusal, result_or_refusal
+from tests.hardware.helpers import refusal
+from tests.models.helpers import result_or_refusal
 from wse.errors import BadModel
 from wse.models.gguf.file import SUPPORTED, GgufFile
 from wse.models.gguf.rules import stored_entry

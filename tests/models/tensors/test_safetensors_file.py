@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors_writer import header_of, join_safetensors, write_safetensors
 
-from tests.models.helpers import refusal, result_or_refusal
+from tests.hardware.helpers import refusal
+from tests.models.helpers import result_or_refusal
 from wse.errors import BadModel
 from wse.models.tensors.safetensors_file import open_model_files, open_safetensors, open_sharded
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.models.helpers import llama2c_bytes, refusal, result_or_refusal, write_config
+from tests.hardware.helpers import refusal
+from tests.models.helpers import llama2c_bytes, result_or_refusal, write_config
 from wse.errors import BadInput, BadModel
 from wse.models.configs.config import read_config
 from wse.models.load import load_model

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.models.helpers import about, refusal
+from tests.hardware.helpers import refusal
+from tests.models.helpers import about
 from wse.errors import BadModel
 from wse.models.tokenizers.tokenizer_config import AddedToken, TokenizerConfig, read_tokenizer_config
 
