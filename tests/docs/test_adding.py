@@ -19,7 +19,7 @@ MOST_SOURCES = {
     **dict.fromkeys(("strategy", "rewrite", "family", "wafer", "software", "stack", "pattern"), 1),
     **dict.fromkeys(("subcommand", "gpu"), 2),
     "generation": 4,
-    "kernel": 5,
+    "kernel": 10,
     "transfer": 6,
 }
 

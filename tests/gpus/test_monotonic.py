@@ -104,14 +104,6 @@ def test_more_users_get_no_fewer_tokens_together(load: Load, users: float, step:
 
 
 @EXAMPLES
-@given(LOADS, USERS, STEPS)
-def test_steps_between_numbers_of_users_are_bounded(load: Load, users: float, step: float) -> None:
-    """No term of a pass grows faster than the users u of the pass."""
-    more, context = users + step, load.prompt + load.new / 2
-    assert load.server.decode_s(more, context) <= load.server.decode_s(users, context) * more / users * ROUNDING
-
-
-@EXAMPLES
 @given(LOADS, st.data())
 def test_times_are_continuous_in_users(load: Load, data: st.DataObject) -> None:
     """Also where a formula changes: from one prompt to several, from one-shot all-reduces to two steps."""

@@ -83,7 +83,7 @@ def test_what_was_not_announced_is_carried_over_and_graded_so() -> None:
         else:
             assert "introduction of the CS-4" in number.source, key
     assert {key for key in ours if ours[key].value != theirs[key].value} == {
-        *("clock_hz", "wafer_link_bytes_per_s", "wafer_link_latency_s", "host_bytes_per_s"),
+        *("clock_hz", "wafer_link_bytes_per_s", "wafer_link_latency_s", "host_bytes_per_s")
     }
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from safetensors_writer import write_safetensors
 
@@ -80,15 +79,9 @@ def llama2c_bytes(pieces: Sequence[bytes], scores: Sequence[float], longest: int
     )
 
 
-def refusal(kind: type[WseError], call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
-    """The message of the error that the call raises, which must be exactly ``kind`` and on one line."""
-    with pytest.raises(WseError) as caught:
-        call(*args, **kwargs)
-    assert type(caught.value) is kind, repr(caught.value)
-    message = str(caught.value)
-    assert message
-    assert message.isprintable(), "more than one line"
-    return message
+def about(changes: Mapping[str, Any], tail: str) -> str:
+    """A message with the first changed key and its value in the place of its ellipsis."""
+    return tail.replace("…", "".join(f"{key} = {value!r}" for key, value in list(changes.items())[:1]), 1)
 
 
 def result_or_refusal(kind: type[WseError], call: Callable[..., Any], *args: Any) -> Any:

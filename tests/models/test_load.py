@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.models.helpers import llama2c_bytes, refusal, tiny_tensors, write_config, write_model
+from tests.hardware.helpers import refusal
+from tests.models.helpers import llama2c_bytes, tiny_tensors, write_config, write_model
 from wse.errors import BadModel, UnknownName
 from wse.models.catalogue import BUNDLED
 from wse.models.load import load_model
@@ -71,13 +72,7 @@ def test_a_bundled_model_without_its_files_asks_for_a_new_installation(
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "nearest"),
-    [
-        ("llama-3_8B", "llama-3-8b"),
-        ("DeepSeek-V3.1", "deepseek-v3"),
-    ],
-)
+@pytest.mark.parametrize(("name", "nearest"), [("llama-3_8B", "llama-3-8b"), ("DeepSeek-V3.1", "deepseek-v3")])
 def test_an_unknown_name_tells_the_nearest(name: str, nearest: str) -> None:
     assert refusal(UnknownName, load_model, name) == (
         f"unknown model or folder {name!r}: did you mean {nearest!r}? wse models lists them"

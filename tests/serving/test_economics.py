@@ -123,15 +123,6 @@ def test_unknown_names_tell_the_nearest(tmp_path: Path) -> None:
     assert refusal(BadWafer, load_economics, WSE3, missing).startswith(f"{missing}: does not exist")
 
 
-def test_published_points() -> None:
-    """8B on one CS-3 at 1,800 tokens/s and 70B on four at 450: 12.8 J, 6.5 USD; 204 J, 104 USD a million, at 23 kW."""
-    economics = load_economics(WSE3, usd_per_hour=41.96)
-    assert system_energy(1, 1800, economics).value == pytest.approx(12.8, abs=0.05)
-    assert system_energy(4, 450, economics).value == pytest.approx(204, abs=0.5)
-    assert system_cost(1, 1800, economics).value == pytest.approx(6.5, abs=0.05)
-    assert system_cost(4, 450, economics).value == pytest.approx(104, abs=0.5)
-
-
 @given(wafers, st.floats(1, 1e7), rates, st.floats(1, 1e6))
 def test_joules_times_tokens_are_power_times_time(count: int, power_w: float, tokens_per_s: float, s: float) -> None:
     each = joules_per_token(count, power_w, tokens_per_s)

@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.serving.events import Job, chunks, passes, run
-from wse.serving.pipelining import (
-    chunks_cycles,
-    cycles_between_passes,
-    idle_fraction,
-    run_cycles,
-    streams_to_saturate,
-)
+from wse.serving.pipelining import chunks_cycles, cycles_between_passes, idle_fraction, run_cycles, streams_to_saturate
 from wse.serving.route import Route, Visit, alone_cycles, as_loop, busy_cycles, slowest, visits_once
 
 WHOLE = st.integers(0, 40).map(float)  # sums of whole cycles are exact
@@ -102,13 +96,6 @@ def test_coming_back_to_a_server_leaves_a_bound(route: Route, streams: int, coun
     waits = (streams - 1) * sum(longest[visit.server] for visit in route)
     assert max(ended) <= count * (alone_cycles(route) + waits)
     assert cycles_between_passes(route, streams).cycles * streams * count <= max(ended) + 1e-6
-
-
-def test_a_bound_that_is_not_reached() -> None:
-    """Two visits to one server: tokens of other streams are in the way, though it is idle at other times."""
-    route = (Visit(0, 3.0), Visit(1, 4.0), Visit(0, 1.0), Visit(2, 2.0))
-    assert max(run(passes(route, 2, 30))) > run_cycles(route, 2, 30).cycles
-    assert not cycles_between_passes(route, 2).exact
 
 
 @given(route=lines())

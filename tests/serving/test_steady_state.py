@@ -75,17 +75,6 @@ def test_it_is_what_rounds_add_up_to(requests: int, rounds: int) -> None:
     assert state.ttft_s == pytest.approx(rounds * 4 + wait_s, rel=0.002)
 
 
-def test_by_hand() -> None:
-    """Three requests of 10 further tokens: each meets two prompts of one round of 5 s."""
-    state = ClosedLoop(PlainRounds(1.0, PromptRounds(1, 5.0)), 11)
-    alone, three = state.steady_state(1), state.steady_state(3)
-    assert (alone.ttft_s, alone.answer_s, alone.saturated) == (5.0, 10.0, False)
-    assert alone.requests_per_s == pytest.approx(1 / 15)
-    assert three.ttft_s == pytest.approx(5 + 0.5)
-    in_rounds = 3 * (three.ttft_s + three.answer_s - 0.5) / (three.ttft_s + three.answer_s)  # Little: half a round off
-    assert three.answer_s == pytest.approx(10 + 4 * (in_rounds - 1), rel=0.01)
-
-
 @pytest.mark.parametrize("requests", [1.0, 1.01, 1.5, 2.0, 4.0])
 def test_a_wait_for_the_pass_under_way_makes_requests_of_one_token_no_fewer(requests: float) -> None:
     """One at a time they take 1 s each; with a wait of 2 s for the pass of another, two of them would take 3 s."""
@@ -143,11 +132,7 @@ def test_on_wafers_users_slow_each_other_down_and_no_throughput_is_lost(
 
 
 @given(
-    st.floats(0.1, 1e4),
-    st.floats(0.01, 100),
-    st.floats(0, 10),
-    st.sampled_from([0.3, 1.0, 3.0]),
-    st.floats(0.01, 0.99),
+    st.floats(0.1, 1e4), st.floats(0.01, 100), st.floats(0, 10), st.sampled_from([0.3, 1.0, 3.0]), st.floats(0.01, 0.99)
 )
 @example(scale=1023 / 0.125, slope=1.8612130814312047, offset=1.8612130814312047, power=1.0, part=0.9)
 def test_a_rising_function_is_solved(scale: float, slope: float, offset: float, power: float, part: float) -> None:

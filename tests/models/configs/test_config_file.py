@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.hardware.helpers import refusal
 from tests.models.families.configs import SIZES, SPELLINGS
-from tests.models.helpers import refusal, result_or_refusal
+from tests.models.helpers import result_or_refusal
 from wse.errors import BadInput, BadModel
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import parameter_count

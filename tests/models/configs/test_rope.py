@@ -76,15 +76,3 @@ def test_llama3_without_a_band_between_its_limits_divides_by_nothing() -> None:
     assert rope.frequencies == tuple(expected)
     assert any(wave > 100 for wave in waves)
     assert any(wave < 100 for wave in waves)
-
-
-def test_deepseek_carries_the_magnitude_of_yarn_in_its_scores(tmp_path: Path) -> None:
-    golden = json.loads((Path(__file__).parents[2] / "data" / "families" / "deepseek_v3.json").read_text("utf-8"))
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(golden["config"]))
-    spec = read_config(path)
-    size = golden["config"]["qk_head_dim"]
-    factor = golden["config"]["rope_parameters"]["factor"]
-    assert spec.attention_scale == pytest.approx(size**-0.5 * (0.1 * np.log(factor) + 1) ** 2)
-    assert spec.rope is not None
-    assert spec.rope.multiplier == 1.0

@@ -202,23 +202,12 @@ SPELLINGS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         | NEW,
         {
             "family": "llama4",
-            "layers": (
-                Layer(chunk=8),
-                Layer(chunk=8, experts=True),
-                Layer(chunk=8),
-                Layer(rotary=False, experts=True),
-            ),
+            "layers": (Layer(chunk=8), Layer(chunk=8, experts=True), Layer(chunk=8), Layer(rotary=False, experts=True)),
             "head_norm": "l2",
             "position_scale": PositionScale(coefficient=0.1, floor_tokens=8192),
             "ffn_size": 30,
             "experts": Experts(
-                count=4,
-                active=1,
-                ffn_size=20,
-                scoring="sigmoid",
-                normalised=False,
-                weighs_input=True,
-                shared_size=20,
+                count=4, active=1, ffn_size=20, scoring="sigmoid", normalised=False, weighs_input=True, shared_size=20
             ),
             "eos_token_ids": (2, 3),
         },

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from random_checkpoint import values
 from safetensors_writer import write_safetensors
 
-from tests.models.helpers import refusal
+from tests.hardware.helpers import refusal
 from wse.errors import BadModel
 from wse.models.load import load_model
 from wse.models.tensors.checkpoint import Checkpoint
@@ -126,28 +126,6 @@ def test_llama4_beside_its_vision_model(folders: tuple[Path, Path]) -> None:
         file = arrays[f"model.layers.{layer}.self_attn.k_proj.weight"]
         ours = one.tensor(f"layers.{layer}.k")
         np.testing.assert_array_equal(ours[:size], file[:size][pairs] if traits.rotary else file[:size])
-
-
-def test_parts_of_deepseek_heads(tmp_path: Path) -> None:
-    config, arrays = golden("deepseek_v3")["config"], drawn("deepseek_v3")
-    checkpoint = opened(tmp_path, config, arrays)
-    nope, rope, value = config["qk_nope_head_dim"], config["qk_rope_head_dim"], config["v_head_dim"]
-    rank, heads = config["kv_lora_rank"], config["num_attention_heads"]
-    pairs = [*range(0, rope, 2), *range(1, rope, 2)]
-    at = "model.layers.1.self_attn."
-    q = arrays[f"{at}q_b_proj.weight"].reshape(heads, nope + rope, -1)
-    kv = arrays[f"{at}kv_b_proj.weight"].reshape(heads, nope + value, -1)
-    down = arrays[f"{at}kv_a_proj_with_mqa.weight"]
-    expected = {
-        "q_nope": q[:, :nope],
-        "q_rope": q[:, nope:][:, pairs],
-        "k_b": kv[:, :nope],
-        "v_b": kv[:, nope:],
-        "kv_a": down[:rank],
-        "k_rope": down[rank:][pairs],
-    }
-    for name, array in expected.items():
-        np.testing.assert_array_equal(checkpoint.tensor(f"layers.1.{name}"), array.reshape(-1, array.shape[-1]), name)
 
 
 @pytest.mark.parametrize("name", ["deepseek_v3", "glm4_moe"])

@@ -13,7 +13,7 @@ from as_gguf import WRITERS, as_gguf
 from gguf_writer import write_arrays
 from random_checkpoint import values
 
-from tests.models.helpers import refusal
+from tests.hardware.helpers import refusal
 from wse.errors import BadModel
 from wse.models.configs.config import FAMILIES, read_config
 from wse.models.gguf.file import GgufFile

@@ -10,7 +10,8 @@ from gguf_writer import head, item, padded, tensor_info, text, write_arrays
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.models.helpers import refusal, result_or_refusal
+from tests.hardware.helpers import refusal
+from tests.models.helpers import result_or_refusal
 from wse.errors import BadModel
 from wse.models.gguf.file import SUPPORTED, GgufFile
 from wse.models.gguf.rules import stored_entry
@@ -62,22 +63,14 @@ FAULTS: list[tuple[str, bytes, str]] = [
     ("big-endian", b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "is big-endian; convert it to little-endian"),
     ("tensors", head(2**40, 0), f"claims {2**40:,} tensors, the limit is 262,144" + AGAIN),
     ("cut", head(0, 1), "ends inside a key: 8 bytes wanted at byte 24, 0 are left" + AGAIN),
-    (
-        "long key",
-        head(0, 1) + struct.pack("<Q", 2**60),
-        f"a key claims {2**60:,} bytes, the limit is 65,535" + AGAIN,
-    ),
+    ("long key", head(0, 1) + struct.pack("<Q", 2**60), f"a key claims {2**60:,} bytes, the limit is 65,535" + AGAIN),
     (
         "long text",
         head(0, 1) + text("k") + struct.pack("<IQ", 8, 2**63),
         f"k claims {2**63:,} bytes, the limit is 16,777,216" + AGAIN,
     ),
     ("not text", head(0, 1) + text("k") + struct.pack("<I", 8) + text(b"\xff"), "k at byte 45 is not UTF-8" + AGAIN),
-    (
-        "kind",
-        head(0, 1) + text("k") + struct.pack("<I", 13),
-        "k is of kind 13, which is none of the format" + AGAIN,
-    ),
+    ("kind", head(0, 1) + text("k") + struct.pack("<I", 13), "k is of kind 13, which is none of the format" + AGAIN),
     (
         "array of arrays",
         head(0, 1) + text("k") + struct.pack("<IIQ", 9, 9, 1),
@@ -99,11 +92,7 @@ FAULTS: list[tuple[str, bytes, str]] = [
         file_of([("split.count", 3)]),
         "is one of 3 parts of a model; merge them to one file (gguf-split --merge)",
     ),
-    (
-        "same tensor",
-        file_of([], 2 * tensor_info("a", (4,), 0, 0), 2, bytes(32)),
-        "tensor 'a' is there twice" + AGAIN,
-    ),
+    ("same tensor", file_of([], 2 * tensor_info("a", (4,), 0, 0), 2, bytes(32)), "tensor 'a' is there twice" + AGAIN),
     ("no dimensions", one(()), "tensor 'a' has 0 dimensions, the limit is 4" + AGAIN),
     ("huge", one((2**40, 2**40)), f"tensor 'a': shape [{2**40}, {2**40}] is not a list of plausible sizes" + AGAIN),
     ("offset", one(offset=8), "tensor 'a' begins at byte 8 of the data, which is no multiple of 32" + AGAIN),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import tokenizers
 from gguf_writer import write_arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from tests.models.helpers import refusal, write_config
+from tests.hardware.helpers import refusal
+from tests.models.helpers import write_config
 from wse.errors import BadModel, UnknownName
 from wse.models.configs.config import read_config
 from wse.models.gguf.file import GgufFile
@@ -96,20 +96,6 @@ def test_gpt_2_and_smollm_split_as_the_library_does(text: str) -> None:
     assert stretches(splitter("gpt-2"), text) == stretches(own, text)
     digits = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), own])
     assert stretches(splitter("smollm"), text) == stretches(digits, text)
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("deepseek-v3", ["Hi", " ", "123", "45", "北京", "x", ".foo", "(),", " b", "\n"]),
-        ("llama-bpe", ["Hi", " ", "123", "45", "北京x", ".foo", "(),", " b", "\n"]),
-        ("qwen2", ["Hi", " ", "1", "2", "3", "4", "5", "北京x", ".foo", "(),", " b", "\n"]),
-    ],
-)
-def test_other_ways_of_splitting(name: str, parts: list[str]) -> None:
-    text = "Hi 12345北京x.foo(), b\n"
-    found = splitter(name).pre_tokenize_str(text)
-    assert [text[start:end] for _, (start, end) in found] == parts
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors_writer import write_safetensors
 
-from tests.models.helpers import refusal, tiny_tensors, write_config, write_model
+from tests.hardware.helpers import refusal
+from tests.models.helpers import tiny_tensors, write_config, write_model
 from wse.errors import BadModel
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config

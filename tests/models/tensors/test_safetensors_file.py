@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors_writer import header_of, join_safetensors, write_safetensors
 
-from tests.models.helpers import refusal, result_or_refusal
+from tests.hardware.helpers import refusal
+from tests.models.helpers import result_or_refusal
 from wse.errors import BadModel
 from wse.models.tensors.safetensors_file import open_model_files, open_safetensors, open_sharded
 
@@ -55,21 +56,13 @@ def entry(**changes: Any) -> dict[str, Any]:
 AGAIN = "; fetch the file again"
 SUPPORTED = "supported: F32, F16, BF16, F8_E4M3, BOOL, U8, I8, F64, I16, I32, I64, U16, U32, U64"
 FAULTS: list[tuple[str, Any, str]] = [
-    (
-        "float4",
-        {"a": entry(dtype="F4")},
-        "tensor 'a': dtype 'F4' is not supported; " + SUPPORTED,
-    ),
+    ("float4", {"a": entry(dtype="F4")}, "tensor 'a': dtype 'F4' is not supported; " + SUPPORTED),
     (
         "unknown dtype",
         {"a": entry(dtype="F99")},
         "tensor 'a': dtype 'F99' is no element type of the format; " + SUPPORTED,
     ),
-    (
-        "negative",
-        {"a": entry(shape=[-2, 3])},
-        "tensor 'a': shape [-2, 3] is not a list of plausible sizes" + AGAIN,
-    ),
+    ("negative", {"a": entry(shape=[-2, 3])}, "tensor 'a': shape [-2, 3] is not a list of plausible sizes" + AGAIN),
     (
         "huge",
         {"a": entry(shape=[2**62, 2**62])},
@@ -86,11 +79,7 @@ FAULTS: list[tuple[str, Any, str]] = [
         "tensor 'a': data_offsets [0, 48] must be [begin, end] inside the 24 bytes of data; "
         "the file may be cut short: fetch the file again",
     ),
-    (
-        "wrong size",
-        {"a": entry(shape=[2, 2])},
-        "tensor 'a': has 24 bytes, shape [2, 2] of F32 needs 16" + AGAIN,
-    ),
+    ("wrong size", {"a": entry(shape=[2, 2])}, "tensor 'a': has 24 bytes, shape [2, 2] of F32 needs 16" + AGAIN),
     (
         "no offsets",
         {"a": {"dtype": "F32", "shape": [6]}},

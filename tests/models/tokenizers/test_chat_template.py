@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.models.helpers import refusal
+from tests.hardware.helpers import refusal
 from wse.errors import BadInput, BadModel
 from wse.models.tokenizers import chat_template
 from wse.models.tokenizers.chat_template import TEMPLATE_LIMIT, ChatTemplate
@@ -35,13 +35,6 @@ def test_the_text_is_that_of_transformers(case: dict[str, Any]) -> None:
         assert found == {"kind": "refused", "error": "System role not supported"}
     else:
         assert found == {"text": case["text"]}
-
-
-def test_a_process_of_its_own_says_the_same() -> None:
-    case = CASES[3]
-    found = template(case["source"], **case["marks"])
-    assert found.render(case["messages"]) == case["text"]
-    assert template("{{ 'é😀' }}{{ messages[0].content }}").render(TURN) == "é😀hi"
 
 
 def test_a_refusal_of_the_template_is_the_users_to_mend() -> None:

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from tests.models.helpers import refusal, write_config
+from tests.hardware.helpers import refusal
+from tests.models.helpers import write_config
 from wse.errors import BadInput, BadModel
 from wse.models.configs.config import read_config
 from wse.models.tokenizers.library_tokenizer import LibraryTokenizer

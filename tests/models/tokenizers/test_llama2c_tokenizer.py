@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.models.helpers import llama2c_bytes, refusal, result_or_refusal, write_config
+from tests.hardware.helpers import refusal
+from tests.models.helpers import llama2c_bytes, result_or_refusal, write_config
 from wse.errors import BadInput, BadModel
 from wse.models.configs.config import read_config
 from wse.models.load import load_model
@@ -120,10 +121,7 @@ OTHER = f"{AGAIN}, or use the tokenizer that belongs to the model"
         (b"", f"has 0 bytes, too few for a tokenizer; {AGAIN}"),
         (GOOD[:4], f"ends after 0 of the model's 16 tokens; {OTHER}"),
         (GOOD[:-1], f"ends after 15 of the model's 16 tokens; {OTHER}"),
-        (
-            GOOD + b"abc",
-            "has 3 bytes behind the model's 16 tokens; use the tokenizer that belongs to the model",
-        ),
+        (GOOD + b"abc", "has 3 bytes behind the model's 16 tokens; use the tokenizer that belongs to the model"),
         (
             struct.pack("<i", -1) + GOOD[4:],
             "claims a longest token of -1 bytes, must be 1 to 65,536; is it a llama2.c tokenizer?",
@@ -146,9 +144,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, data: bytes, tail: str) -> No
 @given(
     data=st.binary(max_size=80)
     | st.builds(
-        lambda at, patch: GOOD[:at] + patch + GOOD[at + len(patch) :],
-        st.integers(0, len(GOOD)),
-        st.binary(max_size=8),
+        lambda at, patch: GOOD[:at] + patch + GOOD[at + len(patch) :], st.integers(0, len(GOOD)), st.binary(max_size=8)
     )
 )
 def test_any_bytes_are_read_or_refused(tmp_path: Path, data: bytes) -> None:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.models.helpers import refusal, result_or_refusal, write_config
+from tests.hardware.helpers import refusal
+from tests.models.helpers import result_or_refusal, write_config
 from tests.models.tokenizers.test_tokenizer_goldens import CASES
 from wse.errors import BadModel
 from wse.models.configs.config import read_config

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.models.helpers import llama2c_bytes, refusal, write_config
+from tests.hardware.helpers import refusal
+from tests.models.helpers import llama2c_bytes, write_config
 from wse.errors import BadModel
 from wse.models.configs.config import read_config
 from wse.models.tokenizers.llama2c_tokenizer import Llama2cTokenizer

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.models.helpers import refusal
+from tests.hardware.helpers import refusal
+from tests.models.helpers import about
 from wse.errors import BadModel
 from wse.models.tokenizers.tokenizer_config import AddedToken, TokenizerConfig, read_tokenizer_config
 
@@ -65,15 +66,15 @@ def test_a_template_file_comes_before_the_one_in_the_config(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"bos_token": 1}, "bos_token = 1: give a string, or an object with content"),
-        ({"add_bos_token": "yes"}, "add_bos_token = 'yes': give true or false"),
-        ({"added_tokens_decoder": [1]}, "added_tokens_decoder = [1]: give an object of tokens by id"),
+        ({"bos_token": 1}, "…: give a string, or an object with content"),
+        ({"add_bos_token": "yes"}, "…: give true or false"),
+        ({"added_tokens_decoder": [1]}, "…: give an object of tokens by id"),
         ({"added_tokens_decoder": {"x": {}}}, "added_tokens_decoder.x = {}: give objects by token id"),
         (
             {"added_tokens_decoder": {"1": {"content": "a", "lstrip": 1}}},
             "added_tokens_decoder.1.lstrip = 1: give true or false",
         ),
-        ({"chat_template": 5}, "chat_template = 5: give a string, or a list of objects with name and template"),
+        ({"chat_template": 5}, "…: give a string, or a list of objects with name and template"),
         (
             {"chat_template": [{"name": "a", "template": "b"}]},
             "chat_template = ['a']: no template among these is named default; add it",
@@ -82,7 +83,7 @@ def test_a_template_file_comes_before_the_one_in_the_config(tmp_path: Path) -> N
 )
 def test_a_value_that_cannot_be_is_named(tmp_path: Path, values: dict[str, Any], says: str) -> None:
     path = write(tmp_path, **values)
-    assert refusal(BadModel, read_tokenizer_config, tmp_path) == f"{path}: {says}"
+    assert refusal(BadModel, read_tokenizer_config, tmp_path) == f"{path}: {about(values, says)}"
 
 
 def test_a_template_that_is_no_text_is_refused(tmp_path: Path) -> None:

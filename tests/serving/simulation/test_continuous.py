@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_costs import PlainCosts
 
-from wse.serving.simulation.continuous import simulate_continuous
+from wse.serving.simulation.continuous.machine import simulate_continuous
+from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.outcome import Outcome
-from wse.serving.simulation.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.statistics import gap_distribution, levels, per_token_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload, plain_workload
 
@@ -155,3 +155,12 @@ def test_levels_tell_who_waits_and_who_is_served() -> None:
     assert set(over_time.answering.tolist()) <= {0.0, 1.0}
     assert over_time.kv_tokens.max() == 24
     assert over_time.waiting[-1] == 0
+
+
+def test_a_pass_costs_by_the_mean_context_of_the_users_in_flight() -> None:
+    """The second user joins after some passes of the first."""
+    outcome = serve([0.0, 0.2], [4, 40], [60, 20], prompt_tokens=64)
+    joined = next(at for at, users in enumerate(outcome.gaps[:, 3]) if users == 2)
+    before = int(outcome.gaps[:joined, 2].sum())
+    assert before > 5
+    assert outcome.gaps[joined, 0] == pytest.approx(0.01 + 2 * 0.001 + 1e-4 * ((4 + before + 40) // 2))

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_costs import PlainCosts
 
-from wse.serving.simulation.continuous import simulate_continuous
+from wse.serving.simulation.continuous.machine import simulate_continuous
+from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.drafts import Drafts
-from wse.serving.simulation.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import gap_distribution, per_token_s, queueing_s
 from wse.serving.simulation.workload import plain_workload

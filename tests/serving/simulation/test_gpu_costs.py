@@ -12,10 +12,10 @@ from wse.models.load import load_model
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import FORMATS
-from wse.serving.simulation.continuous import simulate_continuous
+from wse.serving.simulation.continuous.machine import simulate_continuous
+from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.pass_costs import Piece
-from wse.serving.simulation.policy import ContinuousPolicy
 from wse.serving.simulation.statistics import per_token_s
 from wse.serving.simulation.workload import plain_workload
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from wse.serving.simulation.continuous import ContinuousMachine
+from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.outcome import Outcome
 from wse.serving.simulation.progress import OnDone, ignore, reporter
 from wse.serving.simulation.workload import Workload

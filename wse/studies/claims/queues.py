@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.serving.simulation.capacity import capacity_requests_per_s
-from wse.serving.simulation.continuous import simulate_continuous
+from wse.serving.simulation.continuous.machine import simulate_continuous
+from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.outcome import Outcome
-from wse.serving.simulation.policy import ContinuousPolicy
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import distribution, first_token_s, gap_distribution, queueing_s
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload

@@ -16,11 +16,11 @@ from wse.reports.progress import OnProgress, ignore
 from wse.serving.deployment.gpus import MAX_BATCHED_TOKENS
 from wse.serving.operating_point import operating_point
 from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop_requests_per_s
-from wse.serving.simulation.continuous import ContinuousMachine, simulate_continuous
+from wse.serving.simulation.continuous.machine import ContinuousMachine, simulate_continuous
+from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import Outcome
 from wse.serving.simulation.pass_costs import PassCosts, users_that_fit
-from wse.serving.simulation.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.static import StaticPolicy, simulate_static

@@ -28,15 +28,15 @@ from functools import cache
 from heapq import heappop, heappush
 from math import inf
 
+from wse.serving.simulation.continuous.policy import ContinuousPolicy, PrefillMachine
+from wse.serving.simulation.continuous.prompt_reader import ROUNDING, PromptReader
+from wse.serving.simulation.continuous.users import Users
 from wse.serving.simulation.decode_times import decode_times, gap_times
 from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.outcome import Outcome, Recorder
 from wse.serving.simulation.pass_costs import PassCosts, Piece
-from wse.serving.simulation.policy import ContinuousPolicy, PrefillMachine
 from wse.serving.simulation.progress import OnDone, ignore, reporter
-from wse.serving.simulation.prompt_reader import ROUNDING, PromptReader
-from wse.serving.simulation.users import Users
 from wse.serving.simulation.workload import NORMAL, Workload
 
 
