@@ -7,8 +7,7 @@ from typing import Any, Final
 from wse.reports.terminal import printable
 from wse.studies.compare.page.page import comparison_page
 from wse.studies.scenario.drawing import Drawing, Point, drawings_of, series_of
-from wse.studies.scenario.figures import FIGURES
-from wse.studies.scenario.judge import published_text
+from wse.studies.scenario.figures import FIGURES, published_text
 from wse.studies.scenario.result import PublishedResult, ScenarioResult
 
 NOTE: Final = (

@@ -67,7 +67,8 @@ SHORT: Final[dict[str, Shown]] = {
     ),
 }
 DEFAULT_COLUMNS: Final = tuple(name for name in SHORT if name != "replicas")
-_PRICE: Final = "cost_wafer_usd_per_hour"
+_PRICES: Final = {"cost_wafer_usd_per_hour": "wafer_name", "cost_gpu_usd_per_hour": "gpu_name"}
+"""Columns of prices, and those of the names of what they are of."""
 _MOST_PRICES: Final = 3
 DOWN: Final = ":down"
 TOP: Final = 20
@@ -149,13 +150,15 @@ def value_in(grid: Grid, entry: Entry, name: str) -> Cell:
 
 def prices_of(entries: Iterable[Entry]) -> tuple[str, ...]:
     """Return the prices that the costs of settings rest on, each once, with range and source."""
-    return tuple(dict.fromkeys(_price(entry.row) for entry in entries if entry.row.get(_PRICE) is not None))
+    rows = (entry.row for entry in entries)
+    found = (_price(row, key) for row in rows for key in _PRICES if row.get(key) is not None)
+    return tuple(dict.fromkeys(found))
 
 
-def _price(row: Row) -> str:
-    low, price, high = (float(row[f"{_PRICE}{end}"] or 0) for end in ("_low", "", "_high"))
+def _price(row: Row, key: str) -> str:
+    low, price, high = (float(row[f"{key}{end}"] or 0) for end in ("_low", "", "_high"))
     source = str(row["cost_assumptions"]).partition(": ")[2]
-    return f"{scale_note((low, price, high), str(row['wafer_name']))}; {source}"
+    return f"{scale_note((low, price, high), str(row[_PRICES[key]]))}; {source}"
 
 
 def rows_table(
@@ -236,7 +239,7 @@ def _footer(
         for price in prices[:_MOST_PRICES]:
             yield SHORT["cost"].title, printable(price)
         if len(prices) > _MOST_PRICES:
-            yield SHORT["cost"].title, f"{len(prices) - _MOST_PRICES} other prices in the column {_PRICE}"
+            yield SHORT["cost"].title, f"{len(prices) - _MOST_PRICES} other prices in the columns {', '.join(_PRICES)}"
     errors = dict.fromkeys(row.error for row in rows if row.error)
     for error in list(errors)[:3]:
         yield "no answer", printable(error)
