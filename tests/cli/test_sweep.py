@@ -22,8 +22,8 @@ from wse.files import TOML_LIMIT_BYTES
 from wse.reports.progress import EVERY_S
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import Journal
-from wse.studies.sweep.read_grid import read_grid
-from wse.studies.sweep.sweep import sweep_progress
+from wse.studies.sweep.progress import sweep_progress
+from wse.studies.sweep.request import read_grid
 
 LENGTHS = ("--set", "prompt_len=5", "--set", "new_tokens=4", "--set", "mapping=region", "--set", "schedule=released")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "COLUMNS": "80"}

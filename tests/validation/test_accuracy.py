@@ -13,8 +13,8 @@ import pytest
 
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.measured.shapes import Shape, configuration_of, shape_of
+from wse.studies.validate.study import BUNDLED, compare
 from wse.studies.validate.summary import ComparedRow
-from wse.studies.validate.validate import BUNDLED, compare
 
 Rows = list[ComparedRow]
 Pick = Callable[[Measurement], bool]

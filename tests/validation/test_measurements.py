@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wse.errors import WseError
 from wse.studies.validate.measured.measurements import LARGEST, TABLES, Measurement, parse, read
 from wse.studies.validate.predictors.predict import predict
-from wse.studies.validate.validate import BUNDLED, compare, validation_of
+from wse.studies.validate.study import BUNDLED, compare, validation_of
 
 GOOD = {
     "source": "a log",

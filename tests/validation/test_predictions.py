@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import wse.studies.validate.validate as module
+import wse.studies.validate.study as module
 from tests.validation.test_measurements import GOOD, file_of
 from wse.hardware.load import load_wafer
 from wse.reports.as_json import as_json
@@ -17,8 +17,8 @@ from wse.studies.validate.predictors.predict import PREDICTORS, predict
 from wse.studies.validate.predictors.prediction import decline
 from wse.studies.validate.predictors.services import ServiceRequest, service_request
 from wse.studies.validate.predictors.stencils import tile_cycles
+from wse.studies.validate.study import BUNDLED, compare, default_files, validation_of
 from wse.studies.validate.summary import ComparedRow, summarise
-from wse.studies.validate.validate import BUNDLED, compare, default_files, validation_of
 
 Rows = list[ComparedRow]
 

@@ -17,8 +17,8 @@ from wse.studies.validate.predictors.services import (
     answer,
     service_request,
 )
+from wse.studies.validate.study import compare
 from wse.studies.validate.summary import ComparedRow
-from wse.studies.validate.validate import compare
 
 ROW = {
     "source_url": "x",

@@ -18,7 +18,7 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.sweep.read_grid import MOST_SETTINGS, grid_of, read_grid
+from wse.studies.sweep.request import MOST_SETTINGS, grid_of, read_grid
 
 NAMES = ("batch", "mapping", "wafer.hop_cycles", "context")
 

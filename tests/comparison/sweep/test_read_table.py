@@ -14,7 +14,7 @@ import wse
 from tests.models.helpers import write_config
 from wse.errors import BadInput, UnknownName
 from wse.studies.sweep.read_table import read_entries
-from wse.studies.sweep.sweep import SweepResult
+from wse.studies.sweep.result import SweepResult
 
 
 @pytest.fixture(scope="module", params=["t.csv", "t.parquet"])

@@ -15,10 +15,11 @@ from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_table
 from wse.studies.sweep.grid import Axis, Grid
 from wse.studies.sweep.plot import check_axis, figure_of
+from wse.studies.sweep.request import sweep_picture
 from wse.studies.sweep.row import Entry
-from wse.studies.sweep.shown import SHORT, SweepView, check_columns, check_view, rows_table, shown_rows, sweep_view
-from wse.studies.sweep.sweep import sweep_picture
+from wse.studies.sweep.shown import SHORT, SweepView, check_columns, check_view, shown_rows, sweep_view
 from wse.studies.sweep.table import write_table
+from wse.studies.sweep.tables import rows_table
 
 REPORTS = [
     {"model_dtype": "fp8", "system_wafers": 1, "decode_tokens_per_s_per_user": 900.0}

@@ -16,11 +16,11 @@ from wse.models.load import load_model
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
 from wse.studies.sweep import row as rows
-from wse.studies.sweep import sweep as module
+from wse.studies.sweep import study as module
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import journal_path
 from wse.studies.sweep.row import Entry, flat
-from wse.studies.sweep.sweep import sweep
+from wse.studies.sweep.study import sweep
 from wse.studies.sweep.table import write_table
 from wse.studies.workers import pool
 

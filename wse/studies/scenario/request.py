@@ -27,7 +27,7 @@ from wse.studies.scenario.figures import FIGURES, TIERS
 from wse.studies.scenario.form import NO_DRAFTS, PublishedForm, ScenarioForm, TiersForm
 from wse.studies.sweep.fields import Scalar, known_fields
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.sweep.read_grid import TABLES, axes_of, check_names
+from wse.studies.sweep.request import TABLES, axes_of, check_names
 
 MOST_COMBINATIONS: Final = 500
 REFUSED: Final = {

@@ -1,4 +1,4 @@
-"""The grid that a TOML file and the command line describe, checked before anything is worked out.
+"""What a sweep asks for: the grid that a TOML file and the command line describe, checked before any work.
 
 A file's keys are fields; a list is an axis, a value alone holds for all settings. Numbers of the wafer are
 ``wafer.hop_cycles``, in a table ``[wafer]`` where the wafer itself is then ``name``; those of software likewise.
@@ -8,12 +8,14 @@ A file's keys are fields; a list is an axis, a value alone holds for all setting
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadInput, BadMapping, BadMesh, BadModel, BadWafer, UnknownName
 from wse.files import read_toml
 from wse.hardware.mesh import parse_mesh
+from wse.reports.output_file import picture_path
 from wse.studies.estimate.gpus.prepare import prepare_gpus
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -27,6 +29,14 @@ TABLES: Final = ("wafer", "software")
 _SOONEST: Final = make_request(EstimateRequest, wafers=1, prompt_len=1, new_tokens=1)
 _SOONEST_ON_GPUS: Final = make_request(EstimateRequest, gpu="h100", gpus=1, prompt_len=1, new_tokens=1)
 """The requests that are quickest to check names with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture of a sweep: its file, and the axis that goes across; the one with the most values where None."""
+
+    path: Path
+    axis: str | None = None
 
 
 def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
@@ -140,3 +150,13 @@ def check_names(grid: Grid) -> None:
                 parse_mesh(str(value))  # raises where it is none; too large for this wafer may fit another
             except BadInput:
                 continue  # of use beside other values, or refused in its row
+
+
+def sweep_picture(png: str | None, axis: str | None) -> Picture | None:
+    """The picture that --png and --x ask for. Raises BadInput where there is no such file, or an axis alone."""
+    if png is None:
+        if axis is not None:
+            message = f"--x {axis}: is the axis of a picture; give --png FILE.png too, or leave it out"
+            raise BadInput(message)
+        return None
+    return Picture(path=picture_path("--png", png), axis=axis)
