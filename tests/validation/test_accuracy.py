@@ -12,7 +12,7 @@ from statistics import median
 import pytest
 
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.measured.shapes import Shape, configuration_of, shape_of
+from wse.studies.validate.measured.shapes import configuration_of
 from wse.studies.validate.study import BUNDLED, compare
 from wse.studies.validate.summary import ComparedRow
 
@@ -205,10 +205,3 @@ def test_why_a_kernel_is_not_predicted(tmp_path: Path, line: str, reason: str) -
 )
 def test_published_names_find_their_configuration(published: str, name: str | None) -> None:
     assert configuration_of(published) == name
-
-
-def test_models_of_other_layers_have_no_shape() -> None:
-    """Experts and plain feed-forward blocks are not what the measured kernels run."""
-    assert shape_of("gpt-oss-120b") is None
-    assert shape_of("GPT2") is None
-    assert shape_of("QWen2-72B") == Shape(hidden_size=8192, ffn_size=29568, layer_count=80)

@@ -73,15 +73,6 @@ def test_a_table_that_is_gone_or_another_is_one_line(swept: SweepResult) -> None
         swept.plot()
 
 
-@pytest.mark.slow
-def test_one_setting_makes_no_plot(config: Path, tmp_path: Path) -> None:
-    result = wse.sweep(
-        {"model": config, "mesh": "4x4", "prompt_len": 5, "new_tokens": 4}, output=tmp_path / "t.csv", jobs=1
-    )
-    with pytest.raises(BadInput, match="one setting makes no picture"):
-        result.plot()
-
-
 def test_without_pandas_the_message_has_the_command(swept: SweepResult, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pandas" else find(name))
