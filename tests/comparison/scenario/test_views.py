@@ -138,7 +138,7 @@ def test_a_combination_is_as_near_as_its_worst_figure_that_decides() -> None:
     assert [one.agreement for one in made.combinations] == [NEAR, RULED_OUT]
     assert made.combinations[1].ruled_out_by == ("cost of a fast token: 6 times, published at most 2.8 times",)
     (ratios, _) = drawings_of(made)
-    assert [(point.x, point.y) for point in ratios.published] == [(2.5, 2.8), (9, 2.8)]
+    assert [(point.x, point.y) for point in ratios.public] == [(2.5, 2.8), (9, 2.8)]
     assert [(point.x, point.y) for point in ratios.lines[0].points] == [(1, 4), (2.6, 3), (1, 1)]
     assert "Tiers that agree" not in [table.title for table in made.tables()]
     assert "Tiers" in [table.title for table in made.tables()]
@@ -151,7 +151,7 @@ def test_what_is_ruled_out_is_grey_and_speeds_without_a_price_stand_at_the_edge(
     costs, sizes = drawings
     assert [line.series for line in costs.lines] == ["small", ""]
     assert [line.points[0].y for line in sizes.lines] == [8, 70]
-    assert [(point.x, point.y) for point in costs.published] == [(1000, None)]
+    assert [(point.x, point.y) for point in costs.public] == [(1000, None)]
 
 
 def test_the_page_is_one_file_and_its_texts_end_no_script() -> None:

@@ -49,7 +49,7 @@ class Drawing:
     title: str
     across: str
     lines: tuple[Line, ...]
-    published: tuple[Point, ...]
+    public: tuple[Point, ...]
 
 
 def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
@@ -65,12 +65,12 @@ def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
         Point(x=one.value, y=None, lines=_told(one)) for one in result.published if one.figure in USER_FIGURES
     )
     curves = [line(one, [_point(one, point.to_dict()) for point in one.curve or ()]) for one in possible]
-    costs = Drawing(title=COST, across=SPEED, lines=tuple(curves), published=speeds)
+    costs = Drawing(title=COST, across=SPEED, lines=tuple(curves), public=speeds)
     if any(one.tiers for one in possible):
         return _ratios([line(one, _ratio_points(one)) for one in possible if one.tiers], result.published), costs
     sizes = [line(one, [_size_point(one, several=several)]) for one in possible]
     title = "billions of parameters" if several else "wafers or GPUs"
-    return costs, Drawing(title=title, across=SPEED, lines=tuple(sizes), published=speeds)
+    return costs, Drawing(title=title, across=SPEED, lines=tuple(sizes), public=speeds)
 
 
 def series_of(drawings: Sequence[Drawing]) -> list[str]:
@@ -90,7 +90,7 @@ def _ratios(lines: Sequence[Line], published: Sequence[PublishedResult]) -> Draw
         title="cost of a token over that of the ordinary tier",
         across="speed of a user over that of the ordinary tier",
         lines=tuple(lines),
-        published=tuple(points),
+        public=tuple(points),
     )
 
 

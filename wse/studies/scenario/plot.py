@@ -61,7 +61,7 @@ def _line(axes: Any, line: Line, series: Sequence[str]) -> None:
 
 def _published(axes: Any, drawing: Drawing) -> None:
     """What is published: a diamond, or a line from the upper edge where it is a speed alone."""
-    for point in drawing.published:
+    for point in drawing.public:
         if point.y is None:
             axes.axvline(point.x, color="black", linewidth=0.9, linestyle=":", label="published speed")
         else:
