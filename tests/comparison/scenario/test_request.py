@@ -22,6 +22,7 @@ CASES: list[tuple[dict[str, Any], type[BadInput], str]] = [
     ({"machines": [GPU | {"gpu": "h1000"}]}, BadInput, "machines[0]: unknown GPU 'h1000': did you mean"),
     ({"machines": [GPU | {"stack": "vlm"}]}, BadInput, "machines[0]: unknown stack 'vlm': did you mean 'vllm'"),
     ({"models": [{"model": "stroy"}]}, BadInput, "models[0]: unknown model or folder 'stroy': did you mean 'story'"),
+    ({"models": [{"name": "story"}]}, BadInput, "scenario: models[0]: has no model, or a name; give model"),
     ({"title": None}, BadInput, "scenario: has no title; give a title"),
     ({"title": 5}, BadInput, "scenario: title = 5: give a title"),
     ({"models": []}, BadInput, "scenario: models = []: give a list of tables [[models]]"),
@@ -65,6 +66,7 @@ def test_settings_are_the_products_of_models_machines_drafts_and_axes() -> None:
     names = {(one.machine, one.drafts, one.request.workload.prompt_len) for one in settings}
     assert names == {(m, d, p) for m in ("small", "one H100") for d in ("none", "head") for p in (4_096, 64)}
     assert {(one.request.serving.users, one.request.workload.new_tokens) for one in settings} == {(1_000, 32)}
+    assert {one.request.draft for one in settings} == {None, "0.9,0.8"}
     assert all(one.request.costs.economics == {"wafer_power_w": 2} for one in settings)
     assert {
         one.request.machine.wafer if one.request.gpu is None else one.request.gpu_serving.stack for one in settings

@@ -132,6 +132,12 @@ def _settings(form: ScenarioForm, tiers: TiersForm | None, shared: Mapping[str, 
         [_read_table(table, f"{name}: {key}[{index}]") for index, table in enumerate(getattr(form, key))]
         for key in ("models", "machines", "drafts")
     )
+    for index, model in enumerate(models):
+        if model.name is not None or "model" not in common.axes | model.axes:
+            message = (
+                f"{name}: models[{index}]: has no model, or a name; give model, as of wse estimate, or a list of them"
+            )
+            raise BadInput(message)
     for key, tables in (("machines", machines), ("drafts", drafts)):
         for given, times in Counter(table.name for table in tables if table.name).items():
             if times > 1:
