@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.validate import BUNDLED
+from wse.studies.validate.study import BUNDLED
 
 FACTS: Final = (
     r"whole-simulation",

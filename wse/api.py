@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wse.studies.claims.result import ClaimsResult
     from wse.studies.explore.result import ExploreResult
     from wse.studies.scenario.result import ScenarioResult
-    from wse.studies.sweep.sweep import SweepResult
+    from wse.studies.sweep.result import SweepResult
     from wse.studies.validate.agreement.result import Agreement
     from wse.studies.validate.result import Validation
     from wse_traces.read import Trace
@@ -139,10 +139,10 @@ def sweep(
         every_column: Whether the table has grades and what numbers rest on, in words, too.
         on_progress: Called with (settings done, all, how many are without an answer, in words).
     """
-    from wse.studies.sweep.read_grid import grid_of, read_grid
+    from wse.studies.sweep.progress import without_answer
+    from wse.studies.sweep.request import grid_of, read_grid, sweep_picture
     from wse.studies.sweep.shown import sweep_view
-    from wse.studies.sweep.sweep import sweep as study
-    from wse.studies.sweep.sweep import sweep_picture, without_answer
+    from wse.studies.sweep.study import sweep as study
 
     if isinstance(source, Mapping):
         if sets:
@@ -205,7 +205,7 @@ def validate(
     """
     if against is not None:
         return _agreement(against, on_progress or ignore, of_measurements=bool(files) or capacity != "report")
-    from wse.studies.validate.validate import validate as study
+    from wse.studies.validate.study import validate as study
 
     return study([Path(file) for file in files], capacity=capacity, on_progress=on_progress or ignore)
 

@@ -18,8 +18,8 @@ import pytest
 from tests.benchmarks.conftest import BySize, Say
 from wse.studies.estimate.study import estimate
 from wse.studies.sweep.grid import Grid
-from wse.studies.sweep.read_grid import read_grid
-from wse.studies.sweep.sweep import sweep
+from wse.studies.sweep.request import read_grid
+from wse.studies.sweep.study import sweep
 
 MODELS = {
     "story": ("mesh=16x16,18x18,20x20,24x24", "prompt_len=16", "new_tokens=16"),

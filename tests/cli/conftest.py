@@ -31,7 +31,7 @@ class Outcome:
         """
         assert self.code == 2, self
         assert self.out == "", self
-        error = re.sub(r"\A(\w+(\.\.\.|: \d+ of \d+, .* left)\n)*", "", self.err)
+        error = re.sub(r"\A([\w ]+(\.\.\.|: \d+ of \d+, .* left)\n)*", "", self.err)
         assert error.startswith("wse: "), self
         assert error.endswith("\n"), self
         line = error[:-1]

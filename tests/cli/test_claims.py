@@ -10,7 +10,7 @@ from tiers import AT_REQUEST
 
 from tests.cli.conftest import Wse
 from wse.cli.app import COMMANDS
-from wse.studies.claims.claims import CLAIMS, decide
+from wse.studies.claims.study import CLAIMS, decide
 
 KEYS = {"n", "claim", "command", "numbers", "verdict", "answer", "confidence", "reason", "source"}
 LONGEST = (1, 2, 4, 5, 6, 13, 14, 16, 17)

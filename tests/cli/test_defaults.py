@@ -14,11 +14,10 @@ from wse.errors import DoesNotFit
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.request import CompileRequest
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.option import get_option, options_of
+from wse.studies.options.option import options_of
 from wse.studies.options.placement import PlacementRequest
 from wse.studies.pattern.request import PatternRequest
 from wse.studies.run.request import RunRequest
-from wse.studies.scenario.form import MachineForm
 from wse.studies.serve.request import ServeRequest
 
 REQUESTS = (RunRequest, CompileRequest, EstimateRequest, CompareRequest, ServeRequest, PatternRequest)
@@ -40,12 +39,6 @@ def test_the_defaults_are_those_that_pages_state() -> None:
     assert (request.machine.wafer, request.machine.software, request.mapping) == ("wse3", "production", "auto")
     assert (request.wafers, request.machine.mesh) == (None, None)
     assert (request.layout.schedule, request.types.dtype) == ("fused", None)
-
-
-def test_a_machine_of_a_scenario_has_these_defaults_too() -> None:
-    request, machine = EstimateRequest(), MachineForm()
-    for name in ("mapping", "schedule", "software", "experts", "batch"):
-        assert getattr(machine, name) == get_option(request, name), name
 
 
 def test_a_compilation_has_every_option_of_an_estimate_that_decides_the_placement() -> None:

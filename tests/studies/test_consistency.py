@@ -117,10 +117,10 @@ def test_scenarios_are_points_of_estimates(users: int) -> None:
     scenario = {
         "title": "t",
         "question": "q",
-        "models": [{"name": "story"}],
+        "models": [{"model": "story"}],
         "machines": [machine],
-        "drafts": [{"name": "none"}, {"name": "head", "acceptance": [0.9, 0.8]}],
-        "batch": {"users": users},
+        "drafts": [{"name": "none"}, {"name": "head", "draft": "0.9,0.8"}],
+        "users": users,
         "prompt_len": 300,
         "new_tokens": 300,
     }
@@ -144,10 +144,10 @@ def test_typical_drafts_of_busy_wafers_have_one_speed(users: int, draft_tokens: 
     scenario = {
         "title": "t",
         "question": "q",
-        "models": [{"name": "story"}],
+        "models": [{"model": "story"}],
         "machines": [{"wafer": "wse3", "mesh": "32x32", "wafers": 1}],
-        "drafts": [{"name": "typical", "acceptance": "typical"}],
-        "batch": {"users": users},
+        "drafts": [{"name": "typical", "draft": "typical"}],
+        "users": users,
         **lengths,
     }
     options: dict[str, Any] = {"mesh": "32x32", "wafers": 1, **lengths, "users": users, "draft": "typical"}

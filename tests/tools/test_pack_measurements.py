@@ -10,7 +10,7 @@ import pytest
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.predictors.predict import predict
 from wse.studies.validate.predictors.services import service_request
-from wse.studies.validate.validate import BUNDLED
+from wse.studies.validate.study import BUNDLED
 
 FILES = sorted(BUNDLED.glob("*.csv"))
 

@@ -12,9 +12,9 @@ from statistics import median
 import pytest
 
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.measured.shapes import Shape, configuration_of, shape_of
+from wse.studies.validate.measured.shapes import configuration_of
+from wse.studies.validate.study import BUNDLED, compare
 from wse.studies.validate.summary import ComparedRow
-from wse.studies.validate.validate import BUNDLED, compare
 
 Rows = list[ComparedRow]
 Pick = Callable[[Measurement], bool]
@@ -102,26 +102,6 @@ def test_a_request_takes_its_prefill_and_then_its_tokens(tmp_path: Path) -> None
     assert 512 / (2048 / prefill + 512 / last) <= told <= 512 / (2048 / prefill + 512 / first)
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (model("Some-9B", "decode", "420,420"), "shape of the model"),
-        (model("LLaMA3-8B", "decode", "420,"), "grid of PEs"),
-        (model("LLaMA3-8B", "decode", "2000,2000"), "larger than the mesh"),
-        (model("LLaMA3-8B", "prefill", "400,500"), "squares"),
-        (model("QWen2-72B", "end2end", ",", "2048,512"), "grids of prefill and of decode"),
-        (model("LLaMA3-8B", "end2end", ",", ","), "tokens of the prompt"),
-        (model("LLaMA3-8B", "end2end", ",", "1,10000000"), "longer than is timed"),
-        (model("LLaMA3-8B", "decode", "420,420").replace(",1,fp16", ",4,fp16"), "batch of one"),
-        (model("LLaMA3-8B", "decode", "420,420").replace("tokens_per_s", "ms"), "not tokens a second"),
-    ],
-)
-def test_why_a_model_is_not_predicted(tmp_path: Path, line: str, reason: str) -> None:
-    row = predicted(tmp_path, line)
-    assert row.prediction.value is None
-    assert reason in row.prediction.reason
-
-
 def test_whether_all_layers_fit_is_told_beside_the_time_of_one(tmp_path: Path) -> None:
     row = predicted(tmp_path, model("TinyLlama-1.1B", "decode", "660,660")).as_row().to_dict()
     assert row["sram"] == {"fits": True}
@@ -169,6 +149,15 @@ def test_more_work_takes_longer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
+        (model("Some-9B", "decode", "420,420"), "shape of the model"),
+        (model("LLaMA3-8B", "decode", "420,"), "grid of PEs"),
+        (model("LLaMA3-8B", "decode", "2000,2000"), "larger than the mesh"),
+        (model("LLaMA3-8B", "prefill", "400,500"), "squares"),
+        (model("QWen2-72B", "end2end", ",", "2048,512"), "grids of prefill and of decode"),
+        (model("LLaMA3-8B", "end2end", ",", ","), "tokens of the prompt"),
+        (model("LLaMA3-8B", "end2end", ",", "1,10000000"), "longer than is timed"),
+        (model("LLaMA3-8B", "decode", "420,420").replace(",1,fp16", ",4,fp16"), "batch of one"),
+        (model("LLaMA3-8B", "decode", "420,420").replace("tokens_per_s", "ms"), "not tokens a second"),
         (kernel("MeshGEMV", "96,96", "2,192,192", "group_num=8"), "one vector"),
         (kernel("MeshGEMV", "96,96", "1,192,192", "group_num=97"), "do not fit"),
         (kernel("MeshGEMV", ",", "1,192,192", ""), "grid of PEs"),
@@ -179,7 +168,7 @@ def test_more_work_takes_longer(tmp_path: Path) -> None:
         (kernel("Shift kernel", "96,96", "96,96,", "no distance"), "distance"),
     ],
 )
-def test_why_a_kernel_is_not_predicted(tmp_path: Path, line: str, reason: str) -> None:
+def test_why_a_row_is_not_predicted(tmp_path: Path, line: str, reason: str) -> None:
     row = predicted(tmp_path, line)
     assert row.prediction.value is None
     assert reason in row.prediction.reason
@@ -205,10 +194,3 @@ def test_why_a_kernel_is_not_predicted(tmp_path: Path, line: str, reason: str) -
 )
 def test_published_names_find_their_configuration(published: str, name: str | None) -> None:
     assert configuration_of(published) == name
-
-
-def test_models_of_other_layers_have_no_shape() -> None:
-    """Experts and plain feed-forward blocks are not what the measured kernels run."""
-    assert shape_of("gpt-oss-120b") is None
-    assert shape_of("GPT2") is None
-    assert shape_of("QWen2-72B") == Shape(hidden_size=8192, ffn_size=29568, layer_count=80)

@@ -17,8 +17,8 @@ from wse.studies.validate.gpu_fit import FitRow, fit, fit_rows
 from wse.studies.validate.measured.gpu_terms import gpu_of, parallelism_of, stack_of
 from wse.studies.validate.measured.measurements import TABLES, Measurement, parse, read
 from wse.studies.validate.predictors.gpus import ServingRow, predict, serving_row, value_of
+from wse.studies.validate.study import BUNDLED, compare, validate
 from wse.studies.validate.summary import ComparedRow
-from wse.studies.validate.validate import BUNDLED, compare, validate
 
 COLUMNS = TABLES["gpu"]
 ROW = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wse.errors import WseError
 from wse.studies.validate.measured.measurements import LARGEST, TABLES, Measurement, parse, read
 from wse.studies.validate.predictors.predict import predict
-from wse.studies.validate.validate import BUNDLED, compare, validation_of
+from wse.studies.validate.study import BUNDLED, compare, validation_of
 
 GOOD = {
     "source": "a log",
@@ -89,23 +89,16 @@ def test_a_range_is_no_number_and_no_error(value: str) -> None:
 
 CELLS = [
     ("value", "nan", ["line 2", "column value", "'nan'", "finite"]),
-    ("value", "-inf", ["line 2", "column value", "'-inf'", "finite"]),
     ("value", "-3", ["line 2", "column value", "'-3'", "not negative"]),
     ("value", "1e999", ["line 2", "column value", "'1e999'", "finite"]),
     ("value", "", ["line 2", "column value", "''", "12.5"]),
-    ("value", "fast", ["line 2", "column value", "'fast'", "10-20"]),
     ("grid_w", "1e9", ["line 2", "column grid_w", "'1e9'", "4,096"]),
     ("grid_w", "0", ["line 2", "column grid_w", "'0'", "1 to 4,096"]),
     ("grid_h", "-4", ["line 2", "column grid_h", "'-4'", "leave the cell empty"]),
-    ("grid_h", "2.5", ["line 2", "column grid_h", "'2.5'", "whole number"]),
-    ("grid_h", "1_0", ["line 2", "column grid_h", "'1_0'", "whole number"]),
-    ("vector_len_bytes", "many", ["line 2", "column vector_len_bytes", "'many'", "whole number"]),
     ("vector_len_bytes", "9" * 400, ["line 2", "column vector_len_bytes", "...", "leave the cell empty"]),
     ("M,N,K", "1,2,x", ["line 2", "column M,N,K", "'x'", "whole number"]),
     ("M,N,K", "5,6", ["line 2", "column M,N,K", "'5,6'", "M,N,K"]),
-    ("M,N,K", "1,2,nan", ["line 2", "column M,N,K", "'nan'", "whole number"]),
     ("metric", "furlongs", ["line 2", "column metric", "'furlongs'", "cycles"]),
-    ("metric", "", ["line 2", "column metric", "''", "cycles"]),
     ("note", "n" * 20_000, ["line 2", "column note", "20,000 characters", "10,000"]),
 ]
 

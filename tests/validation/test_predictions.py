@@ -8,17 +8,15 @@ from pathlib import Path
 
 import pytest
 
-import wse.studies.validate.validate as module
+import wse.studies.validate.study as module
 from tests.validation.test_measurements import GOOD, file_of
-from wse.hardware.load import load_wafer
 from wse.reports.as_json import as_json
 from wse.studies.validate.measured.measurements import Measurement, parse, read
 from wse.studies.validate.predictors.predict import PREDICTORS, predict
 from wse.studies.validate.predictors.prediction import decline
 from wse.studies.validate.predictors.services import ServiceRequest, service_request
-from wse.studies.validate.predictors.stencils import tile_cycles
+from wse.studies.validate.study import BUNDLED, compare, default_files, validation_of
 from wse.studies.validate.summary import ComparedRow, summarise
-from wse.studies.validate.validate import BUNDLED, compare, default_files, validation_of
 
 Rows = list[ComparedRow]
 
@@ -123,12 +121,6 @@ def test_the_json_of_a_row_that_is_predicted_and_of_one_that_is_not() -> None:
     assert (second["predicted"], second["error_pct"]) == (None, None)
     assert second["reason"]
     assert facts["summary"]["predicted"] == 1
-
-
-def test_what_is_heard_while_rows_are_predicted() -> None:
-    heard: list[tuple[int, int, str]] = []
-    compare(list(parse(file_of(GOOD, {**GOOD, "kernel": "sort"}), "m.csv")), lambda *told: heard.append(told))
-    assert heard == [(0, 2, "reduce"), (1, 2, "sort"), (2, 2, "")]
 
 
 def test_an_error_is_signed_and_relative_to_what_was_measured() -> None:
@@ -245,11 +237,6 @@ def test_a_multicast_on_silicon_in_the_counters_of_the_sdk_and_in_one_clock() ->
         assert aligned == pytest.approx(cycles, rel=0.02)
         corrected = predict(row(kernel="multicast", algorithm="multicast line", note="re-corrected", **size)).value
         assert corrected == pytest.approx(cycles + pes - 1, rel=0.02)
-
-
-def test_a_larger_tile_or_radius_takes_longer() -> None:
-    wafer = load_wafer("wse2")
-    assert tile_cycles(wafer, 8, 8, 2) < tile_cycles(wafer, 8, 9, 2) < tile_cycles(wafer, 8, 9, 3)
 
 
 def test_measurements_are_those_of_wse_wherever_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

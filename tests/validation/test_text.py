@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import pytest
 
 from wse.hardware.load import load_software
-from wse.studies.validate.text import CALIBRATED
 
+CALIBRATED = (files("wse.studies.validate") / "page.md.j2").read_text(encoding="utf-8")
 WSE2, WSE3 = (load_software("academic", generation) for generation in ("wse2", "wse3"))
 TUNED, PRODUCTION = (load_software(name, "wse3") for name in ("tuned", "production"))
 

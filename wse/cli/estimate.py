@@ -89,8 +89,8 @@ def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfR
     from wse.reports.output_file import picture_path, write_output
     from wse.reports.progress import TRYING, progress_on
     from wse.studies.what_if.changes import read_changes
+    from wse.studies.what_if.plot import as_png
     from wse.studies.what_if.study import check, what_if
-    from wse.studies.what_if.tornado import as_png
 
     check(request)
     path = None if png is None else picture_path("--png", png)

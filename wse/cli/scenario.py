@@ -43,8 +43,7 @@ def scenario(
     from wse.errors import BadInput
     from wse.reports.as_json import as_json
     from wse.reports.progress import ANSWERING, progress_on
-    from wse.studies.scenario.catalogue import scenarios
-    from wse.studies.scenario.files import answer_to_files
+    from wse.studies.scenario.files import answer_to_files, scenarios
     from wse.studies.scenario.summary import print_scenario
 
     if name is None:

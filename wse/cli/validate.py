@@ -72,8 +72,8 @@ def validate(
     from wse.reports.progress import PREDICTING, progress_on
     from wse.studies.validate.page import write_page
     from wse.studies.validate.rows_csv import write_csv
-    from wse.studies.validate.validate import check_listed, print_validation
-    from wse.studies.validate.validate import validate as study
+    from wse.studies.validate.study import check_listed, print_validation
+    from wse.studies.validate.study import validate as study
 
     files = [Path(file) for file in (*(data or ()), *(more or ()))]
     listed = check_listed(rows)
@@ -124,7 +124,7 @@ def _print_agreement(reference: str, *, of_measurements: bool, json: bool) -> No
 
 def _print_left_out(files: list[Path], *, json: bool) -> None:
     from wse.reports.progress import FITTING, progress_on
-    from wse.studies.validate.validate import leave_out
+    from wse.studies.validate.study import leave_out
 
     with progress_on(sys.stderr, FITTING) as on_progress:
         result = leave_out(files, on_progress=on_progress)

@@ -19,5 +19,5 @@ FIGURE: dict[str, Any] = {
 
 def scenario(**changes: Any) -> dict[str, Any]:
     """The story model on a small wafer, with tables in place of its own."""
-    table = {"title": "A title", "question": "Which?", "models": [{"name": "story"}], "machines": [WAFER], **LENGTHS}
+    table = {"title": "A title", "question": "Which?", "models": [{"model": "story"}], "machines": [WAFER], **LENGTHS}
     return {key: value for key, value in (table | changes).items() if value is not None}

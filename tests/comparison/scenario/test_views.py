@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.comparison.scenario.scenarios import FIGURE
+from wse.studies.results.operating_points import OperatingPointResult
+from wse.studies.scenario.agreement import agreement_of, judged, verdict_of
 from wse.studies.scenario.drawing import drawings_of, series_of
-from wse.studies.scenario.form import ScenarioForm
-from wse.studies.scenario.judge import agreement_of, judged
+from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT
 from wse.studies.scenario.page import scenario_as_html
 from wse.studies.scenario.plot import scenario_as_png
 from wse.studies.scenario.result import (
-    CONSISTENT,
-    NEAR,
-    RULED_OUT,
     CombinationResult,
-    PointResult,
     PredictionResult,
     PublishedResult,
     ScenarioResult,
     TiersResult,
 )
-from wse.studies.scenario.verdict import verdict_of
 
 
 def published(**changes: Any) -> PublishedResult:
@@ -41,22 +36,17 @@ def costs(low: float, value: float, high: float, tier: str = "") -> dict[str, fl
     return {f"{key}_low": low, key: value, f"{key}_high": high}
 
 
-COSTS = costs(15, 20, 40)
-
-
-def combination(
-    model: str, billions: float, speed: float, dollars: Mapping[str, float] = COSTS, **changes: Any
-) -> CombinationResult:
-    prediction = PredictionResult(
-        chips=2,
+def combination(model: str, billions: float, speed: float, **changes: Any) -> CombinationResult:
+    point = OperatingPointResult(
         users=1,
-        most_users=9,
+        replicas=1,
+        ttft_s=0.2,
         tokens_per_s_per_user=speed,
         tokens_per_s=speed,
-        ttft_s=0.2,
-        **dollars,
+        requests_per_s=1.0,
+        saturated=False,
+        **costs(15, 20, 40),
         joules_per_token=10.0,
-        grade="I",
     )
     values: dict[str, Any] = {
         "model": model,
@@ -68,28 +58,19 @@ def combination(
         "prompt_len": 32,
         "users": 1,
         "drafts": "none",
-        "prediction": prediction,
-        "curve": (PointResult(users=1, tokens_per_s_per_user=speed, **dollars),),
+        "prediction": point.convert(PredictionResult, chips=2, most_users=9, grade="I"),
+        "curve": (point,),
     }
     return CombinationResult(**values | changes)
 
 
-def result(*combinations: CombinationResult, figures: tuple[PublishedResult, ...], **tiers: Any) -> ScenarioResult:
-    form = ScenarioForm.model_validate(
-        {
-            "title": "<i>t</i>",
-            "question": "</script>?",
-            "models": [{"name": "m"}],
-            "machines": [{"wafer": "wse3"}],
-            **tiers,
-        }
-    )
+def result(*combinations: CombinationResult, figures: tuple[PublishedResult, ...]) -> ScenarioResult:
     rows = tuple(judged(one, figures) for one in combinations)
     return ScenarioResult(
         name="s",
-        title=form.title,
-        question=form.question,
-        verdict=verdict_of(form, rows, figures),
+        title="<i>t</i>",
+        question="</script>?",
+        verdict=verdict_of(rows, figures),
         published=figures,
         combinations=rows,
         economics={},
@@ -120,76 +101,47 @@ CANNOT = combination("huge", 400, 0, prediction=None, curve=None, ruled_out_by=(
 AT_LEAST = published(relation="at_least")
 
 
-def test_the_verdict_on_sizes() -> None:
-    first, second = result(SMALL, LARGE, CANNOT, figures=(AT_LEAST,)).verdict
-    assert first == (
-        "1 of 3 combinations agree with at least 1,000 tokens/s (a user): on wafers up to 8.0 billion parameters "
-        "(small as int8, 2 wafers)."
+TIERS = TiersResult(
+    ordinary_users=64,
+    ordinary_tokens_per_s_per_user=40.0,
+    **costs(4, 5, 8, "ordinary_"),
+    fast_users=8,
+    fast_tokens_per_s_per_user=104.0,
+    **costs(12, 15, 24, "fast_"),
+    speed_up=2.6,
+    cost_ratio=3.0,
+    reached=True,
+)
+
+
+def test_the_verdict_counts_what_agrees_and_names_the_nearest() -> None:
+    assert result(SMALL, LARGE, CANNOT, figures=(AT_LEAST,)).verdict == (
+        "1 of 3 combinations agree with what is published, 0 more within the tolerance; 2 are ruled out, 1 of them as "
+        "they cannot be.",
+        "Nearest is small as int8 on wafers, 2 wafers: 1,100 tokens/s predicted against at least 1,000 tokens/s "
+        "(+10 %).",
     )
-    assert second == ("Ruled out are 2: 1 by a user below 1,000 tokens/s, 1 by what does not fit or cannot be.")
-
-
-def test_the_verdict_on_one_model() -> None:
-    first, _ = result(LARGE, replace(LARGE, dtype="int4"), figures=(published(value=500),)).verdict
-    assert first.startswith(
-        "2 of 2 combinations agree with 500 tokens/s (a user); nearest is large as int8 on wafers, 2"
+    assert result(SMALL, LARGE, CANNOT, figures=()).verdict == (
+        "2 of 3 combinations can be.",
+        "Fastest for a user is small as int8 on wafers, 2 wafers: 1,100 tokens/s.",
     )
-    assert "predicted 400 tokens/s against 500 tokens/s (-20 %)" in first
 
 
-def test_the_verdict_on_tiers() -> None:
-    tiers = TiersResult(
-        ordinary_users=64,
-        ordinary_tokens_per_s_per_user=40.0,
-        **costs(4, 5, 8, "ordinary_"),
-        fast_users=8,
-        fast_tokens_per_s_per_user=104.0,
-        **costs(12, 15, 24, "fast_"),
-        speed_up=2.6,
-        cost_ratio=3.0,
-        reached=True,
-    )
+def test_a_combination_is_as_near_as_its_worst_figure_that_decides() -> None:
     figures = (
         published(figure="speed_up", value=2.5, relation="at_least"),
         published(figure="cost_ratio", value=2.8, relation="at_most"),
+        published(figure="speed_up", value=9, decides=False),
     )
-    dear = replace(tiers, cost_ratio=6.0)
-    made = result(
-        combination("a", 1, 40, tiers=tiers),
-        combination("b", 1, 40, tiers=dear),
-        figures=figures,
-        tiers={"plain_speed": 40.0, "speed_up": 2.5},
-    )
-    first, second = made.verdict
-    assert first == (
-        "2.5 times the speed of the ordinary tier is reached in 2 of 2 combinations, with 8 users at a time in place "
-        "of 64, and a token then costs 3.0 to 6.0 times as much, at any price of the machines."
-    )
-    assert "1 more are within the tolerance" in second
-    assert second.endswith("ruled out are 1: 1 by cost of a fast token above 2.8 times.")
+    dear = replace(TIERS, cost_ratio=6.0)
+    made = result(combination("a", 1, 40, tiers=TIERS), combination("b", 1, 40, tiers=dear), figures=figures)
+    assert [one.agreement for one in made.combinations] == [NEAR, RULED_OUT]
+    assert made.combinations[1].ruled_out_by == ("cost of a fast token: 6 times, published at most 2.8 times",)
     (ratios, _) = drawings_of(made)
-    assert [(point.x, point.y) for point in ratios.published] == [(2.5, 2.8)]
+    assert [(point.x, point.y) for point in ratios.public] == [(2.5, 2.8), (9, 2.8)]
     assert [(point.x, point.y) for point in ratios.lines[0].points] == [(1, 4), (2.6, 3), (1, 1)]
-
-
-def _cheapest(*combinations: CombinationResult) -> str:
-    """The sentence on the cheapest token."""
-    return result(*combinations, figures=()).verdict[1]
-
-
-def test_the_verdict_on_cost_says_whether_it_holds_over_all_prices() -> None:
-    wafers = combination("m", 8, 1100, chip="wse3")
-    gpus = combination("m", 8, 40, costs(2, 4, 14), chip="h200", machine="eight", kind="gpu")
-    assert _cheapest(wafers, gpus).endswith(
-        "eight, 2 GPUs, 4.00 (2.00 to 14.00) USD a million at 40 tokens/s a user, over the whole range of all prices."
-    )
-    overlapping = combination("m", 8, 40, costs(2, 4, 16), chip="h200", machine="eight", kind="gpu")
-    assert _cheapest(wafers, overlapping).endswith(
-        "a user, at central prices; with its price at the high end and the others' at the low end, with m as int8 on "
-        "wafers, 2 wafers, 15.00 against 16.00 USD a million."
-    )
-    slower = combination("m", 8, 900, costs(30, 40, 80), chip="wse3", machine="four")
-    assert _cheapest(wafers, slower).endswith("1,100 tokens/s a user, at any price of the machines.")
+    assert "Tiers that agree" not in [table.title for table in made.tables()]
+    assert "Tiers" in [table.title for table in made.tables()]
 
 
 def test_what_is_ruled_out_is_grey_and_speeds_without_a_price_stand_at_the_edge() -> None:
@@ -199,7 +151,7 @@ def test_what_is_ruled_out_is_grey_and_speeds_without_a_price_stand_at_the_edge(
     costs, sizes = drawings
     assert [line.series for line in costs.lines] == ["small", ""]
     assert [line.points[0].y for line in sizes.lines] == [8, 70]
-    assert [(point.x, point.y) for point in costs.published] == [(1000, None)]
+    assert [(point.x, point.y) for point in costs.public] == [(1000, None)]
 
 
 def test_the_page_is_one_file_and_its_texts_end_no_script() -> None:

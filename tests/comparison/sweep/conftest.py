@@ -9,7 +9,7 @@ import pytest
 
 from tests.models.helpers import write_config
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.sweep.read_grid import read_grid
+from wse.studies.sweep.request import read_grid
 
 MakeGrid = Callable[..., Grid]
 

@@ -11,14 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.comparison.sweep.conftest import MakeGrid
 from wse.errors import BadInput
-from wse.hardware.load import load_software, load_wafer
-from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
 from wse.studies.sweep.grid import Axis, Grid
-from wse.studies.sweep.read_grid import MOST_SETTINGS, grid_of, read_grid
+from wse.studies.sweep.request import MOST_SETTINGS, grid_of, read_grid
 
 NAMES = ("batch", "mapping", "wafer.hop_cycles", "context")
 
@@ -101,24 +98,6 @@ def test_a_setting_is_a_request(tmp_path: Path) -> None:
     assert grid.setting(0)["wafers"] == "auto"
 
 
-def test_numbers_of_a_machine_take_the_place_of_its_own() -> None:
-    request = make_request(
-        EstimateRequest,
-        wafers=1,
-        prompt_len=1,
-        new_tokens=1,
-        wafer_values=(("hop_cycles", 9), ("clock_hz", 10**9)),
-        software_values=(("relay_cycles", 77),),
-        wafer="wse2",
-        software="academic",
-    )
-    prepared = prepare_estimate(request)
-    plain = load_wafer("wse2")
-    assert (prepared.whole.hop_cycles, prepared.whole.clock_hz) == (9, 1e9)
-    assert prepared.whole.ramp_cycles == plain.ramp_cycles
-    assert prepared.software.relay_cycles == 77 != load_software("academic", plain.generation).relay_cycles
-
-
 def test_most_settings(tmp_path: Path) -> None:
     thousand = ",".join(map(str, range(1, 1001)))
     assert len(read_grid("story", [f"batch={thousand}", f"new_tokens={thousand}"])) == MOST_SETTINGS
@@ -126,7 +105,3 @@ def test_most_settings(tmp_path: Path) -> None:
         BadInput, match=r"1,000 batch × 1,001 new_tokens are 1,001,000 settings: give at most 1,000,000"
     ):
         read_grid("story", [f"batch={thousand}", f"new_tokens={thousand},1001"])
-
-
-def test_values_are_checked_one_by_one(grid_of: MakeGrid) -> None:
-    assert len(grid_of("wafer.clock_hz=1e9,850000000", "mesh=default, 5x4")) == 4

@@ -28,6 +28,7 @@ def write(table: Path, *, restart: bool = False) -> None:
     with Journal(table, "d", SETTINGS, restart=restart) as journal:
         for entry in ENTRIES:
             journal.append(entry.setting, entry.line())
+        assert {entry.setting: entry for entry in journal.entries()} == {entry.setting: entry for entry in ENTRIES}
 
 
 def test_what_was_done_is_there_in_the_grids_order(table: Path) -> None:

@@ -14,7 +14,7 @@ import wse
 from tests.models.helpers import write_config
 from wse.errors import BadInput, UnknownName
 from wse.studies.sweep.read_table import read_entries
-from wse.studies.sweep.sweep import SweepResult
+from wse.studies.sweep.result import SweepResult
 
 
 @pytest.fixture(scope="module", params=["t.csv", "t.parquet"])
@@ -71,15 +71,6 @@ def test_a_table_that_is_gone_or_another_is_one_line(swept: SweepResult) -> None
     table.write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match=r"cannot read the table|no longer the table"):
         swept.plot()
-
-
-@pytest.mark.slow
-def test_one_setting_makes_no_plot(config: Path, tmp_path: Path) -> None:
-    result = wse.sweep(
-        {"model": config, "mesh": "4x4", "prompt_len": 5, "new_tokens": 4}, output=tmp_path / "t.csv", jobs=1
-    )
-    with pytest.raises(BadInput, match="one setting makes no picture"):
-        result.plot()
 
 
 def test_without_pandas_the_message_has_the_command(swept: SweepResult, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,11 +16,11 @@ from wse.models.load import load_model
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
 from wse.studies.sweep import row as rows
-from wse.studies.sweep import sweep as module
+from wse.studies.sweep import study as module
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.journal import journal_path
 from wse.studies.sweep.row import Entry, flat
-from wse.studies.sweep.sweep import sweep
+from wse.studies.sweep.study import sweep
 from wse.studies.sweep.table import write_table
 from wse.studies.workers import pool
 
@@ -132,9 +132,3 @@ def test_another_pattern_in_the_same_file_is_another_sweep(tmp_path: Path, grid_
     assert module._digest(grid) == before
     file.write_text("mine = 1")
     assert module._digest(grid) != before
-
-
-@pytest.mark.parametrize("jobs", [0, -1, 10**6])
-def test_numbers_of_processes_that_cannot_be(tmp_path: Path, grid_of: MakeGrid, jobs: int) -> None:
-    with pytest.raises(BadInput, match=r"--jobs .*: give a number of processes from 1 to 4,096"):
-        sweep(grid_of("mesh=3x3"), tmp_path / "t.csv", jobs=jobs)

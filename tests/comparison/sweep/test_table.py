@@ -14,8 +14,7 @@ from tests.comparison.sweep.conftest import axes
 from wse.errors import BadInput, WseBug
 from wse.reports.result import plain
 from wse.studies.sweep.row import Entry, flat
-from wse.studies.sweep.sweep import check_table_path
-from wse.studies.sweep.table import _merge, write_table
+from wse.studies.sweep.table import _merge, check_table_path, write_table
 
 ENTRIES = [
     Entry(setting=0, row={"a": 1, "b": 0.1, "inputs_batch": 7, "c": True, "n": 2**70, "t": 'x,"\n'}),

@@ -33,13 +33,6 @@ def test_each_row_is_the_estimate_of_the_changed_machine(result: WhatIfResult) -
     assert result.changes[0].numbers == {"wafer.clock_hz": (875e6, 1750e6)}
 
 
-def test_with_users_each_machine_has_the_layout_that_an_estimate_chooses_for_them() -> None:
-    options = {**SMALL, "users": 8, "objective": "throughput"}
-    found, plain = wse.what_if("story", **options, changes=["clock=x2"], jobs=1), wse.estimate("story", **options)
-    assert found.base.tokens_per_s == plain.serving.tokens_per_s
-    assert found.base.usd_per_million_tokens == plain.cost.usd_per_million_tokens
-
-
 @pytest.mark.parametrize(
     ("options", "batch", "users", "replicas"),
     [

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from wse.reports.output_file import output_path, picture_path
 from wse.reports.progress import OnProgress
-from wse.studies.claims.claims import check_drawn, decide
 from wse.studies.claims.page import write_page
 from wse.studies.claims.plot import write_plot
 from wse.studies.claims.result import ClaimsResult
+from wse.studies.claims.study import check_drawn, decide
 
 
 def decide_to_files(

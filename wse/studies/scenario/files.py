@@ -10,7 +10,8 @@ from wse.reports.output_file import page_path, picture_path, write_output
 from wse.reports.progress import OnProgress
 from wse.studies.scenario.page import scenario_as_html
 from wse.studies.scenario.plot import scenario_as_png
-from wse.studies.scenario.result import ScenarioResult
+from wse.studies.scenario.request import bundled_scenarios, read_scenario
+from wse.studies.scenario.result import ScenarioResult, ScenariosResult, ScenarioSummary
 from wse.studies.scenario.study import answer
 
 _CHECKS: Final = {"--html": page_path, "--png": picture_path}
@@ -41,3 +42,11 @@ def answer_to_files(
     for option, path in paths.items():
         write_output(option, path, WRITERS[option](result))
     return result
+
+
+def scenarios() -> ScenariosResult:
+    """Return the scenarios that come with wse: name, title and question of each."""
+    every = map(read_scenario, bundled_scenarios())
+    return ScenariosResult(
+        scenarios=tuple(ScenarioSummary(name=one.name, title=one.title, question=one.question) for one in every)
+    )

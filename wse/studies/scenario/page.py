@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import asdict
+from typing import Final
 
 from wse.reports.terminal import printable
 from wse.studies.compare.page.page import comparison_page
-from wse.studies.scenario.drawing import Drawing, Point, drawings_of, series_of
-from wse.studies.scenario.figures import FIGURES
-from wse.studies.scenario.judge import published_text
+from wse.studies.scenario.drawing import drawings_of, series_of
+from wse.studies.scenario.figures import FIGURES, published_text
 from wse.studies.scenario.result import PublishedResult, ScenarioResult
 
 NOTE: Final = (
@@ -25,7 +25,7 @@ def scenario_as_html(result: ScenarioResult) -> bytes:
         verdict=result.verdict,
         tables=result.tables(detail=True),
         series=series_of(drawings),
-        curves=[_curve(drawing) for drawing in drawings],
+        curves=[asdict(drawing) for drawing in drawings],
         curves_title="Predicted, and what is published",
         curves_note=NOTE,
         command="wse scenario --detail",
@@ -35,27 +35,6 @@ def scenario_as_html(result: ScenarioResult) -> bytes:
             ("Assumptions", [(name, printable(assumed.text)) for name, assumed in result.economics.items()]),
         ],
     )
-
-
-def _curve(drawing: Drawing) -> dict[str, Any]:
-    """A drawing as the script draws it."""
-    return {
-        "title": drawing.title,
-        "across": drawing.across,
-        "lines": [
-            {
-                "series": line.series,
-                "kind": line.kind,
-                "points": [_point(point) | {"tier": None} for point in line.points],
-            }
-            for line in drawing.lines
-        ],
-        "public": [_point(point) for point in drawing.published],
-    }
-
-
-def _point(point: Point) -> dict[str, Any]:
-    return {"x": point.x, "y": point.y, "lines": list(point.lines)}
 
 
 def _source(one: PublishedResult) -> tuple[str, str]:

@@ -10,11 +10,11 @@ from wse.reports.terminal import printable
 from wse.studies.compare.curve.plot import GREY, scale
 from wse.studies.compare.plot import MARKERS
 from wse.studies.scenario.drawing import Drawing, Line, drawings_of, series_of
-from wse.studies.scenario.placement import GPU
-from wse.studies.scenario.result import ScenarioResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from wse.studies.scenario.result import ScenarioResult
 
 
 def scenario_as_png(result: ScenarioResult) -> bytes:
@@ -37,7 +37,8 @@ def scenario_figure(result: ScenarioResult) -> Figure:
         scale(axes, drawing.title, drawing.across)
         _published(axes, drawing)
     figure.suptitle(printable(result.title), fontsize=10, parse_math=False)
-    figure.legend(handles=_legend(drawings, series), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    named = {line.get_label(): line for axes in figure.axes for line in axes.lines}
+    figure.legend(handles=[*named.values()], loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return figure
 
 
@@ -48,10 +49,11 @@ def _line(axes: Any, line: Line, series: Sequence[str]) -> None:
         [point.x for point in line.points],
         [point.y for point in line.points],
         color=PLOT_SERIES[number % len(PLOT_SERIES)] if line.series else GREY,
+        label=line.series or "ruled out",
         marker=MARKERS[number % len(MARKERS)] if line.series else ".",
         markersize=5 if line.series else 4,
         linewidth=1.2 if line.series else 0.7,
-        linestyle="--" if line.kind == GPU else "-",
+        linestyle="--" if line.kind == "gpu" else "-",
         alpha=0.85,
         zorder=2 if line.series else 1,
     )
@@ -59,30 +61,9 @@ def _line(axes: Any, line: Line, series: Sequence[str]) -> None:
 
 def _published(axes: Any, drawing: Drawing) -> None:
     """What is published: a diamond, or a line from the upper edge where it is a speed alone."""
-    for point in drawing.published:
+    for point in drawing.public:
         if point.y is None:
-            axes.axvline(point.x, color="black", linewidth=0.9, linestyle=":")
+            axes.axvline(point.x, color="black", linewidth=0.9, linestyle=":", label="published speed")
         else:
-            axes.plot(point.x, point.y, color="black", marker="D", markersize=7, linestyle="")
-
-
-def _legend(drawings: Sequence[Drawing], series: Sequence[str]) -> list[Any]:
-    from matplotlib.lines import Line2D
-
-    lines = [
-        Line2D(
-            *([], []),
-            color=PLOT_SERIES[number % len(PLOT_SERIES)],
-            marker=MARKERS[number % len(MARKERS)],
-            label=name,
-        )
-        for number, name in enumerate(series)
-    ]
-    if any(not line.series for drawing in drawings for line in drawing.lines):
-        lines.append(Line2D([], [], color=GREY, marker=".", linewidth=0.7, label="ruled out"))
-    points = [point for drawing in drawings for point in drawing.published]
-    if any(point.y is None for point in points):
-        lines.append(Line2D([], [], color="black", linestyle=":", linewidth=0.9, label="published speed"))
-    if any(point.y is not None for point in points):
-        lines.append(Line2D([], [], color="black", linestyle="", marker="D", label="published speed and price"))
-    return lines
+            label = "published speed and price"
+            axes.plot(point.x, point.y, color="black", marker="D", markersize=7, linestyle="", label=label)

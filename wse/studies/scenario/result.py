@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.number import Grade
 from wse.reports.result import Doc, Result
@@ -15,28 +15,21 @@ from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, plural, printable
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.estimate.drafts.result import AcceptanceResult
-from wse.studies.scenario.form import Confidence, Relation
+from wse.studies.results.operating_points import OperatingPointResult
+from wse.studies.scenario.form import NO_DRAFTS, Agreement, Confidence, Relation
+from wse.studies.scenario.tables import scenario_tables, scenarios_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Agreement = Literal["consistent", "near", "ruled out"]
-CONSISTENT: Final = "consistent"
-NEAR: Final = "near"
-RULED_OUT: Final = "ruled out"
-
-NO_DRAFTS: Final = "none"
-
-
-@dataclass(frozen=True, kw_only=True)
-class PointResult(Result):
-    """Users of a machine at the same time."""
-
-    users: Annotated[int, Doc("users at the same time; on wafers those of all streams in flight")]
-    tokens_per_s_per_user: Annotated[float, Doc("tokens of a user while it decodes", "tokens/s")]
-    usd_per_million_tokens: Annotated[float, Doc("dollars of a million generated tokens of all", "USD")]
-    usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
-    usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
+TIER_KEYS: Final = (
+    "users",
+    "tokens_per_s_per_user",
+    "usd_per_million_tokens",
+    "usd_per_million_tokens_low",
+    "usd_per_million_tokens_high",
+)
+"""Fields of an operating point that results have of each tier."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +42,12 @@ class SpeculationResult(AcceptanceResult):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictionResult(Result):
+class PredictionResult(OperatingPointResult):
     """What a combination is predicted to give its users, prompts of the others read meanwhile."""
 
-    chips: Annotated[int, Doc("wafers or GPUs, those of a draft model of its own among them")]
-    users: Annotated[int, Doc("users at the same time")]
-    most_users: Annotated[int, Doc("users whose caches fit")]
-    tokens_per_s_per_user: Annotated[float, Doc("tokens of a user while it decodes", "tokens/s")]
-    tokens_per_s: Annotated[float, Doc("generated tokens of all users", "tokens/s")]
     ttft_s: Annotated[float, Doc("time to first token as a user meets it, on a new connection", "s")]
-    usd_per_million_tokens: Annotated[float, Doc("dollars of a million generated tokens of all users", "USD")]
-    usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
-    usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
-    joules_per_token: Annotated[float, Doc("of a generated token at the power of the whole system", "J")]
+    chips: Annotated[int, Doc("wafers or GPUs, those of a draft model of its own among them")]
+    most_users: Annotated[int, Doc("users whose caches fit")]
     speculation: Annotated[SpeculationResult | None, Doc("drafts; absent without any")] = None
     grade: Annotated[Grade, Doc("grade of the weakest constant that the speed rests on")]
 
@@ -86,27 +72,24 @@ class TiersResult(Result):
     cost_ratio: Annotated[float, Doc("cost of a token of the fast tier over that of the ordinary one")]
     reached: Annotated[bool, Doc("whether the speed-up that was asked for is reached")]
 
+    @classmethod
+    def of(cls, ordinary: OperatingPointResult, fast: OperatingPointResult, *, reached: bool) -> TiersResult:
+        """Return the tiers of two operating points."""
+        numbers = {
+            f"{tier}_{key}": getattr(point, key)
+            for tier, point in (("ordinary", ordinary), ("fast", fast))
+            for key in TIER_KEYS
+        }
+        return cls(
+            **numbers,
+            speed_up=numbers["fast_tokens_per_s_per_user"] / numbers["ordinary_tokens_per_s_per_user"],
+            cost_ratio=numbers["fast_usd_per_million_tokens"] / numbers["ordinary_usd_per_million_tokens"],
+            reached=reached,
+        )
 
-@dataclass(frozen=True, kw_only=True)
-class ArrivedResult(Result):
-    """Requests that arrive over time, served by ``wse serve-sim``."""
-
-    tier: Annotated[str | None, Doc("`ordinary` or `fast`, where there are tiers")] = None
-    users: Annotated[int, Doc("batch slots: users that can be served at the same time")]
-    capacity_requests_per_s: Annotated[float, Doc("requests a second that are served while some always wait", "1/s")]
-    offered: Annotated[float | None, Doc("arrivals a second over that; absent where all come at once")] = None
-    stable: Annotated[bool, Doc("whether fewer come than can be served")]
-    ttft_p50_s: Annotated[float | None, Doc("half of the users have the machine's first token after", "s")] = None
-    ttft_p99_s: Annotated[float | None, Doc("99 of 100 users have it after", "s")] = None
-    tokens_per_s_per_user: Annotated[float | None, Doc("tokens of the median user behind it", "tokens/s")] = None
-    usd_per_million_tokens: Annotated[float | None, Doc("dollars of a million generated tokens", "USD")] = None
-    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price's range", "USD")] = (
-        None
-    )
-    usd_per_million_tokens_high: Annotated[
-        float | None, Doc("the same at the high end of the price's range", "USD")
-    ] = None
-    goodput: Annotated[float | None, Doc("share of requests that are served as promised")] = None
+    def point(self, tier: str) -> dict[str, float]:
+        """Return the numbers of a tier, ``ordinary`` or ``fast``, by key of an operating point."""
+        return {key: getattr(self, f"{tier}_{key}") for key in TIER_KEYS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,35 +136,31 @@ class CombinationResult(Result):
     kind: Annotated[str, Doc("`wafer` or `gpu`")]
     chip: Annotated[str | None, Doc("name of the wafer or GPU; absent where it cannot be")] = None
     chips: Annotated[int | None, Doc("wafers or GPUs; absent where as many as needed are, and none hold it")] = None
-    prompt_len: Annotated[int, Doc("tokens of each prompt")]
-    users: Annotated[int | str, Doc("users at the same time, or `most`; with tiers those of the ordinary one")]
+    prompt_len: Annotated[int | None, Doc("tokens of each prompt, where the scenario says how many")] = None
+    users: Annotated[
+        int | None, Doc("users at the same time, with tiers those of the ordinary one; absent where it cannot be")
+    ] = None
     drafts: Annotated[str, Doc("name of the drafts, `none` without any")]
+    other: Annotated[Mapping[str, str | float] | None, Doc("values on further axes of the scenario, by field")] = None
     prediction: Annotated[PredictionResult | None, Doc("what it gives; absent where it cannot be")] = None
     tiers: Annotated[TiersResult | None, Doc("of scenarios with tiers")] = None
-    arrived: Annotated[tuple[ArrivedResult, ...] | None, Doc("of scenarios with arrivals, but for trees of drafts")] = (
-        None
-    )
-    curve: Annotated[tuple[PointResult, ...] | None, Doc("as users vary, the fewest first")] = None
+    curve: Annotated[tuple[OperatingPointResult, ...] | None, Doc("as users vary, the fewest first")] = None
     against: Annotated[tuple[AgainstResult, ...] | None, Doc("against each published figure that is of it")] = None
     agreement: Annotated[Agreement | None, Doc("with all of them; absent where nothing is published")] = None
     ruled_out_by: Annotated[tuple[str, ...] | None, Doc("figures that rule it out, or why it cannot be")] = None
 
     @property
-    def subject(self) -> str:
-        """The model with its element type and drafts, in words."""
-        drafts = "" if self.drafts == NO_DRAFTS else f" with drafts {self.drafts}"
-        return printable(f"{self.model} as {self.dtype}{drafts}")
-
-    @property
-    def place(self) -> str:
-        """The machine with its number of wafers or GPUs, in words."""
-        chips = "" if self.chips is None else plural(self.chips, {"wafer": "wafer", "gpu": "GPU"}[self.kind])
-        return printable(f"{self.machine}, {chips}" if chips else self.machine)
-
-    @property
     def settings(self) -> str:
         """The combination in words."""
-        return f"{self.subject} on {self.place}"
+        drafts = "" if self.drafts == NO_DRAFTS else f" with drafts {self.drafts}"
+        chips = [] if self.chips is None else [plural(self.chips, "wafer" if self.kind == "wafer" else "GPU")]
+        other = [f"{key} {value}" for key, value in (self.other or {}).items()]
+        return printable(f"{self.model} as {self.dtype}{drafts} on {', '.join([self.machine, *chips, *other])}")
+
+    @property
+    def speed(self) -> float:
+        """Tokens/s of a user; 0 where it cannot be."""
+        return 0.0 if self.prediction is None else self.prediction.tokens_per_s_per_user or 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,15 +170,13 @@ class ScenarioResult(Result):
     name: Annotated[str, Doc("name of the scenario, or the path of its file")]
     title: Annotated[str, Doc("its title")]
     question: Annotated[str, Doc("the question that it answers")]
-    verdict: Annotated[tuple[str, ...], Doc("the answer, in two sentences that follow from the combinations by rule")]
+    verdict: Annotated[tuple[str, ...], Doc("how many combinations agree, and which is nearest")]
     published: Annotated[tuple[PublishedResult, ...], Doc("published figures")]
     combinations: Annotated[tuple[CombinationResult, ...], Doc("all combinations, machine by machine")]
     economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on, by machine")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Predicted against published, and the combinations; all of them with ``detail``."""
-        from wse.studies.scenario.tables import scenario_tables
-
         return scenario_tables(self, detail=detail)
 
     def plot(self) -> Figure:
@@ -226,6 +203,4 @@ class ScenariosResult(Result):
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """The scenarios in one table."""
-        from wse.studies.scenario.tables import scenarios_table
-
         return (scenarios_table(self.scenarios),)

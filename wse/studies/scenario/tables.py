@@ -1,59 +1,98 @@
-"""The tables of a scenario: published figures, combinations that agree, what is ruled out, tiers and arrivals."""
+"""The tables of a scenario: published figures, the combinations that agree, their drafts, and what is ruled out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, percent, printable, seconds
+from wse.reports.terminal import count, printable, seconds, three_figures
 from wse.studies.compare.curve.tables import price
 from wse.studies.compare.result import price_footer
 from wse.studies.estimate.drafts.result import acceptance_rows
-from wse.studies.scenario.figures import FIGURES
-from wse.studies.scenario.judge import published_text
-from wse.studies.scenario.result import (
-    CONSISTENT,
-    NO_DRAFTS,
-    RULED_OUT,
-    AgainstResult,
-    CombinationResult,
-    PublishedResult,
-    ScenarioResult,
-    ScenarioSummary,
-    SpeculationResult,
-)
+from wse.studies.scenario.figures import FIGURES, nearest_of, published_text
+from wse.studies.scenario.form import CONSISTENT, NO_DRAFTS, RULED_OUT
+
+if TYPE_CHECKING:
+    from wse.studies.scenario.result import CombinationResult, ScenarioResult, ScenarioSummary
 
 SHORT: Final = 16
 """Rows of a table without ``--detail``."""
 FEW: Final = 12
 """Combinations that are all shown."""
 
-Footer = Sequence[tuple[str, str]]
-"""Lines below a table: names and texts."""
+_SUBJECT: Final = (
+    Column(key="model", title="model", formatter=printable),
+    Column(key="dtype", title="as"),
+    Column(key="machine", title="machine", formatter=printable, wraps=True),
+    number("chips", "chips", priority=1),
+)
+_AGREEMENT: Final = Column(key="agreement", title="agrees", priority=1)
+
+
+def _inside(part: str, key: str, title: str, formatter: Any = count, **settings: Any) -> Column:
+    """Return a column of a field of a part of combinations."""
+
+    def cell(one: CombinationResult) -> str:
+        value = getattr(getattr(one, part), key, None)
+        return "" if value is None else str(formatter(value))
+
+    return number(f"{part}.{key}", title, cell=cell, **settings)
+
+
+def _of_drafts(key: str, title: str, formatter: Any, priority: int) -> Column:
+    """Return a column of a field of the drafts of combinations."""
+
+    def cell(one: CombinationResult) -> str:
+        drafts = None if one.prediction is None else one.prediction.speculation
+        return "" if drafts is None else str(formatter(getattr(drafts, key)))
+
+    return number(key, title, cell=cell, priority=priority)
+
+
+_DRAFTS: Final = (
+    Column(key="drafts", title="drafts", formatter=printable, wraps=True),
+    _of_drafts("draft_tokens", "length", str, 4),
+    _of_drafts("gain", "gain", "{:.2f} x".format, 3),
+)
+_PREDICTIONS: Final = (
+    _inside("prediction", "users", "users", priority=2),
+    _inside("prediction", "tokens_per_s_per_user", "a user", three_figures),
+    _inside("prediction", "ttft_s", "first token", seconds, priority=3),
+    _inside("prediction", "usd_per_million_tokens", "USD/Mtok", price, priority=2),
+    _inside("prediction", "joules_per_token", "J/token", three_figures, priority=4),
+    _inside("prediction", "grade", "grade", str, priority=3),
+)
+_TIERS: Final = (
+    _inside("tiers", "ordinary_users", "users"),
+    _inside("tiers", "ordinary_tokens_per_s_per_user", "each", three_figures),
+    _inside("tiers", "fast_users", "fast"),
+    _inside("tiers", "fast_tokens_per_s_per_user", "each", three_figures),
+    _inside("tiers", "speed_up", "faster", "{:.2f} x".format),
+    _inside("tiers", "cost_ratio", "dearer", "{:.1f} x".format),
+    _inside("tiers", "ordinary_usd_per_million_tokens", "USD/Mtok", price, priority=2),
+    _inside("tiers", "fast_usd_per_million_tokens", "fast USD/Mtok", price, priority=2),
+)
 
 
 def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...]:
-    """The tables of a scenario; all rows with ``detail``."""
-    combinations = result.combinations
-    possible = [one for one in combinations if one.prediction is not None]
-    few = detail or len(combinations) <= FEW
-    prices = price_footer(result.economics)
-    shown = possible if few else [one for one in possible if one.agreement != RULED_OUT]
-    ruled = [one for one in combinations if one.agreement == RULED_OUT and (few or one not in shown)]
-    return (
-        *([_published_table(result)] if result.published else []),
-        *([_tiers_table(shown, prices, detail=few)] if any(one.tiers for one in shown) else []),
-        *([_combinations_table(shown, prices, detail=few)] if shown and not any(one.tiers for one in shown) else []),
-        *([_drafts_table(possible)] if any(one.drafts != NO_DRAFTS for one in possible) else []),
-        *([_arrivals_table(possible, prices)] if any(one.arrived for one in possible) else []),
-        *([_against_table(result)] if detail and result.published else []),
-        *([_ruled_table(ruled, detail=detail)] if ruled else []),
+    """Return the tables of a scenario; all rows with ``detail``."""
+    possible = [one for one in result.combinations if one.prediction is not None]
+    every = detail or len(result.combinations) <= FEW
+    shown = possible if every else [one for one in possible if one.agreement != RULED_OUT]
+    ruled = [one for one in result.combinations if one.agreement == RULED_OUT and (every or one not in shown)]
+    tables = (
+        _published_table(result),
+        _combinations_table(shown, price_footer(result.economics), every=every),
+        _drafts_table(possible),
+        _against_table(result if detail else None),
+        _ruled_table(ruled, every=detail),
     )
+    return tuple(table for table in tables if table.rows)
 
 
 def scenarios_table(scenarios: Sequence[ScenarioSummary]) -> Table:
-    """The scenarios that come with wse."""
+    """Return the scenarios that come with wse."""
     columns = (
         Column(key="name"),
         Column(key="title", wraps=True, min_width=24),
@@ -63,24 +102,30 @@ def scenarios_table(scenarios: Sequence[ScenarioSummary]) -> Table:
 
 
 def _published_table(result: ScenarioResult) -> Table:
-    """Each published figure with the prediction that is nearest to it, of combinations that agree if any does."""
-    rows = []
-    for index, figure in enumerate(result.published):
-        pairs = [(one, row) for one in result.combinations for row in one.against or () if row.published == index]
-        agreeing = [pair for pair in pairs if pair[0].agreement == CONSISTENT]
-        nearest = min(agreeing or pairs, key=lambda pair: abs(pair[1].error_pct), default=None)
-        rows.append(_published_row(figure, pairs, nearest))
+    """Return each published figure with the prediction that is nearest to it."""
     columns = (
         Column(key="figure", title="figure", wraps=True, min_width=16),
         Column(key="published", title="published", wraps=True, min_width=14),
         number("predicted", "predicted", str),
-        number("error", "error", str),
+        number("error_pct", "error", "{:+.0f} %".format),
         Column(key="nearest", title="by", wraps=True, min_width=24),
         number("agree", "agree", str),
         Column(key="confidence", title="sure"),
         Column(key="by", title="from", priority=1),
         Column(key="date", title="date", priority=2),
     )
+    rows = []
+    for index, published in enumerate(result.published):
+        of_it = [row for one in result.combinations for row in one.against or () if row.published == index]
+        row = published.to_dict() | {
+            "figure": FIGURES[published.figure].title,
+            "published": published_text(published),
+            "agree": f"{sum(row.agreement == CONSISTENT for row in of_it):,} of {len(of_it):,}",
+        }
+        if nearest := nearest_of(result.combinations, index):
+            predicted = FIGURES[published.figure].text(nearest[1].predicted)
+            row |= {"nearest": nearest[0].settings, "predicted": predicted, "error_pct": nearest[1].error_pct}
+        rows.append(row)
     reasons = dict.fromkeys((one.confidence, one.reason) for one in result.published)
     return Table(
         columns=columns,
@@ -91,174 +136,53 @@ def _published_table(result: ScenarioResult) -> Table:
     )
 
 
-def _published_row(
-    figure: PublishedResult,
-    pairs: Sequence[tuple[CombinationResult, AgainstResult]],
-    nearest: tuple[CombinationResult, AgainstResult] | None,
-) -> dict[str, str]:
-    kind = FIGURES[figure.figure]
-    found = (
-        {}
-        if nearest is None
-        else {
-            "predicted": kind.text(nearest[1].predicted),
-            "error": f"{nearest[1].error_pct:+.0f} %",
-            "nearest": nearest[0].settings,
-        }
-    )
-    within = sum(row.agreement == CONSISTENT for _, row in pairs)
-    return {
-        "figure": kind.title,
-        "published": published_text(figure),
-        "agree": f"{within:,} of {len(pairs):,}",
-        "confidence": figure.confidence,
-        "by": figure.by,
-        "date": "" if figure.date is None else figure.date,
-        **found,
-    }
-
-
-def _gain(one: CombinationResult) -> str:
-    """What the drafts of a combination gain."""
-    drafts = None if one.prediction is None else one.prediction.speculation
-    return "" if drafts is None else f"{drafts.gain:.2f} x"
-
-
-def _draft_tokens(one: CombinationResult) -> str:
-    drafts = None if one.prediction is None else one.prediction.speculation
-    return "" if drafts is None else str(drafts.draft_tokens)
-
-
-def _speed(value: float) -> str:
-    return count(value) if value >= 100 else f"{value:.3g}"
-
-
-def _prediction(key: str, title: str, text: Any, **settings: Any) -> Column:
-    """A column of a field of predictions."""
-    return number(key, title, cell=lambda one: text(getattr(one.prediction, key)), **settings)
-
-
-_SUBJECT: Final = (
-    Column(key="model", title="model", formatter=printable),
-    Column(key="dtype", title="as"),
-    Column(key="machine", title="machine", formatter=printable, wraps=True),
-    number("chips", "chips", priority=1),
-)
-_AGREEMENT: Final = Column(key="agreement", title="agrees", formatter=lambda value: value, priority=1)
-_DRAFTS: Final = (
-    Column(key="drafts", title="drafts", formatter=printable, wraps=True),
-    number("draft_tokens", "length", cell=_draft_tokens, priority=4),
-    number("gain", "gain", cell=_gain, priority=3),
-)
-
-
-def _combinations_table(shown: Sequence[CombinationResult], prices: Footer, *, detail: bool) -> Table:
-    """Combinations with what they are predicted to give, the fastest first."""
-    rows = sorted(shown, key=lambda one: -(one.prediction.tokens_per_s_per_user if one.prediction else 0))
-    several = len({one.prompt_len for one in rows}) > 1
-    columns = (
-        *_SUBJECT,
-        *([number("prompt_len", "prompt")] if several else []),
-        *_DRAFTS,
-        _prediction("users", "users", count, priority=2),
-        _prediction("tokens_per_s_per_user", "a user", _speed),
-        _prediction("ttft_s", "first token", seconds, priority=3),
-        _prediction("usd_per_million_tokens", "USD/Mtok", price, priority=2),
-        _prediction("joules_per_token", "J/token", _speed, priority=4),
-        _prediction("grade", "grade", str, priority=3),
-        _AGREEMENT,
-    )
-    kept = rows if detail else rows[:SHORT]
+def _combinations_table(shown: Sequence[CombinationResult], prices: Sequence[tuple[str, str]], *, every: bool) -> Table:
+    """Return combinations with their tiers, the cheapest speed first, or with what they give, the fastest first."""
+    has_tiers = any(one.tiers for one in shown)
+    rows = sorted(shown, key=lambda one: one.tiers.cost_ratio if one.tiers else -one.speed)
+    prompts = [number("prompt_len", "prompt")] if len({one.prompt_len for one in rows}) > 1 else []
+    others = [
+        Column(key=key, title=key, cell=lambda one, key=key: str((one.other or {}).get(key, "")))  # type: ignore[misc]
+        for key in dict.fromkeys(key for one in rows for key in one.other or ())
+    ]
+    title = "Tiers" if has_tiers else "Combinations"
+    kept = rows if every else rows[:SHORT]
     return Table(
-        columns=columns,
+        columns=(*_SUBJECT, *prompts, *others, *_DRAFTS, *(_TIERS if has_tiers else _PREDICTIONS), _AGREEMENT),
         rows=kept,
-        title="Combinations" if detail else "Combinations that agree",
-        note="a user: tokens/s of a user",
-        footer=(*prices, *_more(rows, kept)),
-    )
-
-
-def _tiers_table(shown: Sequence[CombinationResult], prices: Footer, *, detail: bool) -> Table:
-    """Combinations with their ordinary and their fast tier, the least cost first."""
-
-    def column(key: str, title: str, text: Any, **settings: Any) -> Column:
-        return number(key, title, cell=lambda one: text(getattr(one.tiers, key)), **settings)
-
-    rows = sorted(shown, key=lambda one: one.tiers.cost_ratio if one.tiers else 0)
-    columns = (
-        *_SUBJECT,
-        *_DRAFTS,
-        column("ordinary_users", "users", count),
-        column("ordinary_tokens_per_s_per_user", "each", _speed),
-        column("fast_users", "fast", count),
-        column("fast_tokens_per_s_per_user", "each", _speed),
-        column("speed_up", "faster", "{:.2f} x".format),
-        column("cost_ratio", "dearer", "{:.1f} x".format),
-        column("ordinary_usd_per_million_tokens", "USD/Mtok", price, priority=2),
-        column("fast_usd_per_million_tokens", "fast USD/Mtok", price, priority=2),
-        _AGREEMENT,
-    )
-    kept = rows if detail else rows[:SHORT]
-    return Table(
-        columns=columns,
-        rows=kept,
-        title="Tiers" if detail else "Tiers that agree",
-        note="users of the ordinary and of the fast one; each: tokens/s of one of them",
+        title=title if every else f"{title} that agree",
+        note="users of the ordinary and of the fast one; each: tokens/s of one of them"
+        if has_tiers
+        else "a user: tokens/s of a user",
         footer=(*prices, *_more(rows, kept)),
     )
 
 
 def _drafts_table(possible: Sequence[CombinationResult]) -> Table:
     """Return the acceptance of each kind of drafts: by position, what it was measured with, and its source."""
-    rows: dict[tuple[str, ...], SpeculationResult] = {}
+    rows: dict[str, dict[str, str]] = {}
     for one in possible:
-        drafts = None if one.prediction is None else one.prediction.speculation
-        if drafts is not None:
-            rows.setdefault((one.drafts, *(text for _, text in acceptance_rows(drafts))), drafts)
+        if one.drafts != NO_DRAFTS and one.prediction is not None and one.prediction.speculation is not None:
+            row = {"drafts": one.drafts} | dict(acceptance_rows(one.prediction.speculation))
+            rows.setdefault(str(row), row)
     names = {"drafts": "drafts", "accepted": "accepted", "draft": "measured", "source": "source"}
     columns = tuple(Column(key=key, title=title, formatter=printable, wraps=True) for key, title in names.items())
-    texts = [{"drafts": name} | dict(acceptance_rows(drafts)) for (name, *_), drafts in rows.items()]
-    return Table(columns=columns, rows=texts, title="Drafts")
+    return Table(columns=columns, rows=[*rows.values()], title="Drafts")
 
 
-def _arrivals_table(possible: Sequence[CombinationResult], prices: Footer) -> Table:
-    """Requests that arrive, at each combination that serves them."""
-    rows = [
-        {"settings": one.settings, "tier": arrived.tier or ""} | arrived.to_dict()
-        for one in possible
-        for arrived in one.arrived or ()
-    ]
-    columns = (
-        Column(key="settings", title="combination", wraps=True),
-        Column(key="tier", title="tier"),
-        number("users", "users"),
-        number("capacity_requests_per_s", "requests/s", _speed, priority=1),
-        number("offered", "load", percent),
-        number("ttft_p50_s", "first token", seconds),
-        number("ttft_p99_s", "99 %", seconds),
-        number("tokens_per_s_per_user", "a user", _speed),
-        number("usd_per_million_tokens", "USD/Mtok", price),
-        number("goodput", "in time", percent, priority=1),
-    )
-    note = "as of wse serve-sim; a user: median"
-    return Table(columns=columns, rows=rows, title="Requests that arrive", note=note, footer=prices)
-
-
-def _against_table(result: ScenarioResult) -> Table:
-    """Every prediction against every published figure."""
-    rows = [
-        {
-            "settings": one.settings,
-            "users": one.users,
-            "figure": FIGURES[result.published[row.published].figure].title,
-            "predicted": FIGURES[result.published[row.published].figure].text(row.predicted),
-            "published": published_text(result.published[row.published]),
-            "error_pct": row.error_pct,
-            "agreement": row.agreement,
-        }
-        for one in result.combinations
-        for row in one.against or ()
-    ]
+def _against_table(result: ScenarioResult | None) -> Table:
+    """Return every prediction against every published figure."""
+    rows = []
+    for one in () if result is None else result.combinations:
+        for row in one.against or ():
+            published = result.published[row.published]  # type: ignore[union-attr]
+            figure = FIGURES[published.figure]
+            texts = {"figure": figure.title, "predicted": figure.text(row.predicted)}
+            rows.append(
+                row.to_dict()
+                | texts
+                | {"settings": one.settings, "users": one.users, "published": published_text(published)}
+            )
     columns = (
         Column(key="settings", title="combination", wraps=True, min_width=24),
         number("users", "users", str),
@@ -271,34 +195,26 @@ def _against_table(result: ScenarioResult) -> Table:
     return Table(columns=columns, rows=rows, title="All predictions against all published figures")
 
 
-def _ruled_table(ruled: Sequence[CombinationResult], *, detail: bool) -> Table:
-    """What is ruled out, and by what; what cannot be once for all its drafts and users."""
-    rows = {(one.model, one.dtype, one.machine, one.ruled_out_by) if _is_whole(one) else id(one): one for one in ruled}
+def _ruled_table(ruled: Sequence[CombinationResult], *, every: bool) -> Table:
+    """Return what is ruled out, and by what; a model that cannot be on a machine once for all drafts and users."""
+    rows = [
+        one.to_dict() | ({"drafts": None, "users": None} if one.prediction is None else {}) | {"by": _reasons(one)}
+        for one in ruled
+    ]
     columns = (
         *_SUBJECT,
-        Column(
-            key="drafts",
-            title="drafts",
-            cell=lambda one: "" if _is_whole(one) else printable(one.drafts),
-            wraps=True,
-            priority=1,
-        ),
-        number("users", "users", cell=lambda one: "" if _is_whole(one) else str(one.users), priority=2),
-        Column(key="ruled_out_by", title="by", formatter=_reasons, wraps=True, min_width=30),
+        Column(key="drafts", title="drafts", formatter=printable, wraps=True, priority=1),
+        number("users", "users", priority=2),
+        Column(key="by", title="by", wraps=True, min_width=30),
     )
-    every = [*rows.values()]
-    kept = every if detail else every[:SHORT]
-    return Table(columns=columns, rows=kept, title="Ruled out", footer=_more(every, kept))
+    distinct = [*{str([row.get(column.key) for column in columns]): row for row in rows}.values()]
+    kept = distinct if every else distinct[:SHORT]
+    return Table(columns=columns, rows=kept, title="Ruled out", footer=_more(distinct, kept))
 
 
-def _is_whole(one: CombinationResult) -> bool:
-    """Whether a model cannot be on a machine, whatever its drafts and users."""
-    return one.prediction is None
-
-
-def _reasons(reasons: Sequence[str]) -> str:
-    """What rules a combination out, each up to its remedy; of what does not fit without its bytes by use."""
-    return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in reasons))
+def _reasons(one: CombinationResult) -> str:
+    """Return what rules a combination out, each up to its remedy; of what does not fit without its bytes by use."""
+    return printable("; ".join(reason.partition("; ")[0].partition(": code ")[0] for reason in one.ruled_out_by or ()))
 
 
 def _more(rows: Sequence[Any], kept: Sequence[Any]) -> tuple[tuple[str, str], ...]:

@@ -21,8 +21,9 @@ DEFAULT, AUTO = "default", "auto"
 """Words that stand for an option's default, and for as many wafers as are needed."""
 
 LONGEST_TEXT: Final = 4096
-_NO_AXES: Final = ("GPUs", "Trace", "Output")
-"""Panels of options of another machine than wafers, and of those that say what an estimate writes and prints."""
+_NO_AXES: Final = ("Trace", "Output")
+"""Panels of options that say what an estimate writes and prints."""
+OF_GPUS: Final = frozenset(("gpu", "gpus", "stack", "parallelism"))
 _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to {LONGEST_TEXT:,} characters"}
 
 

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 import pydantic
 
 from wse.errors import WseBug, WseError
+from wse.studies.estimate.gpus.prepare import check_machine
+from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
 
@@ -50,7 +52,9 @@ class Outcome:
 def estimate_setting(setting: int, request: EstimateRequest) -> Outcome:
     """Estimate a setting."""
     try:
-        return Outcome(setting, Entry(setting=setting, row=flat(estimate(request).to_dict())).line(), failed=False)
+        check_machine(request)
+        result = estimate(request) if request.gpu is None else estimate_on_gpus(request)
+        return Outcome(setting, Entry(setting=setting, row=flat(result.to_dict())).line(), failed=False)
     except WseError as error:
         return failed_outcome(setting, str(error))
     except Exception as error:

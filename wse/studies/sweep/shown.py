@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import difflib
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from wse.errors import BadInput, UnknownName
 from wse.reports.price import scale_note
 from wse.reports.result import Doc, Result
-from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, printable, seconds, three_figures
+from wse.reports.terminal import count, printable, seconds, three_figures
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.row import Cell, Entry, Row, column
 
@@ -67,8 +66,8 @@ SHORT: Final[dict[str, Shown]] = {
     ),
 }
 DEFAULT_COLUMNS: Final = tuple(name for name in SHORT if name != "replicas")
-_PRICE: Final = "cost_wafer_usd_per_hour"
-_MOST_PRICES: Final = 3
+PRICES: Final = {"cost_wafer_usd_per_hour": "wafer_name", "cost_gpu_usd_per_hour": "gpu_name"}
+"""Columns of prices, and those of the names of what they are of."""
 DOWN: Final = ":down"
 TOP: Final = 20
 MOST_SHOWN: Final = 10_000
@@ -149,38 +148,15 @@ def value_in(grid: Grid, entry: Entry, name: str) -> Cell:
 
 def prices_of(entries: Iterable[Entry]) -> tuple[str, ...]:
     """Return the prices that the costs of settings rest on, each once, with range and source."""
-    return tuple(dict.fromkeys(_price(entry.row) for entry in entries if entry.row.get(_PRICE) is not None))
+    rows = (entry.row for entry in entries)
+    found = (_price(row, key) for row in rows for key in PRICES if row.get(key) is not None)
+    return tuple(dict.fromkeys(found))
 
 
-def _price(row: Row) -> str:
-    low, price, high = (float(row[f"{_PRICE}{end}"] or 0) for end in ("_low", "", "_high"))
+def _price(row: Row, key: str) -> str:
+    low, price, high = (float(row[f"{key}{end}"] or 0) for end in ("_low", "", "_high"))
     source = str(row["cost_assumptions"]).partition(": ")[2]
-    return f"{scale_note((low, price, high), str(row['wafer_name']))}; {source}"
-
-
-def rows_table(
-    rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int, prices: Sequence[str] = ()
-) -> Table:
-    """Return the rows under the axes and the columns of a view; below them prices, errors, and rows not shown."""
-    cells = [{**row.setting, **{f"value {key}": value for key, value in row.values.items()}} for row in rows]
-    axes = list(dict.fromkeys(name for row in rows for name in row.setting))
-    columns = [_axis_column(name, cells) for name in axes]
-    columns += [_value_column(name, cells) for name in shown_columns if not _is_told(name, cells)]
-    return Table(
-        columns=tuple(columns),
-        rows=cells,
-        title="Settings",
-        note="",
-        footer=[*_footer(rows, shown_columns, settings, prices)],
-    )
-
-
-def _is_told(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether an axis of the name of a column has its values already."""
-    key = f"value {name}"
-    return all(name in row and row[name] == row[key] for row in cells if key in row) and any(
-        key in row for row in cells
-    )
+    return f"{scale_note((low, price, high), str(row[PRICES[key]]))}; {source}"
 
 
 def _rank(sort: str | None, grid: Grid, entry: Entry) -> tuple[bool, bool, Any]:
@@ -204,43 +180,3 @@ def _row(grid: Grid, entry: Entry, view: SweepView) -> SweepRow:
         values={name: value for name, value in values.items() if value is not None},
         error=entry.error or None,
     )
-
-
-def _axis_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
-    values = [row.get(name) for row in cells]
-    if all(isinstance(value, int | float) for value in values):
-        return number(name, name.rpartition(".")[2], lambda value: f"{value:.10g}")
-    return Column(key=name, title=name.rpartition(".")[2])
-
-
-def _value_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
-    key = f"value {name}"
-    if name in SHORT:
-        shown = SHORT[name]
-        settings: dict[str, Any] = {"best": shown.best, "doc": shown.doc, "priority": shown.priority}
-        return number(key, shown.title, shown.formatter, **settings)
-    values = [row[key] for row in cells if key in row]
-    if values and all(isinstance(value, int | float) for value in values):
-        is_time = name.endswith("_s") and not name.endswith("_per_s")
-        return number(key, name, seconds if is_time else count, priority=3)
-    return Column(key=key, title=name, priority=3)
-
-
-def _footer(
-    rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int, prices: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    if any(name in SHORT for name in shown_columns):
-        docs = [f"{SHORT[n].title}: {SHORT[n].doc}" for n in shown_columns if n in ("user", "throughput", "cost")]
-        yield "*", "; ".join(["the best of a column", *docs])
-    if "cost" in shown_columns:
-        for price in prices[:_MOST_PRICES]:
-            yield SHORT["cost"].title, printable(price)
-        if len(prices) > _MOST_PRICES:
-            yield SHORT["cost"].title, f"{len(prices) - _MOST_PRICES} other prices in the column {_PRICE}"
-    errors = dict.fromkeys(row.error for row in rows if row.error)
-    for error in list(errors)[:3]:
-        yield "no answer", printable(error)
-    if len(errors) > 3:
-        yield "no answer", f"{len(errors) - 3} other reasons in the column error"
-    if len(rows) < settings:
-        yield "...", f"{plural(settings - len(rows), 'more setting')} in the table; --top N shows more"

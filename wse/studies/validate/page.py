@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
+
+import jinja2
 
 from wse.reports.markdown import markdown_table
 from wse.reports.output_file import write_output
 from wse.reports.terminal import count, plural, printable
 from wse.studies.validate.measured.measurements import TABLES
-from wse.studies.validate.parts import Errors, GpuErrors, GroupErrors, ModelCapacity, ValidationRow
+from wse.studies.validate.parts import Errors, GpuErrors, ModelCapacity, ValidationRow
 from wse.studies.validate.plot import figure_of
 from wse.studies.validate.result import Validation
 from wse.studies.validate.tables import description, signed_text, value_text
-from wse.studies.validate.text import BOUNDED, CALIBRATED, GPUS, NOT_CAPTURED, PREDICTED
 
 LONGEST_CELL: Final = 60
 PLOT_DPI: Final = 130
@@ -34,128 +36,78 @@ def write_page(validation: Validation, path: Path) -> None:
 
 
 def _page(validation: Validation, plot: str) -> str:
+    """Return the page, whose prose is that of ``page.md.j2``."""
     summary = validation.summary
-    parts = [
-        "# Validation",
-        "Predictions of this emulator against published measurements, made by `wse validate --page "
-        "docs/validation.md`. An error is 100 (predicted - measured) / measured in the row's own metric: cycles where "
-        "the source gives cycles. Every row of every file is counted below, with its prediction or with the reason "
-        "why there is none.",
-        f"{plural(summary.rows, 'row')}, {count(summary.predicted)} predicted"
-        + _errors(
-            ". Median error {median}, worst {worst}, of the rows that are measurements and not formulas or", summary
-        )
-        + " constants of the models.",
-        "## Errors by kind of measurement",
-        _table(
+    methods = [(one.method, one) for one in summary.by_method]
+    methods += [(f"{one.method}, with the other schedule", one) for one in summary.by_other_schedule]
+    text = (files("wse.studies.validate") / "page.md.j2").read_text(encoding="utf-8")
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    return environment.from_string(text).render(
+        plot=plot,
+        counted=f"{plural(summary.rows, 'row')}, {count(summary.predicted)} predicted{_errors_of_all(summary)}",
+        kinds=_table(
             ("what", "measured on", "rows", "median", "worst", "fitted on"),
+            [(one.kind, one.where, count(one.predicted), *_errors(one), one.fitted) for one in summary.by_kind],
+        ),
+        methods=_table(
+            ("method", "rows", "median", "worst"), [(name, count(one.rows), *_errors(one)) for name, one in methods]
+        ),
+        groups=_table(
+            ("source", "kernel", "predicted", "median", "worst"),
             [
-                (k.kind, k.where, count(k.predicted), *_errors("{median}|{worst}", k).split("|"), k.fitted)
-                for k in summary.by_kind
+                (one.source, one.kernel, f"{count(one.predicted)} of {count(one.rows)}", *_errors(one))
+                for one in summary.by_source_and_kernel
+                if one.predicted
             ],
         ),
-        "## Errors by method",
-        _table(
-            ("method", "rows", "median", "worst"),
-            [
-                (name, count(m.rows), *_errors("{median}|{worst}", m).split("|"))
-                for name, m in [
-                    *((m.method, m) for m in summary.by_method),
-                    *((f"{m.method}, with the other schedule", m) for m in summary.by_other_schedule),
-                ]
-            ],
-        ),
-        f"![Errors of every row, a line for each kernel]({plot})",
-        "A point is a row, the bar the median of a line's signed errors, the dashed lines are ten percent. The numbers "
-        "beside a line are of absolute errors. Rows that state a formula or a constant of the models are on no line.",
-        "## Errors by source and kernel",
-        _groups(summary.by_source_and_kernel),
-        *_gpus(summary.gpus or ()),
-        *_capacity(validation.capacity or ()),
-        *_bounds(validation.rows),
-        "## What is calibrated",
-        CALIBRATED,
-        "## What is predicted",
-        PREDICTED,
-        "## What the models do not capture",
-        NOT_CAPTURED,
-        "## Rows that are not predicted",
-        _table(("rows", "reason"), [(count(r.rows), r.reason) for r in summary.reasons]),
-        "## Rows that are predicted",
-        *_rows(validation.rows),
-        "## Columns of a file for `wse validate --data`",
-        "A CSV file in UTF-8 with the columns of one of these tables, in any order. Cells may be empty, but for "
-        "`metric`, which names a unit, and `value`, a number or a range such as `10-20`. `grid_w` x `grid_h` are "
-        "columns and rows of PEs.",
-        *(f"- {', '.join(f'`{column}`' for column in columns)}" for columns in TABLES.values()),
-    ]
-    return "\n\n".join(parts) + "\n"
+        gpus=_gpus(summary.gpus or ()),
+        capacity=_capacity(validation.capacity or ()),
+        bounds=_bounds(validation.rows),
+        reasons=_table(("rows", "reason"), [(count(one.rows), one.reason) for one in summary.reasons]),
+        rows="\n\n".join(_rows(validation.rows)),
+        columns="\n\n".join(f"- {', '.join(f'`{column}`' for column in columns)}" for columns in TABLES.values()),
+    )
 
 
-def _gpus(errors: Sequence[GpuErrors]) -> list[str]:
-    """Errors of rows about GPUs by group."""
-    if not errors:
-        return []
-    rows = [(g.group, count(g.rows), f"{g.mean_abs_error_pct:.1f} %", f"{g.bias_pct:+.1f} %") for g in errors]
-    return ["## GPUs", GPUS, _table(("group", "rows", "mean absolute error", "bias"), rows)]
+def _gpus(errors: Sequence[GpuErrors]) -> str:
+    """Return errors of rows about GPUs by group."""
+    rows = [(one.group, count(one.rows), f"{one.mean_abs_error_pct:.1f} %", f"{one.bias_pct:+.1f} %") for one in errors]
+    return _table(("group", "rows", "mean absolute error", "bias"), rows) if rows else ""
 
 
-def _capacity(capacity: Sequence[ModelCapacity]) -> list[str]:
-    """The wafers that models need beside the code of each software."""
-    if not capacity:
-        return []
-    softwares = capacity[0].needed
-    header = ("model", "type", "stated", *(f"{s.software}: {s.code_bytes_per_pe:,} B" for s in softwares))
-    rows = [(c.model, c.dtype, c.wafers, *(n.wafers for n in c.needed)) for c in capacity]
-    return [
-        "## Capacity",
-        "Wafers that rows state for a model, and the fewest that hold it with the cache of a prompt and its answer "
-        "beside the code of each software profile, by its bytes on every PE.",
-        _table(header, rows),
-    ]
+def _capacity(capacity: Sequence[ModelCapacity]) -> str:
+    """Return the wafers that models need beside the code of each software."""
+    softwares = [f"{one.software}: {one.code_bytes_per_pe:,} B" for one in capacity[0].needed] if capacity else []
+    rows = [(one.model, one.dtype, one.wafers, *(needed.wafers for needed in one.needed)) for one in capacity]
+    return _table(("model", "type", "stated", *softwares), rows) if rows else ""
 
 
-def _bounds(rows: Sequence[ValidationRow]) -> list[str]:
-    """Published rates of tokens beside what no software beats."""
-    bounded = [row for row in rows if row.bound and row.measured and row.predicted]
-    if not bounded:
-        return []
+def _bounds(rows: Sequence[ValidationRow]) -> str:
+    """Return published rates of tokens beside what no software beats."""
     header = ("line", "what", "measured", "predicted", "drafts free", "bound", "measured / bound", "by")
     cells = [
         (
             row.line,
             description(row.input),
-            value_text(row.measured),
-            value_text(row.predicted),
-            value_text(row.predicted_free_drafts),
-            value_text(row.bound),
-            f"{(row.measured or 0) / (row.bound or 1):.2f}",
+            *map(value_text, (row.measured, row.predicted, row.predicted_free_drafts, row.bound)),
+            f"{row.measured / row.bound:.2f}",
             row.method,
         )
-        for row in bounded
+        for row in rows
+        if row.bound and row.measured and row.predicted
     ]
-    return ["## Services and their bounds", BOUNDED, _table(header, cells)]
+    return _table(header, cells) if cells else ""
 
 
-def _groups(groups: Sequence[GroupErrors]) -> str:
-    rows = [
-        (
-            g.source,
-            g.kernel,
-            f"{count(g.predicted)} of {count(g.rows)}",
-            *_errors("{median}|{worst}", g).split("|"),
-        )
-        for g in groups
-        if g.predicted
-    ]
-    return _table(("source", "kernel", "predicted", "median", "worst"), rows)
-
-
-def _errors(form: str, group: Errors) -> str:
+def _errors(group: Errors) -> tuple[str, str]:
+    """Return the median and the worst error of some rows."""
     median, worst = group.median_abs_error_pct, group.worst_abs_error_pct
-    if median is None:
-        return form.format(median="", worst="")
-    return form.format(median=f"{median:.1f} %", worst=f"{worst:.1f} %")
+    return ("", "") if median is None else (f"{median:.1f} %", f"{worst:.1f} %")
+
+
+def _errors_of_all(summary: Errors) -> str:
+    median, worst = _errors(summary)
+    return f". Median error {median}, worst {worst}, of the rows that are measurements and not formulas or"
 
 
 def _rows(rows: Sequence[ValidationRow]) -> list[str]:

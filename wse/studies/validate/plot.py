@@ -10,10 +10,11 @@ from wse.reports.colours import PLOT_SERIES
 from wse.reports.terminal import count
 from wse.studies.validate.kinds import GPUS, SERVICES
 from wse.studies.validate.parts import CALIBRATED, ValidationRow
-from wse.studies.validate.result import Validation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from wse.studies.validate.result import Validation
 
 BAND_PCT: Final = 10.0
 """Errors up to here stand on a linear scale, larger ones on a logarithmic one."""

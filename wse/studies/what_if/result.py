@@ -111,7 +111,7 @@ class WhatIfResult(Result):
 
     def plot(self) -> Figure:
         """A tornado: tokens a second of a user with each change, about those of the machine as it is."""
-        from wse.studies.what_if.tornado import tornado
+        from wse.studies.what_if.plot import tornado
 
         return tornado(self)
 

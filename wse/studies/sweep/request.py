@@ -1,4 +1,4 @@
-"""The grid that a TOML file and the command line describe, checked before anything is worked out.
+"""What a sweep asks for: the grid that a TOML file and the command line describe, checked before any work.
 
 A file's keys are fields; a list is an axis, a value alone holds for all settings. Numbers of the wafer are
 ``wafer.hop_cycles``, in a table ``[wafer]`` where the wafer itself is then ``name``; those of software likewise.
@@ -8,23 +8,35 @@ A file's keys are fields; a list is an axis, a value alone holds for all setting
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from wse.errors import BadInput, BadMapping, BadMesh, BadModel, BadWafer, UnknownName
 from wse.files import read_toml
 from wse.hardware.mesh import parse_mesh
+from wse.reports.output_file import picture_path
+from wse.studies.estimate.gpus.prepare import prepare_gpus
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.arguments import is_list
 from wse.studies.options.option import make_request, replace_options
-from wse.studies.sweep.fields import DEFAULT, Scalar, checked_value, known_fields
+from wse.studies.sweep.fields import DEFAULT, OF_GPUS, Scalar, checked_value, known_fields
 from wse.studies.sweep.grid import Axis, Grid
 
 MOST_SETTINGS: Final = 1_000_000
-_TABLES: Final = ("wafer", "software")
+TABLES: Final = ("wafer", "software")
 _SOONEST: Final = make_request(EstimateRequest, wafers=1, prompt_len=1, new_tokens=1)
-"""The request that is quickest to check names with."""
+_SOONEST_ON_GPUS: Final = make_request(EstimateRequest, gpu="h100", gpus=1, prompt_len=1, new_tokens=1)
+"""The requests that are quickest to check names with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture of a sweep: its file, and the axis that goes across; the one with the most values where None."""
+
+    path: Path
+    axis: str | None = None
 
 
 def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
@@ -39,7 +51,7 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
         raise BadInput(message)
     axes: dict[str, Axis] = {}
     if source is not None and source.endswith(".toml"):
-        axes |= _axes(read_toml(Path(source), BadInput), source)
+        axes |= axes_of(read_toml(Path(source), BadInput), source)
         if not axes and not sets:
             message = f"{source}: is empty; give settings, such as batch = [1, 8]"
             raise BadInput(message)
@@ -53,7 +65,7 @@ def grid_of(settings: Mapping[str, Any]) -> Grid:
 
     Any iterable but a text is an axis. Errors as of `read_grid`.
     """
-    return _check(_axes(settings, "settings"))
+    return _check(axes_of(settings, "settings"))
 
 
 def _check(axes: dict[str, Axis]) -> Grid:
@@ -62,15 +74,19 @@ def _check(axes: dict[str, Axis]) -> Grid:
         sizes = " × ".join(f"{len(axis.values):,} {axis.name}" for axis in grid.axes if len(axis.values) > 1)
         message = f"{sizes} are {len(grid):,} settings: give at most {MOST_SETTINGS:,}"
         raise BadInput(message)
-    _check_names(grid)
+    check_names(grid)
     return grid
 
 
-def _axes(table: Mapping[str, Any], where: str) -> dict[str, Axis]:
-    """The axes of a table, in which numbers of the wafer or of software may stand in tables of their own."""
+def axes_of(table: Mapping[str, Any], where: str) -> dict[str, Axis]:
+    """Return the axes of a table, in which numbers of the wafer or of software may stand in tables of their own.
+
+    Raises:
+        BadInput and its kinds: a field is unknown or given twice, or a value is of another type or twice in a list.
+    """
     values: dict[str, Any] = {}
     for key, value in table.items():
-        inner = value if key in _TABLES and isinstance(value, dict) else {"name": value}
+        inner = value if key in TABLES and isinstance(value, dict) else {"name": value}
         for name, number in inner.items():
             field = key if name == "name" else f"{key}.{name}"
             if field in values:
@@ -112,18 +128,35 @@ def _axis(name: str, raw_values: Sequence[object], where: str) -> Axis:
     return Axis(name, tuple(values))
 
 
-def _check_names(grid: Grid) -> None:
-    """Raise for a name or a file that no setting could use, before hours are spent on the others."""
+def check_names(grid: Grid) -> None:
+    """Refuse a name or a file that no setting could use, before hours are spent on the others.
+
+    Raises:
+        BadInput and its kinds: there is no such model, wafer, GPU, mapping or other thing.
+    """
     for axis in grid.axes:
         if known_fields()[axis.name] is not str:
             continue
         for value in axis.values:
             option: dict[str, Any] = {axis.name: None if value == DEFAULT else value}
             try:
-                prepare_estimate(replace_options(_SOONEST, **option))
+                if axis.name in OF_GPUS:
+                    prepare_gpus(replace_options(_SOONEST_ON_GPUS, **option))
+                else:
+                    prepare_estimate(replace_options(_SOONEST, **option))
             except (UnknownName, BadModel, BadWafer, BadMapping):
                 raise
             except BadMesh:
                 parse_mesh(str(value))  # raises where it is none; too large for this wafer may fit another
             except BadInput:
                 continue  # of use beside other values, or refused in its row
+
+
+def sweep_picture(png: str | None, axis: str | None) -> Picture | None:
+    """The picture that --png and --x ask for. Raises BadInput where there is no such file, or an axis alone."""
+    if png is None:
+        if axis is not None:
+            message = f"--x {axis}: is the axis of a picture; give --png FILE.png too, or leave it out"
+            raise BadInput(message)
+        return None
+    return Picture(path=picture_path("--png", png), axis=axis)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from wse.reports.colours import PLOT_SERIES
 from wse.reports.terminal import count, plural
-from wse.studies.what_if.result import WhatIfResult, WhatIfRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from wse.studies.what_if.result import WhatIfResult, WhatIfRow
 
 FASTER, SLOWER = PLOT_SERIES[0], PLOT_SERIES[1]
 INCHES_PER_BAR: Final = 0.42

@@ -1,0 +1,40 @@
+"""The progress of a sweep, and what to do after Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from wse.reports.progress import SWEEPING, progress_on
+
+OnRow = Callable[[int, int], None]
+
+
+@contextmanager
+def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
+    """Yield a function to call with (done, without an answer) at the start and after each setting.
+
+    Says how to go on when Ctrl-C ends what is done with it.
+    """
+    stored_count = 0
+    try:
+        with progress_on(stream, SWEEPING) as on_progress:
+
+            def on_row(count: int, failed: int) -> None:
+                nonlocal stored_count
+                stored_count = count
+                on_progress(count, settings, without_answer(failed))
+
+            yield on_row
+    except KeyboardInterrupt:
+        if stored_count:
+            stream.write(
+                f"sweep: {stored_count:,} of {settings:,} settings are kept; the same command goes on after them\n"
+            )
+        raise
+
+
+def without_answer(failed: int) -> str:
+    """The number of settings without an answer as progress says it; empty where there are none."""
+    return f"{failed:,} without an answer" if failed else ""

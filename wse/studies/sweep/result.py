@@ -1,0 +1,77 @@
+"""The result of ``wse sweep``: the settings that are shown, and the table that has all of them."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from wse.reports.progress import duration
+from wse.reports.result import Doc, Result
+from wse.reports.table import Table, pair_table
+from wse.reports.terminal import WIDEST, count, plural
+from wse.studies.sweep.read_table import Frame, read_entries, read_frame
+from wse.studies.sweep.shown import SweepRow
+from wse.studies.sweep.table import CSV
+from wse.studies.sweep.tables import rows_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepResult(Result):
+    """A sweep whose table is written."""
+
+    table: Annotated[str, Doc("The table, a row for each setting.")]
+    settings: Annotated[int, Doc("Settings in all.")]
+    settings_failed: Annotated[int, Doc("Settings without an answer: the column ``error`` says why.")]
+    settings_resumed: Annotated[int, Doc("Settings that an earlier, interrupted sweep had done.")]
+    jobs: Annotated[int, Doc("Processes.")]
+    wall_s: Annotated[float, Doc("Time that the sweep took.", "s")]
+    settings_per_s: Annotated[float, Doc("Settings done in a second.", "1/s")]
+    columns: Annotated[tuple[str, ...], Doc("Columns that are shown beside the axes; others are in the table.")]
+    rows: Annotated[tuple[SweepRow, ...], Doc("Settings that are shown, as sorted; all are in the table.")]
+    prices: Annotated[tuple[str, ...], Doc("Prices of an hour that costs rest on, each with its range and source.")]
+    png: Annotated[str | None, Doc("The picture.")] = None
+
+    def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
+        """The settings that are shown; the file of the table, the number of its settings, and the time they took."""
+        jobs = f"{self.jobs:,} process{'' if self.jobs == 1 else 'es'}"
+        resumed = f", {count(self.settings_resumed)} of them done before" if self.settings_resumed else ""
+        rows = [
+            ("table", self.table),
+            ("settings", count(self.settings) + resumed),
+            ("time", f"{duration(self.wall_s)}: {count(self.settings_per_s)} a second by {jobs}"),
+        ]
+        if self.settings_failed:
+            rows.append(("no answer", f"{plural(self.settings_failed, 'setting')}: see the column error"))
+        rows += [("look at it", f"wse explore {shlex.quote(self.table)}")] if self.table.endswith(CSV) else []
+        rows += [] if self.png is None else [("picture", self.png)]
+        return rows_table(self.rows, self.columns, self.settings, self.prices), pair_table(rows, "Sweep")
+
+    def frame(self) -> Frame:
+        """Return the table of the sweep, all settings and columns, as a pandas DataFrame.
+
+        Raises:
+            BadInput: pandas is not installed, or the file of the table cannot be read any more.
+        """
+        return read_frame(Path(self.table))
+
+    def plot(self, x: str | None = None) -> Figure:
+        """Return a matplotlib figure: tokens/s of one user and of all users, TTFT and cost over an axis.
+
+        Args:
+            x: The axis of the sweep that goes across; the one with the most values where None.
+
+        Raises:
+            UnknownName: The sweep has no such axis with several values.
+            BadInput: No axis has several values, or the file of the table cannot be read any more.
+        """
+        from wse.studies.sweep.plot import check_axis, check_points, figure_of
+
+        axes = tuple(self.rows[0].setting)
+        check_points(self.settings, axes)
+        grid, entries = read_entries(Path(self.table), axes, self.settings)
+        return figure_of(grid, entries, check_axis(grid, x))

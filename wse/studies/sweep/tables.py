@@ -1,0 +1,77 @@
+"""The table of a sweep's rows as it is printed: axes, the columns of a view, prices and errors below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import count, plural, printable, seconds
+from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
+
+_MOST_PRICES: Final = 3
+
+
+def rows_table(
+    rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int, prices: Sequence[str] = ()
+) -> Table:
+    """Return the rows under the axes and the columns of a view; below them prices, errors, and rows not shown."""
+    cells = [{**row.setting, **{f"value {key}": value for key, value in row.values.items()}} for row in rows]
+    axes = list(dict.fromkeys(name for row in rows for name in row.setting))
+    columns = [_axis_column(name, cells) for name in axes]
+    columns += [_value_column(name, cells) for name in shown_columns if not _is_told(name, cells)]
+    return Table(
+        columns=tuple(columns),
+        rows=cells,
+        title="Settings",
+        note="",
+        footer=[*_footer(rows, shown_columns, settings, prices)],
+    )
+
+
+def _is_told(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an axis of the name of a column has its values already."""
+    key = f"value {name}"
+    return all(name in row and row[name] == row[key] for row in cells if key in row) and any(
+        key in row for row in cells
+    )
+
+
+def _axis_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
+    values = [row.get(name) for row in cells]
+    if all(isinstance(value, int | float) for value in values):
+        return number(name, name.rpartition(".")[2], lambda value: f"{value:.10g}")
+    return Column(key=name, title=name.rpartition(".")[2])
+
+
+def _value_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
+    key = f"value {name}"
+    if name in SHORT:
+        shown = SHORT[name]
+        settings: dict[str, Any] = {"best": shown.best, "doc": shown.doc, "priority": shown.priority}
+        return number(key, shown.title, shown.formatter, **settings)
+    values = [row[key] for row in cells if key in row]
+    if values and all(isinstance(value, int | float) for value in values):
+        is_time = name.endswith("_s") and not name.endswith("_per_s")
+        return number(key, name, seconds if is_time else count, priority=3)
+    return Column(key=key, title=name, priority=3)
+
+
+def _footer(
+    rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int, prices: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    if any(name in SHORT for name in shown_columns):
+        docs = [f"{SHORT[n].title}: {SHORT[n].doc}" for n in shown_columns if n in ("user", "throughput", "cost")]
+        yield "*", "; ".join(["the best of a column", *docs])
+    if "cost" in shown_columns:
+        for price in prices[:_MOST_PRICES]:
+            yield SHORT["cost"].title, printable(price)
+        if len(prices) > _MOST_PRICES:
+            yield SHORT["cost"].title, f"{len(prices) - _MOST_PRICES} other prices in the columns {', '.join(PRICES)}"
+    errors = dict.fromkeys(row.error for row in rows if row.error)
+    for error in list(errors)[:3]:
+        yield "no answer", printable(error)
+    if len(errors) > 3:
+        yield "no answer", f"{len(errors) - 3} other reasons in the column error"
+    if len(rows) < settings:
+        yield "...", f"{plural(settings - len(rows), 'more setting')} in the table; --top N shows more"
