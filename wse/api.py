@@ -174,7 +174,7 @@ def compare(
     """
     from wse.studies.compare.grid import compare as study
     from wse.studies.compare.questions import answer
-    from wse.tracing.query.compare import check_traces, compare_traces, is_trace
+    from wse.tracing.query.two_traces.compare import check_traces, compare_traces, is_trace
 
     paths = [str(path) for path in (model, other) if path is not None]
     if len(paths) > 1 or is_trace(paths[0]):

@@ -16,9 +16,9 @@ from wse.request.prepare_run import prepare, weights_of
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.estimate import estimate
-from wse.tracing.query.expert_load import ExpertLoad
-from wse.tracing.query.step_sums import StepSums
-from wse.tracing.query.tree import read_tree
+from wse.tracing.expert_load import ExpertLoad
+from wse.tracing.query.costs.step_sums import StepSums
+from wse.tracing.query.costs.tree import read_tree
 from wse.tracing.record.run import RunRecorder
 from wse_traces import open_trace, problems
 from wse_traces.schema import PHASES

@@ -89,7 +89,7 @@ def compare(
     from wse.studies.compare.summary import print_comparison, print_traces
     from wse.studies.compare.tables import verdict_table
     from wse.studies.compare.traces import TracesComparison
-    from wse.tracing.query.compare import check_traces, compare_traces, is_trace
+    from wse.tracing.query.two_traces.compare import check_traces, compare_traces, is_trace
 
     choice = EngineChoice(engine, ray_address)
     check_engine(choice)

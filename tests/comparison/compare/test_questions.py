@@ -22,7 +22,7 @@ from wse.serving.weight_streaming import bytes_per_pass
 from wse.studies.compare.grid import compare, fewest_wafers
 from wse.studies.compare.questions import ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING, answer
 from wse.studies.compare.streaming import STREAMED, users_with_room, weights_of
-from wse.tracing.query.comparison_row import COLUMNS
+from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 
 @pytest.fixture(scope="module")

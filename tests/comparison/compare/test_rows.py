@@ -17,7 +17,6 @@ from wse.compiler.strategies import strategies
 from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.hardware.load import load_wafer
 from wse.reports.as_json import Report
-from wse.reports.limits import StreamLimits, limits_of
 from wse.request.compare_request import FASTEST, SLOWEST, CompareRequest, WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.request.prepare_estimate import prepare_estimate
@@ -33,7 +32,8 @@ from wse.studies.estimate.estimate import TimedEstimate, estimate, timed_estimat
 from wse.studies.estimate.stage_times import Server
 from wse.studies.workers import engine_pool
 from wse.studies.workers.pool import KilledItem
-from wse.tracing.query.comparison_row import ALL_USERS, COLUMNS, ONE_USER
+from wse.tracing.query.two_traces.comparison_row import ALL_USERS, COLUMNS, ONE_USER
+from wse.tracing.query.two_traces.limits import StreamLimits, limits_of
 
 
 @pytest.fixture(scope="module")

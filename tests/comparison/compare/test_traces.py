@@ -18,8 +18,8 @@ from wse.studies.compare.summary import print_traces
 from wse.studies.compare.verdict import change_of_runs
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
-from wse.tracing.query.compare import check_traces, compare_traces
-from wse.tracing.query.comparison_row import COLUMNS
+from wse.tracing.query.two_traces.compare import check_traces, compare_traces
+from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 Runs = tuple[list[Report], list[Path], Report]
 

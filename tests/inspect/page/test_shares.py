@@ -13,11 +13,11 @@ from tests.inspect.page.conftest import GOLDEN, TWO
 from wse.reports.terminal import percent
 from wse.tracing.page.gather import view_trace
 from wse.tracing.print.tree import print_tree
-from wse.tracing.query.compare import compare_traces
-from wse.tracing.query.groups import read_groups
-from wse.tracing.query.step_sums import StepSums, cycle_fraction
-from wse.tracing.query.steps import read_steps
-from wse.tracing.query.tree import TreeView, read_tree
+from wse.tracing.query.costs.groups import read_groups
+from wse.tracing.query.costs.step_sums import StepSums, cycle_fraction
+from wse.tracing.query.costs.steps import read_steps
+from wse.tracing.query.costs.tree import TreeView, read_tree
+from wse.tracing.query.two_traces.compare import compare_traces
 from wse.tracing.query.view import source_of
 from wse_traces import open_trace
 

@@ -20,7 +20,7 @@ from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
-from wse.tracing.query.links import MOST_LINKS
+from wse.tracing.query.places.links import MOST_LINKS
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import TraceWriter
 from wse_traces.schema import DIRECTIONS

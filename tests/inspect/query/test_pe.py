@@ -17,7 +17,7 @@ from wse.request.prepare_run import prepare
 from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
-from wse.tracing.query.pe import pe_place, read_pe
+from wse.tracing.query.places.pe import pe_place, read_pe
 from wse.tracing.query.view import trace_at
 from wse_traces import TraceWriter
 from wse_traces.planes import pieces

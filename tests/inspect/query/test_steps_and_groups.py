@@ -17,8 +17,8 @@ from tiers import slow_but
 from tests.inspect.query.plain import executed_steps, totals
 from tests.traces.conftest import write
 from wse.errors import BadTrace, UnknownName
+from wse.tracing.query.costs.steps import ORDERS
 from wse.tracing.query.request import InspectRequest, inspect_trace
-from wse.tracing.query.steps import ORDERS
 from wse_traces.groups import distinct_rows
 from wse_traces.schema import CAUSES, TABLES
 

@@ -24,7 +24,7 @@ from wse.request.run_request import RunRequest
 from wse.studies.compile.choose import compile_program
 from wse.studies.run.execute import execute
 from wse.tracing.print.wavelets import MOST_LINES
-from wse.tracing.query import wavelets
+from wse.tracing.query.places import wavelets
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import TraceWriter
 from wse_traces.schema import MOVES

@@ -27,7 +27,7 @@ from wse.studies.compile.compile import compile_result
 from wse.studies.estimate.estimate import estimate
 from wse.studies.run.execute import execute
 from wse.studies.run.result import print_run
-from wse.tracing.query.pe import read_pe
+from wse.tracing.query.places.pe import read_pe
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import open_trace, problems
 from wse_traces.planes import layer_link_words

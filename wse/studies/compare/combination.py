@@ -26,7 +26,7 @@ from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.choose_layout import ChosenLayout, choose_layout, layouts_by_users
 from wse.studies.estimate.estimate import TimedEstimate, timed_estimate
 from wse.studies.results.placement import ModelResult, model_result
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 class Combination(NamedTuple):

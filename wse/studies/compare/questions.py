@@ -22,7 +22,7 @@ from wse.studies.compare.result import CompareResult
 from wse.studies.compare.rows import with_best
 from wse.studies.compare.streaming import BATCHES, StreamedRate, streamed_row, users_with_room, weights_of
 from wse.studies.compare.verdict import place, rate, speed
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING = "one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"
 SPLITS: Final = ("region", "pipeline", "tensor")

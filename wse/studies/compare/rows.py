@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from wse.errors import WseBug
 from wse.hardware.number import SourcedNumber
-from wse.reports.limits import StreamLimits, fraction, limits_of
 from wse.request.compare_request import WaferLink
 from wse.request.estimate_request import EstimateRequest
 from wse.serving.economics import Economics
@@ -19,7 +18,8 @@ from wse.serving.wafer_deployment import WaferDeployment
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.estimate.estimate import TimedEstimate
 from wse.studies.estimate.pipelining import PipeliningResult
-from wse.tracing.query.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
+from wse.tracing.query.two_traces.limits import StreamLimits, fraction, limits_of
 
 
 def row_of(

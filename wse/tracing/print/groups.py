@@ -11,7 +11,7 @@ from wse.reports.table import Column, Table
 from wse.reports.terminal import bar, count, heading, lines, percent, plural, printable, short_number
 from wse.reports.terminal_table import print_table
 from wse.tracing.print.folds import equal_layers_text, op_text
-from wse.tracing.query.groups import Group, GroupsView
+from wse.tracing.query.costs.groups import Group, GroupsView
 
 OUTSIDE: Final = "outside of the layers"
 MOST: Final = 20

@@ -11,7 +11,7 @@ from wse.reports.table import Column, Table
 from wse.reports.terminal import bar, count, lines, percent
 from wse.reports.terminal_table import print_table
 from wse.tracing.print.folds import layers_text, range_text
-from wse.tracing.query.links import LayerLinks, Link, LinksView
+from wse.tracing.query.places.links import LayerLinks, Link, LinksView
 
 MOST_LAYERS: Final = 3
 

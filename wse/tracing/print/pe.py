@@ -13,8 +13,8 @@ from wse.reports.table import Column, Table, address
 from wse.reports.terminal import COLOURS, count, heading, lines, percent, plural, printable
 from wse.reports.terminal_table import print_table
 from wse.reports.tile_name import tile_name
-from wse.tracing.query.pe import Buffer, LinkWords, Pe, PeRoute, PeView
-from wse.tracing.query.stages import layers_text
+from wse.tracing.query.places.pe import Buffer, LinkWords, Pe, PeRoute, PeView
+from wse.tracing.query.places.stages import layers_text
 
 USE_TEXTS: Final = {"kv": "KV cache"}
 AXIS_TEXTS: Final = {"row": "its row", "col": "its column", "both": "row and column"}

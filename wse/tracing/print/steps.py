@@ -11,8 +11,8 @@ from wse.reports.table import Column, Table
 from wse.reports.terminal import count, lines, percent, short_number
 from wse.reports.terminal_table import print_table
 from wse.tracing.print.folds import op_text
-from wse.tracing.query.folds import op_in_layer
-from wse.tracing.query.steps import Step, StepsView
+from wse.tracing.query.costs.folds import op_in_layer
+from wse.tracing.query.costs.steps import Step, StepsView
 
 ORDER_TEXTS: Final = {
     "cycles": "those with the most cycles first",

@@ -9,7 +9,7 @@ from rich.console import Console
 from wse.reports.table import Column, Table
 from wse.reports.terminal import count, heading, lines, percent
 from wse.reports.terminal_table import print_table
-from wse.tracing.query.wavelets import BusiestPlace, CyclesView, Wavelets
+from wse.tracing.query.places.wavelets import BusiestPlace, CyclesView, Wavelets
 
 MOST_LINES: Final = 300
 EXAMPLE_CYCLES: Final = 10

@@ -16,8 +16,8 @@ from wse.studies.compare.tables import IMPOSSIBLE, detail_tables, link_text, map
 from wse.studies.compare.traces import CHANGED
 from wse.studies.compare.verdict import change_of_runs
 from wse.tracing.print.changes_table import KINDS, changes_table
-from wse.tracing.query.compare import TracesResult
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.compare import TracesResult
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 from wse_traces.schema import CAUSES
 
 
