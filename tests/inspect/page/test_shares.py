@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -66,19 +65,3 @@ def test_sram_in_use_is_one_fraction(path: Any) -> None:
     stages = view_trace(path, lambda values: values)["stages"]
     row = compare_traces(path, path).rows[0]
     assert max(stage["used_fraction"] for stage in stages) == row.sram_fullest_pe_fraction
-
-
-@pytest.mark.slow
-def test_the_table_of_steps_shows_the_shares_of_inspect(opened: Callable[..., Any]) -> None:
-    from tests.inspect.page.driving import choose, settled, texts
-
-    browser = opened(TWO)
-    choose(browser, "rows", "apart")
-    settled(browser)
-    heads = texts(browser, "#steps-table thead th")
-    cells = texts(browser, "#steps-table tbody tr:first-child > *")
-    with open_trace(TWO) as trace:
-        costliest = read_steps(StepSums(trace), "cycles", 1, each_layer=True)[0]
-    row = dict(zip([head.rstrip(" ▲▼") for head in heads], cells, strict=True))
-    assert (row["phase"], row["op"]) == (costliest.phase, costliest.op)
-    assert row["share"] == f"{100 * costliest.fraction:.1f} %"
