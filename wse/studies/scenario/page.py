@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from wse.reports.terminal import printable
-from wse.studies.compare.page.page import comparison_page
+from wse.studies.compare.page.page import CurveSection, comparison_page
 from wse.studies.scenario.drawing import Drawing, Point, drawings_of, series_of
 from wse.studies.scenario.figures import FIGURES
 from wse.studies.scenario.judge import published_text
@@ -24,10 +24,12 @@ def scenario_as_html(result: ScenarioResult) -> bytes:
         title=printable(result.title),
         verdict=result.verdict,
         tables=result.tables(detail=True),
-        series=series_of(drawings),
-        curves=[_curve(drawing) for drawing in drawings],
-        curves_title="Predicted, and what is published",
-        curves_note=NOTE,
+        curves=CurveSection(
+            title="Predicted, and what is published",
+            note=NOTE,
+            series=series_of(drawings),
+            charts=[_curve(drawing) for drawing in drawings],
+        ),
         command="wse scenario --detail",
         lists=[
             ("Question", [("question", printable(result.question))]),
