@@ -16,7 +16,7 @@ import pytest
 from tests.cli.conftest import Wse, files_below
 from tests.models.helpers import write_config, write_model
 from wse.studies.compare.plan.result import COLUMNS as PLANNED_COLUMNS
-from wse.tracing.query.comparison_row import COLUMNS
+from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9", "--schedule", "released")
 HOSTILE = "<script>alert(1)<&script> $\\frac{"

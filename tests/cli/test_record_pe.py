@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.cli.conftest import Wse
-from wse.tracing.query.contents import read_content
+from wse.tracing.query.places.contents import read_content
 from wse_traces import open_trace, problems
 
 ASKED = ("--prompt-ids", "3,5,7,9,11,13,15", "--mesh", "4x4", "--new-tokens", "4", "--schedule", "released")

@@ -17,9 +17,9 @@ from wse.studies.estimate.study import estimate
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.prepare import prepare, weights_of
 from wse.studies.run.request import RunRequest
-from wse.tracing.query.expert_load import ExpertLoad
-from wse.tracing.query.step_sums import StepSums
-from wse.tracing.query.tree import read_tree
+from wse.tracing.expert_load import ExpertLoad
+from wse.tracing.query.costs.step_sums import StepSums
+from wse.tracing.query.costs.tree import read_tree
 from wse.tracing.record.run import RunRecorder
 from wse_traces import open_trace, problems
 from wse_traces.schema import PHASES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wse.reports.html_table import tables_as_html
+from wse.reports.page.html_table import tables_as_html
 from wse.reports.table import Column, Table
 
 

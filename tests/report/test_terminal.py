@@ -175,12 +175,3 @@ def test_works_one_after_another_take_turns_on_a_terminal(monkeypatch: pytest.Mo
         compiled(1, 2, "_matmul")
     assert stream.getvalue().index("storing weights") < stream.getvalue().index("compiling kernels")
     assert "running" not in stream.getvalue()
-
-
-def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    stream = Terminal()
-    with progress_on(stream, COMPILING) as heard:
-        heard(1, 2, "_matmul")
-        heard(2, 2, "")
-    assert "compiling kernels" in stream.getvalue()

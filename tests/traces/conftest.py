@@ -63,35 +63,40 @@ def moves(start: int) -> dict[str, list[int]]:
     return {**path, "pass": [1] * 3, "step": [2] * 3, "wafer": [1] * 3, "colour": [5] * 3}
 
 
+def write_placement(trace: TraceWriter) -> None:
+    """Write what is known before a run: names, stages, ops, buffers and routes."""
+    names = trace.append_names(["matmul_tile", "all_reduce", "matmul_tile"])
+    assert names.tolist() == [0, 1, 0]
+    trace.append_sram(
+        {
+            "wafer": [0, 1],
+            "row": [0, 1],
+            "col": [1, 0],
+            "rows": [6, 2],
+            "cols": [4, 3],
+            "first_layer": [0, 2],
+            "last_layer": [1, 3],
+            "stage_bytes": [[100, 200, 300, 0, 50, 350], [100, 0, 0, 0, 0, 900]],
+        },
+        pe_bytes=1000,
+    )
+    trace.append("attention", {"stage": [0, 1], "col": [2, 0], "cols": [2, 3]})
+    trace.append(
+        "op",
+        {"name": ["embed", "mlp", "é"], "kind": ["a", "b", "c"], "layer": [-1, 0, 1], "stage": [0, 0, 1]},
+    )
+    trace.append("edge", {"src": [0, 1], "dst": [1, 2]})
+    buffer = {"name": ["w"], "use": [1], "address": [64], "bytes": [200], "dtype": ["float16"]}
+    trace.append("buffer", {**buffer, "stage": [0], "live_from": [-1], "live_to": [2]})
+    trace.append("live", {"buffer": [0, 0], "phase": [0, 1], "first_step": [0, 1], "last_step": [2, 1]})
+    route = {"row": [0], "col": [1], "rows": [6], "cols": [4], "wafer": [0]}
+    trace.append("route", {**route, "stage": [0], "colour": [3], "pattern": [1], "axis": [0]})
+
+
 def write(path: Path, header: RunHeader = HEADER, *, generated: int = GENERATED) -> Path:
     """Write the trace of a prompt and some generated tokens, with every table filled."""
     with TraceWriter(path, header) as trace:
-        names = trace.append_names(["matmul_tile", "all_reduce", "matmul_tile"])
-        assert names.tolist() == [0, 1, 0]
-        trace.append_sram(
-            {
-                "wafer": [0, 1],
-                "row": [0, 1],
-                "col": [1, 0],
-                "rows": [6, 2],
-                "cols": [4, 3],
-                "first_layer": [0, 2],
-                "last_layer": [1, 3],
-                "stage_bytes": [[100, 200, 300, 0, 50, 350], [100, 0, 0, 0, 0, 900]],
-            },
-            pe_bytes=1000,
-        )
-        trace.append("attention", {"stage": [0, 1], "col": [2, 0], "cols": [2, 3]})
-        trace.append(
-            "op",
-            {"name": ["embed", "mlp", "é"], "kind": ["a", "b", "c"], "layer": [-1, 0, 1], "stage": [0, 0, 1]},
-        )
-        trace.append("edge", {"src": [0, 1], "dst": [1, 2]})
-        buffer = {"name": ["w"], "use": [1], "address": [64], "bytes": [200], "dtype": ["float16"]}
-        trace.append("buffer", {**buffer, "stage": [0], "live_from": [-1], "live_to": [2]})
-        trace.append("live", {"buffer": [0, 0], "phase": [0, 1], "first_step": [0, 1], "last_step": [2, 1]})
-        route = {"row": [0], "col": [1], "rows": [6], "cols": [4], "wafer": [0]}
-        trace.append("route", {**route, "stage": [0], "colour": [3], "pattern": [1], "axis": [0]})
+        write_placement(trace)
         clock = 0
         last = trace.append_schedule(steps(8, scale=10), phase="prefill", kv_slots=1)
         run = trace.append_pass(schedule=last, start_cycle=clock, wall_s=0.5)

@@ -112,6 +112,32 @@ def text(value):
     return np.array(value.encode() if isinstance(value, str) else value)
 
 
+def instead(make):
+    """Put something else in place of a dataset; ``make`` gets the file, the path and the number of rows."""
+
+    def spoil(file, path="steps/op"):
+        rows = len(file[path])
+        del file[path]
+        made = make(file, path, rows)
+        if made is not None:
+            file[path] = made
+
+    return spoil
+
+
+def virtual(file, path, rows):
+    layout = h5py.VirtualLayout((rows,), "<i4")
+    layout[:] = h5py.VirtualSource("other.h5", "x", (rows,))
+    file.create_virtual_dataset(path, layout)
+
+
+def all_rows(change):
+    def spoil(file):
+        file["run/rows"][...] = change(file["run/rows"][...])
+
+    return spoil
+
+
 def dense_attributes(file):
     for i in range(200):
         file.attrs[f"x{i}"] = i
@@ -152,6 +178,7 @@ def mesh(file):
 
 WHOLE = "steps/op: the data is damaged (the chunk at (0,): "
 PLAIN = "run/rows: missing, or not a short list of integers in this file; the file is damaged"
+ABSENT = "steps/op: missing, or not a dataset of this file"
 CASES = {
     # chunks that are not what they say
     "bomb": (lambda f: chunk_of(f, zlib.compress(bytes(1 << 24))), WHOLE + "gzip of more than 16,388 B)"),
@@ -175,10 +202,31 @@ CASES = {
     "region": (lambda f: replace(f, dtype=h5py.regionref_dtype), "steps/op: dtype object, needed: <i4"),
     "wide": (lambda f: replace(f, dtype="<i8"), "steps/op: dtype int64, needed: <i4"),
     # what a path leads to
-    "loop": (link_loop, "steps/op: missing, or not a dataset of this file"),
+    "loop": (link_loop, ABSENT),
     "alias": (same_twice, "steps/op: attribute 'unit' is 'layer', needed: 'index'"),
-    "type": (named_type, "steps/op: missing, or not a dataset of this file"),
-    "external": (group_elsewhere, "steps/op: missing, or not a dataset of this file"),
+    "type": (named_type, ABSENT),
+    "external": (group_elsewhere, ABSENT),
+    "missing": (instead(lambda file, path, rows: None), ABSENT),
+    "soft_link": (instead(lambda file, path, rows: h5py.SoftLink("/steps/stage")), ABSENT),
+    "external_link": (instead(lambda file, path, rows: h5py.ExternalLink("other.h5", "/steps/op")), ABSENT),
+    "group": (instead(lambda file, path, rows: file.create_group(path) and None), ABSENT),
+    "virtual": (instead(virtual), "steps/op: its data is in other files"),
+    # sizes
+    "scalar": (instead(lambda file, path, rows: np.int32(3)), "steps/op: shape (), needed: (any) for ('step',)"),
+    "few_rows": (lambda f: replace(f, shape=(3,)), "steps/op: 3 rows, table 'step' has 18"),
+    "outside": (
+        lambda f: replace(f, chunks=None, maxshape=None, external=[("/etc/hostname", 0, 72)]),
+        "steps/op: its data is in other files",
+    ),
+    "large_chunks": (
+        lambda f: replace(f, chunks=(1 << 26,)),
+        "steps/op: chunks of 268,435,456 B, at most 16,777,216 B",
+    ),
+    "a_row_more": (all_rows(lambda rows: rows + 1), "run/summary: 50 rows, table 'summary_byte' has 51"),
+    "rows_huge": (
+        lambda f: f["steps/op"].resize((2**60,)) or all_rows(lambda rows: 0 * rows + 2**60)(f),
+        "run/summary: 50 rows, table 'summary_byte' has 1152921504606846976",
+    ),
     # the counts of rows, which are read first
     "rows_chunked": (rows(chunks=(1 << 26,)), PLAIN),
     "rows_outside": (

@@ -83,7 +83,10 @@ def test_a_file_names_its_axes_and_their_places(sample):
             attributes = file[field.path].attrs
             assert attributes["axes"].decode().split(",") == list(field.axes), field.path
             assert len(field.axes) == file[field.path].ndim, field.path
-            assert all(attributes[name] for name in ("unit", "doc")), field.path
+            assert (attributes["unit"].decode(), attributes["doc"].decode()) == (field.unit, field.doc), field.path
+            assert len(file[field.path]) > 0, f"{field.path}: the sample leaves no table empty"
+            settings = [getattr(file[field.path], name) for name in ("compression", "shuffle", "fletcher32")]
+            assert settings == ["gzip", True, True], field.path
         labels = {
             path: {name: value.decode().split(",") for name, value in file[path].attrs.items() if "labels" in name}
             for path in ("steps/cycles_by", "links/words", "sram/bytes_per_pe", "sram/stage_bytes", "steps/words")

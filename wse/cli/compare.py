@@ -79,17 +79,14 @@ def compare(
     """
     from wse.compiler.strategies import strategies
     from wse.reports.progress import COMPARING, progress_on
-    from wse.reports.terminal_table import print_result
-    from wse.studies.compare.curve.study import curve
-    from wse.studies.compare.curve.summary import print_curve
     from wse.studies.compare.files import check_files, write_files
-    from wse.studies.compare.grid.questions import answer
-    from wse.studies.compare.grid.study import compare as compared
-    from wse.studies.compare.plan.study import plan_machines
-    from wse.studies.compare.summary import print_comparison, print_traces
+    from wse.studies.compare.print_machines import print_machines
+    from wse.studies.compare.result import CompareResult
+    from wse.studies.compare.study import compare_machines
+    from wse.studies.compare.summary import print_traces
     from wse.studies.compare.tables import verdict_table
     from wse.studies.compare.traces import TracesComparison
-    from wse.tracing.query.compare import check_traces, compare_traces, is_trace
+    from wse.tracing.query.two_traces.compare import check_traces, compare_traces, is_trace
 
     choice = EngineChoice(engine, ray_address)
     check_engine(choice)
@@ -106,33 +103,18 @@ def compare(
     request = replace(request, base=replace(request.base, model=model[0]))
     if detail:
         request = replace(request, candidates=tuple(strategies()))
-    check_question(question, request)
-    if request.is_ranked:
-        if "png" in files or "html" in files:
-            message = (
-                f"--{'png' if 'png' in files else 'html'}: is of a whole comparison, not of ranked rows; leave it out"
-            )
-            raise BadInput(message)
-        with progress_on(sys.stderr, COMPARING) as on_progress:
-            planned = plan_machines(request, on_progress, engine=choice)
-        write_files(planned, files)
-        tables = planned.tables(detail=detail)
-        _print(planned, tables, partial(print_result, detail=detail), json=json, markdown=markdown)
-        return
-    if request.gpu is not None:
-        with progress_on(sys.stderr, COMPARING) as on_progress:
-            beside = curve(request, on_progress, engine=choice)
-        write_files(beside, files)
-        _print(beside, beside.tables(detail=detail), partial(print_curve, detail=detail), json=json, markdown=markdown)
-        return
+    picture = next((name for name in ("png", "html") if name in files), None)
+    if request.is_ranked and picture is not None:
+        check_question(question, request)
+        message = f"--{picture}: is of a whole comparison, not of ranked rows; leave it out"
+        raise BadInput(message)
     with progress_on(sys.stderr, COMPARING) as on_progress:
-        if question is None:
-            result = compared(request, on_progress, engine=choice)
-        else:
-            result = answer(question, request, on_progress, engine=choice)
+        result = compare_machines(request, question, on_progress, engine=choice)
     write_files(result, files)
-    tables = (verdict_table(result.verdict), *result.tables(detail=detail))
-    _print(result, tables, partial(print_comparison, detail=detail), json=json, markdown=markdown)
+    tables = result.tables(detail=detail)
+    if isinstance(result, CompareResult):
+        tables = (verdict_table(result.verdict), *tables)
+    _print(result, tables, partial(print_machines, detail=detail), json=json, markdown=markdown)
 
 
 def _print(

@@ -103,7 +103,7 @@ def inspect(
     from wse.tracing.export.sram_png import sram_png_of
     from wse.tracing.print.views import print_view
     from wse.tracing.query.check import CheckView
-    from wse.tracing.query.contents import DumpView
+    from wse.tracing.query.places.contents import DumpView
     from wse.tracing.query.request import InspectRequest, check_csv, inspect_trace
 
     request = InspectRequest(

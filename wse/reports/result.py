@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
-from wse.reports.html_table import tables_as_html
+from wse.reports.page.html_table import tables_as_html
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST
 

@@ -1,6 +1,6 @@
 """Table: rows under described columns, the one form in which results are printed, written as CSV and put on pages.
 
-Renderers: `wse.reports.terminal_table`, `wse.reports.rows_csv`, `wse.reports.html_table`.
+Renderers: `wse.reports.terminal_table`, `wse.reports.rows_csv`, `wse.reports.page.html_table`.
 """
 
 from __future__ import annotations

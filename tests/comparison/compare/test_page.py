@@ -17,7 +17,7 @@ from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.machine import WAFER
 from wse.studies.compare.page.page import as_html, traces_as_html
 from wse.studies.results.published import PublicPoint
-from wse.tracing.query.compare import compare_traces
+from wse.tracing.query.two_traces.compare import compare_traces
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 

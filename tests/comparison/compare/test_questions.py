@@ -23,7 +23,7 @@ from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, replace_options
-from wse.tracing.query.comparison_row import COLUMNS
+from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 
 @pytest.fixture(scope="module")

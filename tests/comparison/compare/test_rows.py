@@ -17,7 +17,6 @@ from wse.compiler.strategies import strategies
 from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.hardware.load import load_wafer
 from wse.reports.as_json import Report
-from wse.reports.limits import StreamLimits, limits_of
 from wse.serving.economics import load_economics
 from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.serving.operating_point import operating_point
@@ -34,7 +33,8 @@ from wse.studies.estimate.timing.stage_times import Server
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.workers import engine_pool
 from wse.studies.workers.pool import KilledItem
-from wse.tracing.query.comparison_row import ALL_USERS, COLUMNS, ONE_USER
+from wse.tracing.query.two_traces.comparison_row import ALL_USERS, COLUMNS, ONE_USER
+from wse.tracing.query.two_traces.limits import StreamLimits, limits_of
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from wse.studies.compare.result import CompareResult
 from wse.studies.compare.summary import print_comparison
 from wse.studies.compare.tables import reasons
 from wse.studies.results.placement import ModelResult
-from wse.tracing.query.comparison_row import COLUMNS, ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import COLUMNS, ComparisonRow
 
 ROW = ComparisonRow(
     mapping="auto",

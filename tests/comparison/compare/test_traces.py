@@ -19,8 +19,8 @@ from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
-from wse.tracing.query.compare import check_traces, compare_traces
-from wse.tracing.query.comparison_row import COLUMNS
+from wse.tracing.query.two_traces.compare import check_traces, compare_traces
+from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 Runs = tuple[list[Report], list[Path], Report]
 

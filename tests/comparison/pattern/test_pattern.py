@@ -14,7 +14,6 @@ import wse
 from wse.backends.fabric.line.closed_forms import closed_form
 from wse.errors import BadInput, UnknownName
 from wse.hardware.load import load_wafer
-from wse.studies.pattern.plot import pattern_figure
 from wse_mappings.patterns.chain import chain
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
@@ -194,6 +193,6 @@ def test_the_page_has_tables_faults_and_the_wavelets_of_small_cases(tmp_path: Pa
 
 
 def test_the_plot_has_a_line_for_each_pattern_and_the_bound() -> None:
-    figure = pattern_figure(wse.pattern("chain,two_phase,multicast", pes=[8, 16], words=[1, 8]))
+    figure = wse.pattern("chain,two_phase,multicast", pes=[8, 16], words=[1, 8]).plot()
     labels = [sorted(line.get_label() for line in axes.lines) for axes in figure.axes]
     assert labels == [["chain", "lowest bound", "two_phase"]] * 2 + [["lowest bound", "multicast"]] * 2

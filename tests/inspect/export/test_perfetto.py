@@ -20,7 +20,7 @@ from wse.tracing.export import files as export_files
 from wse.tracing.export.request import export_request
 from wse_traces import TraceWriter
 from wse_traces.read import open_trace
-from wse_traces.schema import CAUSES, TABLES
+from wse_traces.schema import CAUSES
 
 GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1"
 
@@ -224,20 +224,3 @@ def test_a_number_that_cannot_be_is_told_before_it_overflows(tmp_path: Path, pat
     with pytest.raises(BadTrace, match=rf"t.h5: {path}: {value}, which is out of range; make the trace again"):
         export(trace, tmp_path / "t.json")
     assert [each.name for each in tmp_path.iterdir()] == ["t.h5"]
-
-
-@pytest.mark.parametrize(("path", "value"), [("schedules/steps", 2**62), ("schedules/first_step", 2**63 - 1)])
-def test_schedules_beyond_the_steps_are_refused(tmp_path: Path, path: str, value: int) -> None:
-    trace = write(tmp_path / "t.h5")
-    with h5py.File(trace, "r+") as file:
-        file[path][-1] = value
-    with pytest.raises(BadTrace, match="schedules: rows beyond the 18 of steps; make the trace again"):
-        export(trace, tmp_path / "t.json")
-
-
-def test_as_many_steps_as_an_integer_can_count_are_refused(tmp_path: Path) -> None:
-    trace = write(tmp_path / "t.h5")
-    with h5py.File(trace, "r+") as file:
-        file["run/rows"][list(TABLES).index("step")] = 2**63 - 1
-    with pytest.raises(BadTrace, match="18 rows, table 'step' has 9223372036854775807"):
-        export(trace, tmp_path / "t.json")

@@ -14,7 +14,6 @@ from wse_traces import open_trace
 
 pytest.importorskip("selenium", reason="selenium is not installed (pip install '.[test]')")
 
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -23,12 +22,10 @@ from tests.inspect.page.driving import (
     found,
     over,
     painted,
-    scroll_origin,
     settled,
     shot,
     texts,
     tip,
-    tip_at,
     window,
 )
 
@@ -87,21 +84,6 @@ def test_arrow_keys_move_the_cursor_and_plus_zooms(story: Any) -> None:
     canvas.send_keys("0")
     settled(story)
     assert (shot(canvas) == before).all()
-
-
-def test_the_wheel_zooms_where_the_pointer_is_and_dragging_moves(story: Any) -> None:
-    canvas = found(story, "#map-A")
-    choose(story, "quantity", "links.south")
-    settled(story)
-    over(story, canvas, 0.5, 0.5).click().perform()
-    before = tip_at(story, canvas, 0.3, 0.3)
-    for _ in range(4):
-        ActionChains(story).scroll_from_origin(scroll_origin(canvas, 0.3, 0.3), 0, -100).perform()
-    assert tip_at(story, canvas, 0.3, 0.3) == before
-    over(story, canvas, 0.3, 0.3).click_and_hold().perform()
-    over(story, canvas, 0.6, 0.6).release().perform()
-    assert tip_at(story, canvas, 0.6, 0.6) == before
-    canvas.send_keys("0")
 
 
 def test_the_table_sorts_and_searches(story: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,11 +12,11 @@ from tests.inspect.page.conftest import GOLDEN, TWO
 from wse.reports.terminal import percent
 from wse.tracing.page.gather import view_trace
 from wse.tracing.print.tree import print_tree
-from wse.tracing.query.compare import compare_traces
-from wse.tracing.query.groups import read_groups
-from wse.tracing.query.step_sums import StepSums, cycle_fraction
-from wse.tracing.query.steps import read_steps
-from wse.tracing.query.tree import TreeView, read_tree
+from wse.tracing.query.costs.groups import read_groups
+from wse.tracing.query.costs.step_sums import StepSums, cycle_fraction
+from wse.tracing.query.costs.steps import read_steps
+from wse.tracing.query.costs.tree import TreeView, read_tree
+from wse.tracing.query.two_traces.compare import compare_traces
 from wse.tracing.query.view import source_of
 from wse_traces import open_trace
 
@@ -66,19 +65,3 @@ def test_sram_in_use_is_one_fraction(path: Any) -> None:
     stages = view_trace(path, lambda values: values)["stages"]
     row = compare_traces(path, path).rows[0]
     assert max(stage["used_fraction"] for stage in stages) == row.sram_fullest_pe_fraction
-
-
-@pytest.mark.slow
-def test_the_table_of_steps_shows_the_shares_of_inspect(opened: Callable[..., Any]) -> None:
-    from tests.inspect.page.driving import choose, settled, texts
-
-    browser = opened(TWO)
-    choose(browser, "rows", "apart")
-    settled(browser)
-    heads = texts(browser, "#steps-table thead th")
-    cells = texts(browser, "#steps-table tbody tr:first-child > *")
-    with open_trace(TWO) as trace:
-        costliest = read_steps(StepSums(trace), "cycles", 1, each_layer=True)[0]
-    row = dict(zip([head.rstrip(" ▲▼") for head in heads], cells, strict=True))
-    assert (row["phase"], row["op"]) == (costliest.phase, costliest.op)
-    assert row["share"] == f"{100 * costliest.fraction:.1f} %"

@@ -13,9 +13,9 @@ from tiers import slow_but
 
 from tests.inspect.query.plain import executed_steps
 from tests.traces.conftest import write
-from wse.tracing.query.folds import CAUSE_COLUMNS, fold_steps
-from wse.tracing.query.kinds import EqualOps, read_kinds
-from wse.tracing.query.step_sums import StepSums
+from wse.tracing.query.costs.folds import CAUSE_COLUMNS, fold_steps
+from wse.tracing.query.costs.kinds import EqualOps, read_kinds
+from wse.tracing.query.costs.step_sums import StepSums
 from wse_traces.read import Trace, open_trace
 from wse_traces.schema import CAUSES
 

@@ -21,7 +21,7 @@ from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
-from wse.tracing.query.links import MOST_LINKS
+from wse.tracing.query.places.links import MOST_LINKS
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import TraceWriter
 from wse_traces.schema import DIRECTIONS

@@ -48,6 +48,14 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("steps/cycles", False),
         ("passes/start_cycle", False),
         ("tokens/pass", False),
+        ("steps/op", True),
+        ("steps/name", False),
+        ("schedules/phase", True),
+        ("steps/kind", True),
+        ("tokens/is_prompt", True),
+        ("links/layers/pattern", True),
+        ("links/layers/pattern", False),
+        ("links/layers/layer", False),
     ],
 )
 def test_every_view_tells_or_refuses(good: Path, tmp_path: Path, path: str, large: bool) -> None:  # noqa: FBT001

@@ -18,7 +18,7 @@ from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
-from wse.tracing.query.pe import pe_place, read_pe
+from wse.tracing.query.places.pe import pe_place, read_pe
 from wse.tracing.query.view import trace_at
 from wse_traces import TraceWriter
 from wse_traces.planes import pieces

@@ -15,8 +15,8 @@ from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.tracing.export.sram_png import sram_png_of
+from wse.tracing.query.places.sram_lives import read_sram_lives
 from wse.tracing.query.request import InspectRequest
-from wse.tracing.query.sram_lives import read_sram_lives
 from wse_traces import open_trace
 from wse_traces.schema import KINDS
 

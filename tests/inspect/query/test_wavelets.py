@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.tracing.print.wavelets import MOST_LINES
-from wse.tracing.query import wavelets
+from wse.tracing.query.places import wavelets
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import TraceWriter
 from wse_traces.schema import MOVES
@@ -155,14 +154,6 @@ def test_what_is_printed_is_short_and_fits_80_columns(
     wanted = [[*map(str, move[:4]), MOVES[move[4]], str(move[5])] for move in sorted(moves)[:MOST_LINES]]
     assert shown == wanted
     assert rows[MOST_LINES].split()[:3] == ["and", f"{len(moves) - MOST_LINES:,}", "more"]
-
-
-def test_json_has_all_moves(
-    logged: tuple[dict[str, Any], Path, list[Move]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, path, moves = logged
-    assert main(["inspect", str(path), "--cycles", "0-999999", "--json"]) == 0
-    assert values(json.loads(capsys.readouterr().out)["wavelets"]["replayed"]) == sorted(moves)
 
 
 def test_cycles_beside_the_log_are_refused(logged: tuple[dict[str, Any], Path, list[Move]]) -> None:

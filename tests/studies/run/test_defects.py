@@ -28,7 +28,7 @@ from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import print_run
-from wse.tracing.query.pe import read_pe
+from wse.tracing.query.places.pe import read_pe
 from wse.tracing.query.request import InspectRequest, inspect_trace
 from wse_traces import open_trace, problems
 from wse_traces.planes import layer_link_words

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wse.errors import BadInput
 from wse.reports.progress import OnProgress, ignore
-from wse.studies.compare.request import CompareRequest, check_question
+from wse.studies.compare.request import CompareRequest
 from wse.studies.options.arguments import checks_arguments, read_request
 from wse.studies.options.engine import EngineChoice
 from wse.studies.options.option import make_request
@@ -104,9 +104,8 @@ def compare(
         ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
         on_progress: Called with (done, all, the combination that is done).
     """
-    from wse.studies.compare.grid.questions import answer
-    from wse.studies.compare.grid.study import compare as study
-    from wse.tracing.query.compare import check_traces, compare_traces, is_trace
+    from wse.studies.compare.study import compare_machines
+    from wse.tracing.query.two_traces.compare import check_traces, compare_traces, is_trace
 
     request = read_request(CompareRequest, locals())
     paths = [str(path) for path in (model, other) if path is not None]
@@ -120,15 +119,5 @@ def compare(
 
         return compare_traces(first, second, economics, price).convert(TracesComparison)
     request = replace(request, base=replace(request.base, model=paths[0]))
-    check_question(question, request)
-    if request.is_ranked:
-        from wse.studies.compare.plan.study import plan_machines
-
-        return plan_machines(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
-    if request.gpu is not None:
-        from wse.studies.compare.curve.study import curve
-
-        return curve(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
-    if question is not None:
-        return answer(question, request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
-    return study(request, on_progress or ignore, jobs=jobs, engine=EngineChoice(engine, ray_address))
+    engine_choice = EngineChoice(engine, ray_address)
+    return compare_machines(request, question, on_progress or ignore, jobs=jobs, engine=engine_choice)

@@ -18,8 +18,8 @@ from wse.studies.compare.plan.result import COLUMNS as PLANNED_COLUMNS
 from wse.studies.compare.plan.result import PlanResult
 from wse.studies.compare.plot import as_png
 from wse.studies.compare.result import CompareResult
-from wse.tracing.query.compare import TracesResult
-from wse.tracing.query.comparison_row import COLUMNS
+from wse.tracing.query.two_traces.compare import TracesResult
+from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 Compared: TypeAlias = CompareResult | CurveResult | PlanResult | TracesResult
 """What is compared: a model on wafers, on wafers and GPUs, or two runs."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wse.reports.colours import PLOT_SERIES
 from wse.studies.compare.tables import link_text
-from wse.tracing.query.changes import Change
-from wse.tracing.query.compare import TracesResult
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.changes import Change
+from wse.tracing.query.two_traces.compare import TracesResult
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from wse.hardware.number import Grade
-from wse.reports.html_table import tables_as_html
+from wse.reports.page.html_table import tables_as_html
 from wse.reports.price import scale_note
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
@@ -17,7 +17,7 @@ from wse.studies.compare.grid.streaming import STREAMED
 from wse.studies.compare.tables import best_table, detail_tables, verdict_table
 from wse.studies.results.placement import ModelResult
 from wse.studies.results.published import PublishedSpeed, published_table
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

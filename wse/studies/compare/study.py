@@ -1,4 +1,4 @@
-"""What ``wse compare`` does with one model: rank machines, set GPUs beside wafers, answer a question, or compare wafers."""
+"""The study of ``wse compare`` for one model: machines, layouts and links side by side, or ranked."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.tables import IMPOSSIBLE, notes, reasons
 from wse.studies.compare.traces import trace_tables
-from wse.tracing.query.compare import TracesResult
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.compare import TracesResult
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 KEY: Final = {
     "1 user": "tokens/s alone",

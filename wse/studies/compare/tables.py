@@ -17,7 +17,7 @@ from wse.reports.terminal import (
     short_number,
     three_figures,
 )
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 def _column(key: str, title: str, **settings: Any) -> Column:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wse.reports.html_table import tables_as_html
+from wse.reports.page.html_table import tables_as_html
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST
 from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.tables import detail_tables, verdict_table
 from wse.tracing.print.changes_table import changes_table
-from wse.tracing.query.compare import TracesResult
+from wse.tracing.query.two_traces.compare import TracesResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,9 +11,9 @@ import numpy as np
 from wse.backends.wavelet.machine import Machine
 from wse.backends.wavelet.run import MachineRun
 from wse.program.line_patterns import named_pattern
+from wse.studies.pattern.case import PatternCase
 from wse.studies.pattern.reference import carry_out
 from wse.studies.pattern.request import PatternRequest
-from wse.studies.pattern.result import PatternCase
 from wse.studies.pattern.study import Laboratory, check_pattern
 
 MOST_HOPS: Final = 20_000

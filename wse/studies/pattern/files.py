@@ -34,7 +34,7 @@ def compare_to_files(
         animations = animations_of(request, result.cases, laboratory)
         write_output("--html", page, as_html(result, animations, laboratory.wafer))
     if plot is not None:
-        from wse.studies.pattern.plot import as_png
+        from wse.reports.figure import png_of
 
-        write_output("--png", plot, as_png(result))
+        write_output("--png", plot, png_of(result.plot()))
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wse.hardware.spec import WaferSpec
-from wse.reports.html_table import table_as_html
+from wse.reports.page.html_table import table_as_html
 from wse.reports.page.inline_page import inline_page
 from wse.reports.terminal import plural
 from wse.studies.pattern.animation import MOST_HOPS, MOST_PES, Animation

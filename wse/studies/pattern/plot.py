@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from wse.reports.colours import PLOT_SERIES
 from wse.reports.terminal import printable
-from wse.studies.pattern.result import PatternCase, PatternResult
+from wse.studies.pattern.case import PatternCase
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,19 +16,11 @@ MARKERS: Final = "osD^vPX"
 PANEL_INCHES: Final = (5.2, 4.2)
 
 
-def as_png(result: PatternResult) -> bytes:
-    """The plot as a PNG image."""
-    from wse.reports.figure import png_of
-
-    return png_of(pattern_figure(result))
-
-
-def pattern_figure(result: PatternResult) -> Figure:
-    """The cases without a fault: a row of panels for each collective, a column for each length of line."""
+def pattern_figure(cases: Sequence[PatternCase], collectives: Sequence[str], machine: str) -> Figure:
+    """Draw the cases without a fault: a row of panels for each collective, a column for each length of line."""
     from wse.reports.figure import NotebookFigure
 
-    cases = [case for case in result.cases if case.fault is None]
-    collectives = [bound.collective for bound in result.bounds]
+    cases = [case for case in cases if case.fault is None]
     lengths = sorted({case.pes for case in cases})
     rows, cols = max(1, len(collectives)), max(1, len(lengths))
     figure = NotebookFigure(figsize=(PANEL_INCHES[0] * cols, PANEL_INCHES[1] * rows), layout="constrained")
@@ -36,7 +29,7 @@ def pattern_figure(result: PatternResult) -> Figure:
         for j, pes in enumerate(lengths):
             here = [case for case in cases if case.collective == collective and case.pes == pes]
             _panel(panels[i, j], here, f"{collective.replace('_', '-')} of {pes} PEs")
-    figure.suptitle(f"Patterns on a line of {result.machine}", parse_math=False)
+    figure.suptitle(f"Patterns on a line of {machine}", parse_math=False)
     return figure
 
 

@@ -20,9 +20,10 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.line_patterns import NamedPattern, named_pattern
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.options.settings import SOFTWARE, WAFER, read_settings
+from wse.studies.pattern.case import BoundResult, PatternCase
 from wse.studies.pattern.reference import carry_out, wrong_words
 from wse.studies.pattern.request import PatternRequest
-from wse.studies.pattern.result import BoundResult, PatternCase, PatternResult
+from wse.studies.pattern.result import PatternResult
 from wse_mappings.outcome import Outcome, outcome_of
 from wse_mappings.schedule import LineSchedule
 

@@ -19,7 +19,7 @@ from wse.studies.results.sram import SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 from wse.studies.run.profile.profile import ProfileResult, profile_tables
 from wse.studies.run.verify import VerifiedResult, verified_table
-from wse.tracing.query.expert_load import ExpertLoadResult
+from wse.tracing.expert_load import ExpertLoadResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -29,7 +29,7 @@ from wse.studies.run.drafts.drafts import NO_DRAFT, Draft, Drafter
 from wse.studies.run.prepare import PreparedRun
 from wse.studies.run.result import EmulationResult, RunResult, WaveletsResult
 from wse.studies.run.verify import AcceptanceCounts, DraftResult, VerifiedResult, draft_result, verified_result
-from wse.tracing.query.expert_load import ExpertLoad
+from wse.tracing.expert_load import ExpertLoad
 from wse.tracing.record.keeper import TraceKeeper
 from wse.tracing.record.run import RunRecorder
 

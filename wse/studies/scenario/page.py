@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Final
 
 from wse.reports.terminal import printable
-from wse.studies.compare.page.page import comparison_page
+from wse.studies.compare.page.page import CurveSection, comparison_page
 from wse.studies.scenario.drawing import drawings_of, series_of
 from wse.studies.scenario.figures import FIGURES, published_text
 from wse.studies.scenario.result import PublishedResult, ScenarioResult
@@ -24,10 +24,12 @@ def scenario_as_html(result: ScenarioResult) -> bytes:
         title=printable(result.title),
         verdict=result.verdict,
         tables=result.tables(detail=True),
-        series=series_of(drawings),
-        curves=[asdict(drawing) for drawing in drawings],
-        curves_title="Predicted, and what is published",
-        curves_note=NOTE,
+        curves=CurveSection(
+            title="Predicted, and what is published",
+            note=NOTE,
+            series=series_of(drawings),
+            charts=[asdict(drawing) for drawing in drawings],
+        ),
         command="wse scenario --detail",
         lists=[
             ("Question", [("question", printable(result.question))]),

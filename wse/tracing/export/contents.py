@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 
-from wse.tracing.query.contents import Content
+from wse.tracing.query.places.contents import Content
 
 
 def content_file(content: Content, suffix: str) -> bytes:

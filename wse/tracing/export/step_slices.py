@@ -9,7 +9,7 @@ import numpy as np
 from wse.reports.as_json import Report
 from wse.tracing.export.chosen_passes import LATEST_CYCLE, check_range
 from wse.tracing.export.events import Lanes, Slice, Track
-from wse.tracing.query.stages import layers_text, read_stages
+from wse.tracing.query.places.stages import layers_text, read_stages
 from wse.tracing.query.view import name_at
 from wse_traces.executed_steps import executed_steps
 from wse_traces.read import Array, Columns, Trace

@@ -10,7 +10,7 @@ from wse.errors import BadTrace
 from wse.reports.as_json import Report
 from wse.reports.tile_name import tile_name
 from wse.tracing.page.pack import checked_table
-from wse.tracing.query.stages import used_fraction
+from wse.tracing.query.places.stages import used_fraction
 from wse_traces.read import Columns, Trace
 from wse_traces.schema import LINES, USES
 

@@ -77,21 +77,28 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
             }
             for i in range(len(tokens["id"]))
         ],
-        "schedules": [
-            {
-                "phase": int(schedules["phase"][schedule]),
-                "kv_slots": int(schedules["kv_slots"][schedule]),
-                "cycles": int(schedules["cycles"][schedule]),
-                "first": first[at],
-                "steps": rows[at],
-                "by_kind": by_kind[schedule].tolist(),
-            }
-            for at, schedule in enumerate(shown)
-        ],
+        "schedules": _shown_schedules(schedules, shown, first, rows, by_kind),
         "median": median_data(phase, took, of_token, by_kind, schedules["kv_slots"]),
         "steps": packed,
         "shifts": sent,
     }
+
+
+def _shown_schedules(
+    schedules: Columns, shown: list[int], first: list[int], rows: list[int], by_kind: Array
+) -> list[Report]:
+    """The schedules on the page; the steps of each are ``rows`` of the page's from ``first`` on."""
+    return [
+        {
+            "phase": int(schedules["phase"][schedule]),
+            "kv_slots": int(schedules["kv_slots"][schedule]),
+            "cycles": int(schedules["cycles"][schedule]),
+            "first": first[at],
+            "steps": rows[at],
+            "by_kind": by_kind[schedule].tolist(),
+        }
+        for at, schedule in enumerate(shown)
+    ]
 
 
 def _chosen_sequences(of_token: Array, cycles: Array, counts: Array, notes: list[str]) -> tuple[list[int], list[int]]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from wse.reports.as_json import Report
 from wse.tracing.page.pack import Array, Pack, check_index, packed_columns
-from wse.tracing.query.kinds import read_kinds
-from wse.tracing.query.step_sums import StepSums
+from wse.tracing.query.costs.kinds import read_kinds
+from wse.tracing.query.costs.step_sums import StepSums
 from wse_traces.groups import distinct_rows
 from wse_traces.read import Trace
 from wse_traces.schema import CAUSES, PHASES

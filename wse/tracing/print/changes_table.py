@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from wse.reports.table import Column, Table
 from wse.reports.terminal import count, printable, short_number
 from wse.tracing.print.folds import equal_layers_text, op_text
-from wse.tracing.query.changes import LAYER, Change
+from wse.tracing.query.two_traces.changes import LAYER, Change
 
 MOST: Final = 12
 """Changes of a kind that are shown."""

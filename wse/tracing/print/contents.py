@@ -10,7 +10,7 @@ from rich.console import Console
 
 from wse.reports.terminal import INDENT, count, heading, lines, printable
 from wse.reports.tile_name import tile_name
-from wse.tracing.query.contents import Content, DumpView
+from wse.tracing.query.places.contents import Content, DumpView
 
 MOST: Final = 128
 """Elements that are shown where nobody said how many."""

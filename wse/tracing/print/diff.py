@@ -13,8 +13,8 @@ from wse.reports.table import Column, Table
 from wse.reports.terminal import count, heading, lines, printable
 from wse.reports.terminal_table import print_table
 from wse.tracing.print.changes_table import changes_table
-from wse.tracing.query.changes import Change
-from wse.tracing.query.diff import NOT_SET, DiffView, Setting
+from wse.tracing.query.two_traces.changes import Change
+from wse.tracing.query.two_traces.diff import NOT_SET, DiffView, Setting
 
 MOST: Final = 10
 MOST_NAMES: Final = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.reports.terminal import count, printable
-from wse.tracing.query.folds import Stretches
+from wse.tracing.query.costs.folds import Stretches
 
 MOST_STRETCHES: Final = 6
 """Stretches of layers that are named; of more the first, and the last."""

@@ -7,11 +7,11 @@ from typing import Final
 
 from rich.console import Console
 
-from wse.reports.table import Column, Table
+from wse.reports.table import Column, Table, number
 from wse.reports.terminal import bar, count, heading, lines, percent, plural, printable, short_number
 from wse.reports.terminal_table import print_table
 from wse.tracing.print.folds import equal_layers_text, op_text
-from wse.tracing.query.groups import Group, GroupsView
+from wse.tracing.query.costs.groups import Group, GroupsView
 
 OUTSIDE: Final = "outside of the layers"
 MOST: Final = 20
@@ -45,12 +45,12 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
     columns = (
         Column(key=by, title=by, cell=lambda group: _name(by, group), wraps=True, min_width=24),
         Column(key="cycles", title="cycles", cell=mean(count, "cycles"), numeric=True),
-        Column(key="fraction", title="share", cell=lambda group: percent(group.fraction), numeric=True),
+        number("fraction", "share", percent),
         Column(key="bar", cell=lambda group: bar(group.fraction, width, group.cause or "compute"), priority=1),
     )
     if by == "cause":
         return (*columns, Column(key="most_in", title="most of it in", cell=_most_in, wraps=True))
-    ops = [Column(key="count", title="ops", formatter=count, numeric=True)] if by == "kind" else []
+    ops = [number("count", "ops")] if by == "kind" else []
     return (
         *columns,
         *ops,

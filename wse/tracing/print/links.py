@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
-from wse.reports.table import Column, Table
+from wse.reports.table import Column, Table, number
 from wse.reports.terminal import bar, count, lines, percent
 from wse.reports.terminal_table import print_table
 from wse.tracing.print.folds import layers_text, range_text
-from wse.tracing.query.links import LayerLinks, Link, LinksView
+from wse.tracing.query.places.links import LayerLinks, Link, LinksView
 
 MOST_LAYERS: Final = 3
 
@@ -46,9 +46,9 @@ def _table(links: Sequence[Link], width: int) -> Table:
             Column(key="rows", title="rows", cell=lambda link: range_text(*link.rows), numeric=True),
             Column(key="cols", title="cols", cell=lambda link: range_text(*link.cols), numeric=True),
             Column(key="direction", title="to"),
-            *([Column(key="count", title="links", formatter=count, numeric=True, priority=1)] if folded else []),
+            *([number("count", "links", priority=1)] if folded else []),
             Column(key="bar", cell=lambda link: bar(link.words / most, width, "hops"), priority=3),
-            Column(key="words", title="words", cell=lambda link: count(link.words), numeric=True),
+            number("words", "words"),
             Column(key="layers", title="of", cell=_layers, wraps=True, priority=2),
         ),
         rows=links,

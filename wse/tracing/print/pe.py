@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 from rich.console import Console
 
 from wse.reports.shared_tables import sram_table
-from wse.reports.table import Column, Table, address
+from wse.reports.table import Column, Table, address, number
 from wse.reports.terminal import COLOURS, count, heading, lines, percent, plural, printable
 from wse.reports.terminal_table import print_table
 from wse.reports.tile_name import tile_name
-from wse.tracing.query.pe import Buffer, LinkWords, Pe, PeRoute, PeView
-from wse.tracing.query.stages import layers_text
+from wse.tracing.query.places.pe import Buffer, LinkWords, Pe, PeRoute, PeView
+from wse.tracing.query.places.stages import layers_text
 
 USE_TEXTS: Final = {"kv": "KV cache"}
 AXIS_TEXTS: Final = {"row": "its row", "col": "its column", "both": "row and column"}
@@ -85,7 +85,7 @@ def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
     """Buffers by address, with what is free between; those that share bytes live at different times."""
     columns = (
         address("address", "address"),
-        Column(key="bytes", title="bytes", cell=lambda buffer: count(buffer.bytes), numeric=True),
+        number("bytes", "bytes"),
         Column(key="use", title="for", cell=lambda buffer: USE_TEXTS.get(buffer.use, buffer.use)),
         Column(key="name", title="buffer", cell=lambda buffer: tile_name(printable(buffer.name)), wraps=True),
         Column(key="dtype", title="type"),

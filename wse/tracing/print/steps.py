@@ -7,12 +7,12 @@ from typing import Final
 
 from rich.console import Console
 
-from wse.reports.table import Column, Table
+from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, lines, percent, short_number
 from wse.reports.terminal_table import print_table
 from wse.tracing.print.folds import op_text
-from wse.tracing.query.folds import op_in_layer
-from wse.tracing.query.steps import Step, StepsView
+from wse.tracing.query.costs.folds import op_in_layer
+from wse.tracing.query.costs.steps import Step, StepsView
 
 ORDER_TEXTS: Final = {
     "cycles": "those with the most cycles first",
@@ -39,20 +39,12 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
         Column(key="phase", title="phase"),
         Column(key="op", title="op", cell=_op, wraps=True, min_width=15),
         Column(key="name", title="kernel, pattern", wraps=True, min_width=12),
-        Column(key="times", title="times", cell=lambda step: count(step.times), numeric=True, priority=spare["times"]),
-        Column(key="cycles", title="cycles", cell=lambda step: count(step.cycles), numeric=True),
-        Column(key="fraction", title="share", cell=lambda step: percent(step.fraction), numeric=True),
+        number("times", "times", priority=spare["times"]),
+        number("cycles", "cycles"),
+        number("fraction", "share", percent),
         *_order_columns(order),
-        Column(
-            key="words",
-            title="words",
-            cell=lambda step: short_number(step.words),
-            numeric=True,
-            priority=spare["words"],
-        ),
-        Column(
-            key="hops", title="hops", cell=lambda step: short_number(step.hops), numeric=True, priority=spare["hops"]
-        ),
+        number("words", "words", short_number, priority=spare["words"]),
+        number("hops", "hops", short_number, priority=spare["hops"]),
         Column(key="mostly", title="mostly", priority=spare["mostly"]),
     )
     return Table(columns=columns, rows=steps, title=title, note=note)
@@ -67,7 +59,7 @@ def _order_columns(order: str) -> list[Column]:
     if order in ("cycles", "words", "hops"):
         return []
     if order == "start":
-        start = Column(key="start_cycle", title="first start", cell=lambda step: count(step.start_cycle), numeric=True)
+        start = number("start_cycle", "first start")
         return [start]
     cause = order.removesuffix("-cycles")
     return [Column(key=order, title=f"of {cause}", cell=lambda step: count(step.cycles_by[cause]), numeric=True)]

@@ -14,11 +14,11 @@ from wse.reports.terminal_table import print_table
 from wse.tracing.print.links import link_line
 from wse.tracing.print.steps import step_table
 from wse.tracing.print.wavelets import print_wavelets
-from wse.tracing.query.stages import Stage, narrow_attention
-from wse.tracing.query.step_sums import cycle_fraction
+from wse.tracing.query.costs.step_sums import cycle_fraction
+from wse.tracing.query.costs.tree import kind_totals
+from wse.tracing.query.places.stages import Stage, narrow_attention
 from wse.tracing.query.summary import SummaryView
 from wse.tracing.query.traced_run import TracedUser
-from wse.tracing.query.tree import kind_totals
 
 MOST_TEXT: Final = 120
 MOST_USERS: Final = 3

@@ -11,9 +11,9 @@ from wse.reports.table import Column, Table
 from wse.reports.terminal import bar, count, percent, printable
 from wse.reports.terminal_table import print_table
 from wse.tracing.print.folds import layers_text
-from wse.tracing.query.folds import op_in_layer, stretches
-from wse.tracing.query.step_sums import cycle_fraction
-from wse.tracing.query.tree import LayerOps, TreeView
+from wse.tracing.query.costs.folds import op_in_layer, stretches
+from wse.tracing.query.costs.step_sums import cycle_fraction
+from wse.tracing.query.costs.tree import LayerOps, TreeView
 
 
 class _Line(NamedTuple):

@@ -19,11 +19,11 @@ from wse.tracing.print.tokens import print_tensors, print_tokens
 from wse.tracing.print.tree import print_tree
 from wse.tracing.print.wavelets import print_moves
 from wse.tracing.query.check import CheckView
-from wse.tracing.query.contents import DumpView
-from wse.tracing.query.diff import DiffView
-from wse.tracing.query.groups import GroupsView
+from wse.tracing.query.costs.groups import GroupsView
+from wse.tracing.query.costs.tree import TreeView
+from wse.tracing.query.places.contents import DumpView
 from wse.tracing.query.tokens import TokensView
-from wse.tracing.query.tree import TreeView
+from wse.tracing.query.two_traces.diff import DiffView
 from wse.tracing.query.view import View, outcome_of
 
 

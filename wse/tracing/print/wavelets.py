@@ -6,10 +6,10 @@ from typing import Final
 
 from rich.console import Console
 
-from wse.reports.table import Column, Table
+from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, heading, lines, percent
 from wse.reports.terminal_table import print_table
-from wse.tracing.query.wavelets import BusiestPlace, CyclesView, Wavelets
+from wse.tracing.query.places.wavelets import BusiestPlace, CyclesView, Wavelets
 
 MOST_LINES: Final = 300
 EXAMPLE_CYCLES: Final = 10
@@ -39,7 +39,7 @@ def print_moves(console: Console, view: CyclesView) -> None:
     """Print the moves of the cycles that were asked for, one a line."""
     moves, (first, last) = view.wavelets.replayed or (), view.wavelets.replayed_cycles or (0, 0)
     columns = (
-        Column(key="cycle", title="cycle", cell=lambda move: count(move.cycle), numeric=True),
+        number("cycle", "cycle"),
         *(Column(key=name, title=name, numeric=True) for name in ("wafer", "row", "col")),
         Column(key="direction", title="direction"),
         Column(key="colour", title="colour", numeric=True),

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from wse.reports.result import Doc, Result
-from wse.tracing.query.expert_load import ExpertLoadResult, load_in
-from wse.tracing.query.links import Link, busiest_links
-from wse.tracing.query.step_sums import StepSums
-from wse.tracing.query.steps import Step, read_steps
+from wse.tracing.expert_load import ExpertLoadResult
+from wse.tracing.query.costs.step_sums import StepSums
+from wse.tracing.query.costs.steps import Step, read_steps
+from wse.tracing.query.costs.tree import LayerOps, read_tree
+from wse.tracing.query.expert_load import load_in
+from wse.tracing.query.places.links import Link, busiest_links
+from wse.tracing.query.places.wavelets import Wavelets, read_wavelets
 from wse.tracing.query.traced_run import TracedRun, read_run
-from wse.tracing.query.tree import LayerOps, read_tree
 from wse.tracing.query.view import View, source_of
-from wse.tracing.query.wavelets import Wavelets, read_wavelets
 from wse_traces.read import Trace
 
 

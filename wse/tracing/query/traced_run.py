@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from wse.reports.result import Doc, Result
-from wse.tracing.query.stages import Stage, read_stages
-from wse.tracing.query.step_sums import PassTotals
+from wse.tracing.query.costs.step_sums import PassTotals
+from wse.tracing.query.places.stages import Stage, read_stages
 from wse_traces.read import Trace
 from wse_traces.schema import PHASES, USES
 

@@ -23,7 +23,7 @@ from wse.compiler.placeable import Placeable
 from wse.errors import BadTrace
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.tracing.query.expert_load import ExpertLoad
+from wse.tracing.expert_load import ExpertLoad
 from wse.tracing.record.header import trace_header
 from wse.tracing.record.recorder import MOST_ROWS, Recorder
 from wse_traces.errors import TraceError

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from wse.backends.fabric.expert_costs import Pairs
 from wse.program.program import Program
-from wse.tracing.query.expert_load import ExpertLoad
+from wse.tracing.expert_load import ExpertLoad
 from wse_traces.write import TraceWriter
 
 

@@ -22,7 +22,7 @@ from wse.backends.fabric.phase_cost import PhaseCost
 from wse.backends.fabric.run_totals import RunTotals
 from wse.program.program import Program
 from wse.program.steps import Slots, Steps
-from wse.tracing.query.expert_load import ExpertLoad
+from wse.tracing.expert_load import ExpertLoad
 from wse.tracing.record.experts import ExpertRecord
 from wse.tracing.record.header import encode_names
 from wse.tracing.record.program import write_program

@@ -11,7 +11,7 @@ from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.row import CurveRow
 from wse.studies.compare.curve.summary import assumption_texts
 from wse.studies.compare.curve.tables import LINE
-from wse.studies.compare.page.page import comparison_page
+from wse.studies.compare.page.page import CurveSection, comparison_page
 from wse.studies.compare.summary import input_texts
 from wse.studies.compare.tables import IMPOSSIBLE
 from wse.studies.results.published import PublicPoint
@@ -30,20 +30,12 @@ def curve_as_html(result: CurveResult) -> bytes:
         title=result.title,
         verdict=result.verdict,
         tables=result.tables(detail=True),
-        series=best,
-        curves=[
-            {
-                "title": label,
-                "across": SPEED,
-                "lines": [
-                    _line(result.rows, machine, key) for machine in dict.fromkeys(r.machine for r in result.rows)
-                ],
-                "public": [_public(point, key) for point in result.public],
-            }
-            for key, label in PANELS
-        ],
-        curves_title="Speed of a user against the cost of a token",
-        curves_note=NOTE,
+        curves=CurveSection(
+            title="Speed of a user against the cost of a token",
+            note=NOTE,
+            series=best,
+            charts=[_chart(result, key, label) for key, label in PANELS],
+        ),
         lists=[
             (IMPOSSIBLE, [*(result.impossible or {}).items()]),
             ("Assumptions", assumption_texts(result)),
@@ -51,6 +43,13 @@ def curve_as_html(result: CurveResult) -> bytes:
             ("Asked for", [("inputs", ", ".join(input_texts(result.inputs)))]),
         ],
     )
+
+
+def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
+    """A chart as the script draws it."""
+    machines = dict.fromkeys(row.machine for row in result.rows)
+    lines = [_line(result.rows, machine, key) for machine in machines]
+    return {"title": label, "across": SPEED, "lines": lines, "public": [_public(one, key) for one in result.public]}
 
 
 def _line(rows: Sequence[CurveRow], machine: str, key: str) -> dict[str, Any]:

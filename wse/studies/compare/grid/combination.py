@@ -27,7 +27,7 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import TimedEstimate, timed_estimate
 from wse.studies.options.option import replace_options
 from wse.studies.results.placement import ModelResult, model_result
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 class Combination(NamedTuple):

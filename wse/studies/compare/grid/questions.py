@@ -22,7 +22,7 @@ from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING = "one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"
 SPLITS: Final = ("region", "pipeline", "tensor")

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from wse.errors import WseBug
 from wse.hardware.number import SourcedNumber
-from wse.reports.limits import StreamLimits, fraction, limits_of
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.operating_point import operating_point
@@ -19,7 +18,8 @@ from wse.studies.compare.result import AssumptionResult
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import TimedEstimate
 from wse.studies.estimate.timing.pipelining import PipeliningResult
-from wse.tracing.query.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import ALL_USERS, ONE_USER, ComparisonRow
+from wse.tracing.query.two_traces.limits import StreamLimits, fraction, limits_of
 
 
 def row_of(

@@ -12,7 +12,7 @@ from wse.reports.terminal import in_bytes, plural, rate_and_latency, seconds
 from wse.serving.cost import power_and_cost
 from wse.serving.weight_streaming import StreamingBound, Weights, bytes_per_pass, distinct_experts
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 STREAMED: Final = "streamed"
 BATCHES: Final = (1, 8, 64, 512)

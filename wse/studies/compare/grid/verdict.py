@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.reports.terminal import count, hertz, percent, plural, ranged
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 CAUSE_WORDS: Final = {
     "hops": "words on their way",

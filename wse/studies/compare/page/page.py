@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from wse.reports.page.inline_page import inline_page
 from wse.reports.page.page_table import page_table
@@ -16,8 +16,8 @@ from wse.studies.compare.summary import input_texts, runs
 from wse.studies.compare.tables import IMPOSSIBLE, detail_tables, link_text, mapping_text, reasons
 from wse.studies.compare.traces import CHANGED
 from wse.tracing.print.changes_table import KINDS, changes_table
-from wse.tracing.query.compare import TracesResult
-from wse.tracing.query.comparison_row import ComparisonRow
+from wse.tracing.query.two_traces.compare import TracesResult
+from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 from wse_traces.schema import CAUSES
 
 
@@ -59,6 +59,25 @@ def traces_as_html(result: TracesResult) -> bytes:
     )
 
 
+class CurveSection(NamedTuple):
+    """Charts of values over values under a heading.
+
+    Attributes:
+        title: The heading.
+        note: The text below the charts.
+        series: Names that have a colour of their own.
+        charts: Title, name of the axis across, lines and public points of each chart (``compare.js``).
+    """
+
+    title: str
+    note: str
+    series: Sequence[str]
+    charts: Sequence[Mapping[str, Any]]
+
+
+NO_CURVES: Final = CurveSection("", "", (), ())
+
+
 def comparison_page(
     *,
     title: str,
@@ -67,10 +86,7 @@ def comparison_page(
     lists: Sequence[tuple[str, Sequence[tuple[str, str]]]],
     rows: Sequence[ComparisonRow] = (),
     stacks: Sequence[tuple[str, ComparisonRow]] = (),
-    series: Sequence[str] = (),
-    curves: Sequence[Mapping[str, Any]] = (),
-    curves_title: str = "",
-    curves_note: str = "",
+    curves: CurveSection = NO_CURVES,
     command: str = "wse compare --detail",
 ) -> bytes:
     """The page of a comparison, UTF-8.
@@ -82,18 +98,15 @@ def comparison_page(
         lists: Names and texts under headings.
         rows: What is drawn over wafers.
         stacks: Rows whose cycles are drawn by cause.
-        series: Names that have a colour of their own in ``curves``.
-        curves: Drawings of values over values: title, across, lines and public points (``compare.js``).
-        curves_title: Their heading.
-        curves_note: What stands below them.
+        curves: Charts of values over values.
         command: What prints the same numbers.
     """
     data = {
         "tables": [page_table(table) for table in tables],
-        "series": list(series) or list(dict.fromkeys(row.layout for row in rows)),
-        "curves": list(curves),
-        "curves_title": curves_title,
-        "curves_note": curves_note,
+        "series": list(curves.series) or list(dict.fromkeys(row.layout for row in rows)),
+        "curves": list(curves.charts),
+        "curves_title": curves.title,
+        "curves_note": curves.note,
         "panels": [{"title": label, "points": _points(rows, key)} for key, label in PANELS if rows],
         "causes": CAUSES,
         "stacks": [{"name": name, "parts": row.cycles_by} for name, row in stacks if row.cycles_by is not None],

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from wse.reports.result import Doc, Result
-from wse.tracing.query.folds import Stretches, op_in_layer, stretches
-from wse.tracing.query.passes import crossing_bytes
-from wse.tracing.query.step_sums import StepSums
+from wse.tracing.query.costs.folds import Stretches, op_in_layer, stretches
+from wse.tracing.query.costs.passes import crossing_bytes
+from wse.tracing.query.costs.step_sums import StepSums
+from wse.tracing.query.costs.tree import LayerOps, read_tree
 from wse.tracing.query.traced_run import TracedRun, read_run
-from wse.tracing.query.tree import LayerOps, read_tree
 from wse_traces.read import Trace
 from wse_traces.schema import CAUSES
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from wse.reports.result import Doc, Result
-from wse.tracing.query.folds import LayerOps, Stretches, layers_by_group
-from wse.tracing.query.step_sums import StepSums, Sums
+from wse.tracing.query.costs.folds import LayerOps, Stretches, layers_by_group
+from wse.tracing.query.costs.step_sums import StepSums, Sums
 from wse.tracing.query.view import name_at
 from wse_traces.groups import distinct_rows
 from wse_traces.read import Array
@@ -63,7 +63,7 @@ class OpKind(PartCycles):
 def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
     """The kinds of op that cost or send anything, the costliest first, by phase that ran.
 
-    Ops are equal as `wse.tracing.query.folds` says.
+    Ops are equal as `wse.tracing.query.costs.folds` says.
     """
     ops = LayerOps(sums.trace)
     op = ops.rows(sums.steps["op"])

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from wse.reports.result import Doc, Result, plain
-from wse.tracing.query.changes import LAYER, Amount, Change, changes, changes_by_phase, fold_changes, read_totals
 from wse.tracing.query.traced_run import TracedRun
+from wse.tracing.query.two_traces.changes import (
+    LAYER,
+    Amount,
+    Change,
+    changes,
+    changes_by_phase,
+    fold_changes,
+    read_totals,
+)
 from wse.tracing.query.view import View
 from wse_traces.read import Trace
 from wse_traces.schema import PHASES

@@ -11,8 +11,8 @@ import numpy as np
 
 from wse.errors import BadInput
 from wse.reports.result import Doc, Result
-from wse.tracing.query.passes import run_cycles
-from wse.tracing.query.stages import RECTANGLE, covers, layers_of
+from wse.tracing.query.costs.passes import run_cycles
+from wse.tracing.query.places.stages import RECTANGLE, covers, layers_of
 from wse.tracing.query.view import View
 from wse_traces.read import Array, Columns, Trace
 from wse_traces.schema import DIRECTIONS, USES

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.tracing.query.step_sums import StepSums
+from wse.tracing.query.costs.step_sums import StepSums
 from wse_traces.groups import distinct_rows, group_sums
 from wse_traces.read import Array, Columns, Trace
 from wse_traces.schema import CAUSES

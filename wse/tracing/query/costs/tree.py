@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from wse.reports.result import Doc, Result
-from wse.tracing.query.step_sums import PassTotals, StepSums
+from wse.tracing.query.costs.step_sums import PassTotals, StepSums
 from wse.tracing.query.view import View
 from wse_traces.schema import PHASES
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.result import Doc, Result
-from wse.tracing.query.folds import LayerOps, Stretches, layers_by_group
-from wse.tracing.query.kinds import EqualOps, OpKind, read_kinds
-from wse.tracing.query.step_sums import PassTotals, StepSums, cycle_fraction
+from wse.tracing.query.costs.folds import LayerOps, Stretches, layers_by_group
+from wse.tracing.query.costs.kinds import EqualOps, OpKind, read_kinds
+from wse.tracing.query.costs.step_sums import PassTotals, StepSums, cycle_fraction
 from wse.tracing.query.view import View, name_at
 from wse_traces.executed_steps import cache_shifts, schedule_rows
 from wse_traces.groups import distinct_rows, group_sums, range_sums
@@ -80,7 +80,7 @@ def check_group(by: str, *, each_layer: bool) -> None:
 def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = False) -> list[Group]:
     """The groups of each phase, its ``top`` largest or all.
 
-    Layers, and ops of layers, that are equal, as `wse.tracing.query.folds` says, are one group but for ``each_layer``.
+    Layers that are equal, and their ops, are one group (`wse.tracing.query.costs.folds`), except with ``each_layer``.
     """
     groups = list((_EACH_LAYER if each_layer else _GROUPS)[by](sums))
     largest: list[Group] = []

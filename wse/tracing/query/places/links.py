@@ -9,7 +9,7 @@ import numpy as np
 
 from wse.errors import BadInput
 from wse.reports.result import Doc, Result
-from wse.tracing.query.link_ties import LinkTie, PlacedLayers, busiest_ties
+from wse.tracing.query.places.link_ties import LinkTie, PlacedLayers, busiest_ties
 from wse.tracing.query.view import View
 from wse_traces.groups import distinct_rows
 from wse_traces.planes import pieces

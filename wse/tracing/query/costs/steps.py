@@ -10,8 +10,8 @@ import numpy as np
 
 from wse.errors import UnknownName
 from wse.reports.result import Doc, Result
-from wse.tracing.query.folds import Stretches, fold_steps, op_in_layer, stretches
-from wse.tracing.query.step_sums import StepSums, cycle_fraction
+from wse.tracing.query.costs.folds import Stretches, fold_steps, op_in_layer, stretches
+from wse.tracing.query.costs.step_sums import StepSums, cycle_fraction
 from wse.tracing.query.view import View, name_at
 from wse_traces.read import Columns
 from wse_traces.schema import CAUSES, KINDS, PHASES
@@ -78,7 +78,7 @@ def check_order(order: str) -> None:
 def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool = False) -> list[Step]:
     """The first ``top`` steps in an order, or all.
 
-    Steps that are equal, as `wse.tracing.query.folds` says, are one but for ``each_layer``.
+    Steps that are equal, as `wse.tracing.query.costs.folds` says, are one but for ``each_layer``.
     """
     columns, layers = _each_step(sums) if each_layer else fold_steps(sums)
     names, ops = sums.trace.texts("strings/names"), sums.trace.texts("graph/ops/name")

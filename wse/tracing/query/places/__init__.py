@@ -1,0 +1,1 @@
+"""What a trace has of places: PEs, their SRAM, links and wavelets."""
