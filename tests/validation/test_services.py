@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from wse.studies.options.option import get_option
 from wse.studies.validate.measured.measurements import TABLES, Measurement, parse
 from wse.studies.validate.predictors.predict import predict
 from wse.studies.validate.predictors.prediction import Prediction
@@ -92,7 +93,7 @@ def test_what_is_asked_for_a_row() -> None:
     ],
 )
 def test_each_column_is_read(columns: dict[str, str], name: str, value: object) -> None:
-    assert getattr(asked(**columns).request, name) == value
+    assert get_option(asked(**columns).request, name) == value
 
 
 @pytest.mark.parametrize(
