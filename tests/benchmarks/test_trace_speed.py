@@ -88,7 +88,7 @@ def cpu_s(call: Callable[[], object]) -> float:
 @pytest.mark.parametrize("model", ["llama-3-8b", pytest.param("llama-3.1-70b", marks=pytest.mark.full_size)])
 def test_a_trace_of_an_estimate(model: str, wafer: str, tmp_path: Path, by_size: BySize, say: Say) -> None:
     path = tmp_path / "estimate.h5"
-    plain, traced = (EstimateRequest(model=model, wafer=wafer, trace=trace) for trace in (None, path))
+    plain, traced = (make_request(EstimateRequest, model=model, wafer=wafer, trace=trace) for trace in (None, path))
     plain_s, traced_s = (
         min(cpu_s(partial(estimate, request)) for _ in range(by_size(small=1, full=3))) for request in (plain, traced)
     )
