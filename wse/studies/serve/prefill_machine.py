@@ -94,8 +94,8 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
 def prefill_errors(request: ServeRequest) -> Iterator[None]:
     """A context in which a WseError on the placement that reads prompts names the options that it was asked for with.
 
-    >>> from wse.studies.estimate.request import EstimateRequest
-    >>> with prefill_errors(ServeRequest(base=EstimateRequest(), prefill="own")):
+    >>> request = make_request(ServeRequest, prefill="own")
+    >>> with prefill_errors(request):
     ...     raise WseError("--wafers 99: choose at most 5, or a larger --mesh")
     Traceback (most recent call last):
     wse.errors.WseError: --prefill-wafers 99: choose at most 5, or a larger --mesh
