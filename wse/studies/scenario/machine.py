@@ -18,7 +18,7 @@ from wse.serving.economics import Economics
 from wse.serving.goal import Goal
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 from wse.serving.plan import saturating_users
-from wse.serving.speculation import TYPICAL
+from wse.serving.drafts.speculation import TYPICAL
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafts.best_drafts import Drafter, UsersOfDrafts, in_a_row
 from wse.studies.estimate.drafts.drafting import COST_GRADE, wafer_drafter
