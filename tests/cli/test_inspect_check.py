@@ -72,7 +72,7 @@ def test_a_check_of_a_sound_file_is_one_line(wse: Wse, trace: str) -> None:
     seen = wse("inspect", trace, "--check")
     assert seen.code == 0
     assert seen.out.count("\n") == 1
-    assert seen.out.startswith("t.h5: sound: trace format 2, ")
+    assert seen.out.startswith("t.h5: sound: trace format 1, ")
     facts = json.loads(wse("inspect", trace, "--check", "--json").out)
     with h5py.File(trace) as file:
         datasets: list[str] = []

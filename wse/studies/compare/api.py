@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wse.errors import BadInput
+from wse.hardware.generations import DEFAULT_WAFER
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.compare.request import CompareRequest
 from wse.studies.options.arguments import checks_arguments, read_request
@@ -26,7 +27,7 @@ def compare(
     model: str | Path,
     other: str | Path | None = None,
     *,
-    wafer: str | Path = "wse3",
+    wafer: str | Path = DEFAULT_WAFER,
     mesh: str | None = None,
     region: str | None = None,
     experts: str = "auto",

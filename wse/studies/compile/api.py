@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wse.hardware.generations import DEFAULT_WAFER
 from wse.studies.compile.request import CompileRequest
 from wse.studies.options.arguments import checks_arguments, read_request
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def compile(
     model: str | Path,
     *,
-    wafer: str | Path = "wse3",
+    wafer: str | Path = DEFAULT_WAFER,
     mesh: str | None = None,
     wafers: int | str | None = None,
     mapping: str | Path = "auto",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wse.hardware.generations import DEFAULT_WAFER
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.arguments import checks_arguments, read_request
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def estimate(
     model: str | Path,
     *,
-    wafer: str | Path = "wse3",
+    wafer: str | Path = DEFAULT_WAFER,
     mesh: str | None = None,
     wafers: int | str | None = None,
     mapping: str | Path = "auto",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wse.hardware.generations import DEFAULT_WAFER
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.options.arguments import checks_arguments, read_request
 from wse.studies.pattern.request import PatternRequest
@@ -20,7 +21,7 @@ def pattern(
     *,
     pes: Sequence[int] | str | None = None,
     words: Sequence[int] | str | None = None,
-    wafer: str | Path = "wse3",
+    wafer: str | Path = DEFAULT_WAFER,
     software: str | Path = "production",
     set: Sequence[str] | str = (),
     wavelet: bool = False,

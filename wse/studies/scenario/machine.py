@@ -14,11 +14,11 @@ from wse.errors import BadInput
 from wse.hardware.number import Grade, weakest
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count
+from wse.serving.drafts.speculation import TYPICAL
 from wse.serving.economics import Economics
 from wse.serving.goal import Goal
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 from wse.serving.plan import saturating_users
-from wse.serving.drafts.speculation import TYPICAL
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafts.best_drafts import Drafter, UsersOfDrafts, in_a_row
 from wse.studies.estimate.drafts.drafting import COST_GRADE, wafer_drafter
