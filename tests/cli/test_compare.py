@@ -113,7 +113,7 @@ def test_what_is_printed_fits_the_terminal_and_says_what_limits(wse: Wse, tiny: 
     assert len(lines) <= 26
     assert max(map(len, lines)) <= 80
     assert "…" not in outcome.out
-    assert "\n  One user is fastest on 1 wafer (" in outcome.out.partition("\nThe best on each number of wafers")[0]
+    assert "one user is fastest on 1 wafer (" in outcome.out.partition("\nThe best on each number of wafers")[0]
     assert {int(row) for row in re.findall(r"^ +(\d+) +(?:region|pipeline) ", outcome.out, re.MULTILINE)} == {1, 2}
     assert "region on 3, pipeline on 3" in outcome.out
     detail = wse("compare", tiny, *SMALL, "--wafers", "1,2,3", "--mapping", "region,pipeline", "--detail").out

@@ -15,7 +15,7 @@ from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.serving.plan import plan
 from wse.studies.compare.machine import GPU, WAFER, Kind
 from wse.studies.compare.plan.result import PlannedRow, PlanResult
-from wse.studies.compare.plan.study import planned_row, with_pareto
+from wse.studies.compare.plan.study import counts_near, planned_row, with_pareto
 from wse.studies.compare.plan.verdict import plan_verdict
 
 SMALL = {"mesh": "16x16", "wafers": [1, 2], "mapping": "region,bands", "schedule": "released", "jobs": 1}
@@ -69,6 +69,17 @@ def test_replicas_are_the_fewest_that_keep_the_limits(goal: Goal, users: int, re
     per_machine = [full + 1] * rest + [full] * (replicas - rest)
     rate = sum(1 / usd(0.01, 0.001, one) for one in per_machine)  # proportional to tokens/s
     assert cost.value == pytest.approx(replicas / rate, rel=1e-6)
+
+
+@pytest.mark.parametrize("best", [4, 5, 7, 13, 23, 31, 32])
+def test_numbers_of_wafers_close_in_on_the_best(best: int) -> None:
+    """From multiples of 4, numbers are tried until the neighbours of the best are within an eighth of it."""
+    tried = {4, 8, 16, 32}
+    while counts := counts_near(min(tried, key=lambda count: abs(count - best)), tried):
+        assert tried.isdisjoint(counts)
+        tried |= {*counts}
+    assert min(abs(count - best) for count in tried) <= max(1, best // 8)
+    assert len(tried) <= 4 + 2 * 4
 
 
 def test_all_machines_are_the_cheapest_first_and_of_the_fewest_replicas(of_many: PlanResult) -> None:

@@ -53,7 +53,8 @@ def test_one_wafer_or_many(asked: CompareRequest) -> None:
     cheapest = min(rows[:2] + rows[3:4], key=lambda row: float(row["usd_per_million_tokens"]))
     first, second = report["verdict"]
     assert first.startswith(
-        f"One user is fastest on 1 wafer (region) with {one['tokens_per_s_per_user']:,.0f} tokens/s"
+        "Of 1, 2 and 4 wafers compared, one user is fastest on 1 wafer (region) with "
+        f"{one['tokens_per_s_per_user']:,.0f} tokens/s"
     )
     assert f"{cheapest['tokens_per_s']:,.0f} tokens/s for {cheapest['users']:,} users, " in first
     low, high = (cheapest[f"usd_per_million_tokens_{end}"] for end in ("low", "high"))

@@ -81,6 +81,17 @@ def test_four_wafers_hold_the_caches_of_several_users() -> None:
 
 
 @pytest.mark.slow
+def test_replicas_chosen_freely_cost_no_more_than_one_replica() -> None:
+    """One wafer has room for 5 sequences only with shorter chunks; with replicas to choose these must be tried too."""
+    options: dict[str, Any] = {"prompt_len": 1748, "new_tokens": 300, "users": 5, "objective": "cost"}
+    one, auto = (wse.estimate("llama-2-13b", replicas=replicas, **options).serving for replicas in (1, "auto"))
+    assert one is not None
+    assert auto is not None
+    assert auto.replicas == 1
+    assert auto.usd_per_million_tokens == one.usd_per_million_tokens
+
+
+@pytest.mark.slow
 def test_a_ranking_has_one_row_for_the_best_mapping() -> None:
     ranking = wse.compare("story", mesh="12x12", wafers=[1], objective="throughput", jobs=1, **LENGTHS)
     (row,) = ranking.rows

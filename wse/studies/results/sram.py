@@ -12,6 +12,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import sram_table
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, count, percent
+from wse.studies.results.users import cache_capacity
 
 Use = Literal["code", "weights", "kv", "activations", "buffers", "free"]
 """Uses of SRAM, in the order of the JSON keys."""
@@ -53,7 +54,7 @@ def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:
 
 
 def kv_capacity_tokens(program: Program) -> int:
-    """Tokens of each user that the caches of every stage have room for; the context where no stage has one."""
-    stages = zip(program.stages, program.cache_slots(program.context), program.cache_bytes(), strict=True)
-    room = (stage.rect.rows * max(0, free // (cache // slots)) for stage, slots, (cache, free) in stages if cache)
-    return min(room, default=program.context)
+    """Return the tokens of each user's KV cache that fit; the context where no stage has a cache."""
+    if not any(cache for cache, _ in program.cache_bytes()):
+        return program.context
+    return cache_capacity(program, program.context).tokens // program.batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -93,7 +93,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
     """The combinations of a request, on all processes of a pool; errors as of `compare`."""
     on_progress(0, 1, str(request.base.model))
     _, first = fewest_wafers(request)
-    combinations = combinations_of(request, first)
+    combinations = combinations_of(request, first, compared_counts(request, first))
     names = list(dict.fromkeys(combination.mapping for combination in combinations))
     counts = tuple(sorted({combination.wafers for combination in combinations}))
     rows_of = all_outputs(request, combinations, combination_rows, on_progress, pool)
@@ -104,14 +104,14 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
     return Grid(first=first, names=names, counts=counts, results=results)
 
 
-def combinations_of(request: CompareRequest, first: PreparedEstimate) -> list[Combination]:
+def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: Iterable[int]) -> list[Combination]:
     """Return the combinations of mappings, numbers of wafers and objectives, mapping by mapping.
 
     Args:
         request: The comparison.
         first: The request on the fewest wafers.
+        counts: The numbers of wafers.
     """
-    counts = _counts(request, wafer_counts(first.options.wafers, first.spec.layer_count))
     on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
     return [
         Combination(name, wafers, objective)
@@ -188,10 +188,19 @@ def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> 
     return tuple(name for name in request.names() if strategy(name).differs(demand))
 
 
-def _counts(request: CompareRequest, unasked: tuple[int, ...]) -> tuple[int, ...]:
-    """The numbers of wafers that are compared: those asked for, or some ``unasked`` and those of mapping files."""
+def compared_counts(request: CompareRequest, first: PreparedEstimate) -> tuple[int, ...]:
+    """Return the numbers of wafers that are compared.
+
+    They are those of ``--wafers``. Without the option they are multiples of the smallest number that holds the model,
+    and the numbers that mapping files state.
+
+    Args:
+        request: The comparison.
+        first: The request on the fewest wafers.
+    """
     if request.wafers is not None:
         return request.wafers
+    unasked = wafer_counts(first.options.wafers, first.spec.layer_count)
     own = [load_mapping(name).wafers for name in request.names()]
     return tuple(sorted({*(unasked if None in own else ()), *(wafers for wafers in own if wafers is not None)}))
 

@@ -34,7 +34,7 @@ def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
     counts = sorted(fastest)
     user = max(fastest.values(), key=speed)
     cheapest = min(own_link(rows), key=lambda row: row.usd_per_million_tokens or 0.0)
-    sentences = [_best_places(user, cheapest)]
+    sentences = [_best_places(user, cheapest, counts)]
     if len(counts) == 1:
         sentences.append(f"What limits one user there is {(user.limit or '').partition(';')[0]}.")
         return tuple(sentences)
@@ -64,9 +64,15 @@ def _cycles(row: ComparisonRow) -> float:
     return sum((row.cycles_by or {}).values())
 
 
-def _best_places(user: ComparisonRow, cheapest: ComparisonRow) -> str:
-    """The row where one user is fastest, and the row where a wafer and a dollar serve the most tokens."""
-    first = f"One user is fastest on {place(user)} with {rate(speed(user))}"
+def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[int]) -> str:
+    """The row where one user is fastest, and the row where a wafer and a dollar serve the most tokens.
+
+    Args:
+        user: The row where one user is fastest.
+        cheapest: The row with the lowest cost per token.
+        counts: The numbers of wafers that were compared.
+    """
+    first = f"{_of_counts(counts)} user is fastest on {place(user)} with {rate(speed(user))}"
     cost, low, high = (
         number or 0.0
         for number in (
@@ -83,6 +89,14 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow) -> str:
     if cheapest is user:
         return f"{first}, which also serves {praise}: {serves}."
     return f"{first}; {praise} are served on {place(cheapest)}: {serves}."
+
+
+def _of_counts(counts: Sequence[int]) -> str:
+    """Return the begin of a sentence that says between which numbers of wafers a row is the best."""
+    if len(counts) == 1:
+        return "One"
+    *others, last = map(str, counts)
+    return f"Of {', '.join(others)} and {last} wafers compared, one"
 
 
 def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]) -> str:

@@ -9,8 +9,9 @@ come first, ordered by the objective; the others by how far they are off.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from wse.errors import BadInput, DoesNotFit
 from wse.reports.progress import OnProgress, ignore
@@ -20,7 +21,7 @@ from wse.serving.plan import Plan, plan
 from wse.serving.prices import prices_without_gpus
 from wse.studies.compare.grid.combination import Combination, with_link
 from wse.studies.compare.grid.rows import assumptions_of
-from wse.studies.compare.grid.study import all_outputs, combinations_of, fewest_wafers
+from wse.studies.compare.grid.study import all_outputs, combinations_of, compared_counts, fewest_wafers
 from wse.studies.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
 from wse.studies.compare.plan.result import PlannedRow, PlanResult
 from wse.studies.compare.plan.verdict import plan_verdict
@@ -33,6 +34,9 @@ from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
 from wse.studies.workers.engine_pool import Pool, engine_pool
+
+GAP_PARTS: Final = 8
+"""Numbers of wafers are tried around the best one until the next tried number is within this fraction (1/8) of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,7 @@ def plan_machines(
         lengths = [read_lengths(text) for text in targets.lengths]
     rows: list[PlannedRow] = []
     tried_lengths: list[tuple[int, int]] = []
+    tried_wafers: set[int] = set()
     impossible: dict[str, str] = {}
     economics: dict[str, AssumptionResult] = {}
     with engine_pool(engine, jobs) as pool:
@@ -82,7 +87,8 @@ def plan_machines(
             def shown(done: int, total: int, name: str, at: int = at) -> None:
                 on_progress(at * total + done, len(lengths) * total, name)
 
-            first, found, reasons = _wafer_rows(one, shown, pool)
+            first, found, reasons, wafers = _wafer_rows(one, shown, pool)
+            tried_wafers |= wafers
             beside, prices, other_reasons = _gpu_rows(one)
             rows += with_pareto([*found, *beside])
             economics |= assumptions_of(first.economics) | prices
@@ -96,7 +102,7 @@ def plan_machines(
     rows.sort(key=lambda row: _rank(row, request.goal))
     shown_rows = [row for row in rows if row.pareto or not targets.pareto]
     return PlanResult(
-        inputs=_inputs(request, tried_lengths),
+        inputs=_inputs(request, tried_lengths, sorted(tried_wafers)),
         targets=targets.times(),
         users=request.base.serving.users,
         economics=economics,
@@ -110,16 +116,47 @@ def plan_machines(
 
 def _wafer_rows(
     request: CompareRequest, on_progress: OnProgress, pool: Pool
-) -> tuple[PreparedEstimate, list[PlannedRow], dict[str, str]]:
-    """Return the request on the fewest wafers, the rows of all numbers of wafers, and reasons where there is none."""
+) -> tuple[PreparedEstimate, list[PlannedRow], dict[str, str], set[int]]:
+    """Return the request on the fewest wafers, the rows of all numbers, the reasons of those without, and the numbers.
+
+    Without ``--wafers``, multiples of the smallest number are tried first. Then numbers between the best one and its
+    neighbours are tried until the gaps around the best are small (`counts_near`).
+    """
     price = prices_without_gpus(request.base.costs.price, request.gpu or ())
     own = replace(request, base=replace_options(request.base, price=price))
     on_progress(0, 1, str(request.base.model))
     _, first = fewest_wafers(own)
-    combinations = combinations_of(own, first)
-    outputs = all_outputs(own, combinations, plan_combination, on_progress, pool)
-    rows = dict.fromkeys(row for output in outputs.values() for row in output.rows)  # mappings may find the same layout
-    return first, [*rows], {str(name): output.reason for name, output in outputs.items() if output.reason}
+    outputs: dict[Combination, CombinationPlan] = {}
+    tried: set[int] = set()
+    counts: Sequence[int] = compared_counts(own, first)
+    while counts:
+        done_before = len(outputs)
+
+        def shown(done: int, total: int, name: str, done_before: int = done_before) -> None:
+            on_progress(done_before + done, done_before + total, name)
+
+        outputs |= all_outputs(own, combinations_of(own, first, counts), plan_combination, shown, pool)
+        # Several mappings may find the same layout.
+        rows = list(dict.fromkeys(row for output in outputs.values() for row in output.rows))
+        best = min(rows, key=lambda row: _rank(row, request.goal), default=None)
+        tried = {combination.wafers for combination in outputs}
+        counts = () if best is None or request.wafers is not None else counts_near(best.chips, tried)
+    reasons = {str(name): output.reason for name, output in outputs.items() if output.reason}
+    return first, rows, reasons, tried
+
+
+def counts_near(best: int, tried: Collection[int]) -> list[int]:
+    """Return the numbers of wafers to try next: halfway between the best number and the nearest tried ones.
+
+    A gap of at most an eighth of the best number, or of 1, is not divided further.
+
+    Args:
+        best: The best number of those that were tried.
+        tried: All numbers of wafers that were tried.
+    """
+    below = max((count for count in tried if count < best), default=best)
+    above = min((count for count in tried if count > best), default=best)
+    return [(best + other) // 2 for other in (below, above) if abs(best - other) > max(1, best // GAP_PARTS)]
 
 
 def plan_combination(request: CompareRequest, combination: Combination) -> CombinationPlan:
@@ -243,12 +280,14 @@ def _rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
     return False, row.usd_per_million_tokens or 0.0
 
 
-def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]]) -> dict[str, object]:
+def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]], wafers: Sequence[int]) -> dict[str, object]:
+    """Return the options of a request by name, with the numbers of wafers that were tried."""
     base = request.base
     values = {
         "model": str(base.model),
         "wafer": str(base.machine.wafer),
         "mesh": base.machine.mesh,
+        "wafers": wafers,
         "users": base.serving.users,
         "replicas": request.replicas,
         "objective": request.goal.objective,

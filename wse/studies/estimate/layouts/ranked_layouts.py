@@ -82,7 +82,26 @@ class LayoutRanking:
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
     def ranked(self, goal: Goal) -> list[CompiledLayout]:
-        """Return the layouts that compete for a goal, the nearest to it first."""
+        """Return the layouts that compete for a goal, the nearest to it first.
+
+        Where the number of replicas is free, layouts are also changed to serve the users on one replica fewer, as long
+        as that gives a better layout. Changes that raise the room of a layout for fewer replicas are otherwise not
+        tried, because each of them alone makes requests slower.
+        """
+        layouts = self._ranked(goal)
+        while goal.users is not None and goal.replicas is None:
+            best = plan(layouts[0].deployment, goal)
+            if best is None or best.point.replicas == 1:
+                break
+            with_fewer = self._ranked(replace(goal, replicas=best.point.replicas - 1))
+            merged = sorted(dict.fromkeys([*layouts, *with_fewer]), key=lambda layout: layout.rank(goal))
+            if merged[0] is layouts[0]:
+                break
+            layouts = merged
+        return layouts
+
+    def _ranked(self, goal: Goal) -> list[CompiledLayout]:
+        """Return the layouts that the searches found and their changes that are better for a goal, the best first."""
 
         @cache
         def rank(layout: CompiledLayout) -> Rank:
