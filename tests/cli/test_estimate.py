@@ -97,27 +97,22 @@ def test_users_of_single_tokens_share_the_machine(wse: Wse) -> None:
     assert replicas["serving"]["tokens_per_s"] == pytest.approx(2 * eight["serving"]["tokens_per_s"])
     assert eight["cost"]["usd_per_million_tokens"] < one["cost"]["usd_per_million_tokens"]
     out = " ".join(wse(*placed, "--users", "8").out.split())
-    assert re.search(r"all users [\d,]+ tokens/s [MVDRIU] 8 users at a time ", out)
-    assert "per million tokens with 8 users" in out
+    assert re.search(r" throughput [\d,]+ output tokens/s at concurrency 8 ", out)
+    assert "per million output tokens at concurrency 8" in out
 
 
-def test_the_answer_has_grades_behind_its_numbers_and_names_them_as_the_field_does(wse: Wse, tmp_path: Path) -> None:
+def test_the_answer_comes_first_and_its_numbers_have_grades_with_detail(wse: Wse, tmp_path: Path) -> None:
     config = write_config(tmp_path, num_hidden_layers=4)
-    placed = ("--mesh", "8x8", "--mapping", "region", "--schedule", "released")
-    out = wse("estimate", config, *placed, "--prompt-len", "9", "--new-tokens", "8").out
-    answer = out.partition("Answer")[2].partition("What limits")[0]
-    assert re.search(r"^ {2}wafers +1 {2}[MVDRIU] {2}each 8x8 PEs", answer, re.MULTILINE)
-    assert re.search(r"^ {2}TTFT .* first token", answer, re.MULTILINE)
-    assert re.search(r"^ {2}TPOT .* each further token", answer, re.MULTILINE)
-    assert "tokens/s/user" in answer
-
-
-@pytest.mark.parametrize(("users", "text"), [(1, "one user"), (3, "3 users")])
-def test_the_row_of_the_cost_has_the_number_of_users(wse: Wse, tmp_path: Path, users: int, text: str) -> None:
-    config = write_config(tmp_path, num_hidden_layers=4)
-    placed = ("--mesh=8x8", "--mapping=region", "--schedule=released", "--prompt-len=9", "--new-tokens=8")
-    out = wse("estimate", config, *placed, f"--batch={users}").out
-    assert re.search(rf" USD [MVDRIU] per million tokens with {text}, [0-9. ]+ to ", " ".join(out.split()))
+    placed = ("--mesh=8x8", "--mapping=region", "--schedule=released", "--prompt-len=9", "--new-tokens=8", "--batch=3")
+    plain, detailed = (wse("estimate", config, *placed, *detail).out for detail in ((), ("--detail",)))
+    answer = plain.partition("\n\nDecode cycles by cause")[0].lstrip()
+    assert re.match(r"\S+, float32, on 1 wafer of wse3\n +3 concurrent users get ", answer)
+    assert len(answer.splitlines()) <= 18
+    for name in ("TTFT", "TPOT", "concurrency", "throughput", "cost", "energy", "SRAM", "weights"):
+        assert re.search(rf"^  {name} ", answer, re.MULTILINE)
+        assert re.search(rf"^  {name} ", detailed, re.MULTILINE)
+    assert re.search(r" USD  per million output tokens at concurrency 3 \([0-9. ]+ to ", answer)
+    assert re.search(r"^  TTFT +[0-9.]+ [mµ]s  [MVDRIU]  9 prompt tokens", detailed, re.MULTILINE)
 
 
 SMALL = ("story", "--mesh", "16x16", "--prompt-len", "8", "--new-tokens", "8")

@@ -52,9 +52,9 @@ def test_a_cost_is_at_the_central_price_and_both_ends_or_at_the_given_price(
 
 def test_what_is_printed_has_price_range_and_source(wse: Wse) -> None:
     text = " ".join(wse("estimate", *WAFER).out.split())
-    assert "at 64.45 (41.96 to 99) USD/h per wafer" in text
+    assert "price 64.45 (41.96 to 99) USD/h per wafer: ownership cost" in text
     assert "tokenomics.info/cerebras (May 2026)" in text
-    assert "at 60 USD/h per wafer" in " ".join(wse("estimate", *WAFER, "--price", "wafer=60").out.split())
+    assert "price 60 USD/h per wafer: given" in " ".join(wse("estimate", *WAFER, "--price", "wafer=60").out.split())
 
 
 def test_a_price_wins_over_a_file(wse: Wse, tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ from wse.reports.terminal import NARROW, WIDEST, bar, count, hertz, percent, plu
 Name = TypeVar("Name", bound=str)
 
 CAUSES: Final[dict[str, str]] = {
-    "compute": "vector operations in the PEs",
+    "compute": "vector instructions in the PEs",
     "launch": "starting steps and messages",
-    "hops": "words on their way between PEs",
-    "relays": "PEs passing words on in code",
-    "crossing": "streams from wafer to wafer",
-    "host": "to the host computer and back",
+    "hops": "words travelling between PEs",
+    "relays": "PEs that add and forward words",
+    "crossing": "words travelling between wafers",
+    "host": "transfers to and from the host",
 }
-"""Causes of cycles in plain words."""
+"""What each cause of cycles is."""
 USES: Final[dict[str, str]] = {
     "code": "code, stack, runtime",
     "weights": "weights",
@@ -27,11 +27,11 @@ USES: Final[dict[str, str]] = {
     "buffers": "transfer buffers",
     "free": "free",
 }
-"""Uses of SRAM in plain words."""
+"""What each use of SRAM is called."""
 
 
 def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
-    """Cycles of a generated token by cause, the largest first, and below them the causes that have none."""
+    """Return the cycles of a generated token by cause, the largest first. Causes without cycles are named below."""
     total = sum(by.values()) or 1.0
     rows = [
         {"cause": cause, "share": cycles / total, "cycles": cycles, "meaning": CAUSES.get(cause, "")}
@@ -48,7 +48,7 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
     )
     unused = [cause for cause, cycles in by.items() if not cycles]
     footer = [("none", ", ".join(unused))] if unused else []
-    return Table(columns=columns, rows=rows, title="Where the cycles of a generated token go", footer=footer)
+    return Table(columns=columns, rows=rows, title="Decode cycles by cause", footer=footer)
 
 
 def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: int = WIDEST) -> Table:

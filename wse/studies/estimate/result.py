@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
-from wse.reports.price import cost_note
+from wse.reports.price import price_text
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import causes_table, setting_texts
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import WIDEST, count, in_bytes, percent, plural, printable, seconds, short_number, users_text
+from wse.reports.terminal import WIDEST, count, printable, seconds
+from wse.studies.estimate.answer import wafer_answer_tables
 from wse.studies.estimate.bounds.bounds import BoundsResult, layer_and_stage_tables, token_table
 from wse.studies.estimate.bounds.gap import gap_table
 from wse.studies.estimate.cuts import CutsResult
@@ -23,12 +24,11 @@ from wse.studies.estimate.layouts.result import SearchResult, search_table
 from wse.studies.estimate.sram import EstimateSram, sram_tables
 from wse.studies.estimate.timing.latency import LatencyResult
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_tables
-from wse.studies.estimate.timing.user_latency import UserLatencyResult
 from wse.studies.estimate.timing.verify import VerifyResult
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.operating_points import ServingResult, points_table
 from wse.studies.results.phases import DecodeResult, PrefillResult, causes_figure
-from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table, used_text
+from wse.studies.results.placement import ModelResult, SystemResult, WaferResult, placement_table
 from wse.studies.results.published import PublishedSpeed, published_table
 from wse.studies.results.rewrites import RewriteResult, rewrites_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
@@ -36,7 +36,6 @@ from wse.studies.results.traffic import CrossingResult, FabricResult
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GRADES: Final = "by the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
 CHANGED: Final = {
     "wafers": "wafers",
     "tokens_per_s_per_user": "tokens/s/user",
@@ -44,9 +43,6 @@ CHANGED: Final = {
     "kv_capacity_tokens": "KV tokens",
 }
 """Numbers of a request with a change that are shown, with their headings."""
-
-AnswerRow = tuple[str, str, str, str]
-"""Name, key of the grade, value, and what else there is to say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,46 +112,52 @@ class EstimateResult(Result):
         return causes_figure({"whole token": self.decode.cycles_by, **ops}, f"A generated token of {self.model.name}")
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return request, answer, published speeds, limits and SRAM; ``detail`` adds layers, stages and placement."""
-        tables = [_inputs_table(self)]
-        if detail:
-            tables.append(placement_table(self.model, self.wafer, self.system))
-        tables.append(_answer_table(self))
+        """Return the answer, published speeds, cycles, SRAM, operating points, and the settings.
+
+        Args:
+            detail: Whether to add grades, the placement, bounds, the gap to them, and the layouts that were tried.
+            width: Columns of the terminal.
+        """
+        tables = wafer_answer_tables(self, detail=detail)
         if self.published is not None:
             tables.append(published_table(self.published))
         if self.defects is not None:
             tables.append(defects_table(self.defects))
-        if self.bounds is not None:
-            tables += [token_table(self.bounds, width), gap_table(self.bounds.token, self.bounds.gap)]
-            tables += layer_and_stage_tables(self.bounds, width) if detail else []
         if self.decode is not None:
             tables.append(causes_table(self.decode.cycles_by, width=width))
         tables += sram_tables(
-            self.sram,
-            self.batch,
-            self.system.context or 0,
-            str(self.inputs["objective"]),
-            detail=detail,
-            width=width,
+            self.sram, self.batch, self.system.context or 0, str(self.inputs["objective"]), detail=detail, width=width
         )
         if self.serving is not None:
-            tables.append(points_table(self.serving))
-        if self.schedule is not None and detail:
-            tables += pipelining_tables(self.schedule)
-        if self.search is not None and (detail or self.inputs["mapping"] == "auto"):
-            tables.append(search_table(self.search, self.wafer.clock_hz))
-        if self.rewrites is not None and self.decode is not None and detail:
-            tables.append(rewrites_table(self.rewrites, self.decode.cycles_per_token))
-        if self.verify is not None and self.verify.rewrites is not None and detail:
-            tables.append(rewrites_table(self.verify.rewrites, self.verify.cycles, "pass"))
+            price = "" if self.cost is None else price_text(self.cost.price_ends, "wafer", self.cost.assumptions)
+            tables.append(points_table(self.serving, price))
         if self.drafts is not None:
             tables.append(draft_table(self.drafts))
         if self.sensitivity is not None:
             tables.append(_sensitivity_table(self.sensitivity))
+        if detail:
+            tables += self._detail_tables(width)
+        tables.append(_inputs_table(self))
         if self.trace is not None:
             view = printable(f"wse inspect {shlex.quote(self.trace)}")
             tables.append(pair_table([("written to", printable(self.trace)), ("look inside", view)], "Trace"))
         return tuple(tables)
+
+    def _detail_tables(self, width: int) -> list[Table]:
+        """Return placement, bounds, gaps, pipelining, layouts and rewrites."""
+        tables = [placement_table(self.model, self.wafer, self.system)]
+        if self.bounds is not None:
+            tables += [token_table(self.bounds, width), gap_table(self.bounds.token, self.bounds.gap)]
+            tables += layer_and_stage_tables(self.bounds, width)
+        if self.schedule is not None:
+            tables += pipelining_tables(self.schedule)
+        if self.search is not None:
+            tables.append(search_table(self.search, self.wafer.clock_hz))
+        if self.rewrites is not None and self.decode is not None:
+            tables.append(rewrites_table(self.rewrites, self.decode.cycles_per_token))
+        if self.verify is not None and self.verify.rewrites is not None:
+            tables.append(rewrites_table(self.verify.rewrites, self.verify.cycles, "pass"))
+        return tables
 
 
 def _inputs_table(result: EstimateResult) -> Table:
@@ -168,163 +170,7 @@ def _inputs_table(result: EstimateResult) -> Table:
     ]
     options += setting_texts(replaced)
     rows = [("model", printable(result.inputs["model"])), ("options", " ".join(options))]
-    return pair_table([*rows, *([("note", printable(result.note))] if result.note else [])], "Asked for")
-
-
-def _answer_table(result: EstimateResult) -> Table:
-    """The numbers that an estimate leads with, each with its grade."""
-    rows = [
-        {"name": name, "value": value, "grade": result.grades[key].grade, "note": note}
-        for name, key, value, note in _answers(result)
-    ]
-    columns = (
-        Column(key="name", style="bright_black"),
-        number("value", formatter=str),
-        Column(key="grade", style="bright_black", priority=1),
-        Column(key="note", wraps=True, priority=2),
-    )
-    footer = [] if result.cost is None else [("price", printable(result.cost.assumptions))]
-    return Table(columns=columns, rows=rows, title="Answer", note=f"graded {GRADES}", footer=footer)
-
-
-def _answers(result: EstimateResult) -> list[AnswerRow]:
-    system, wafer, model = result.system, result.wafer, result.model
-    used = used_text(wafer, system)
-    mesh = f"{wafer.rows}x{wafer.cols} PEs of {printable(wafer.name)}{used and f', {used}'}"
-    fitting = "" if result.sram.fits else ", which do not hold it: it is timed as if they did"
-    size = f"{count(model.parameters)} parameters as {model.dtype}; {percent(system.padding_fraction)} padding"
-    several = result.serving is not None and result.serving.users > 1
-    return [
-        ("wafers", "system.wafers", str(system.wafers), f"each {mesh}{fitting}"),
-        *_cut_rows(result),
-        ("model", "system.wafers", in_bytes(model.bytes), size),
-        *(_rows_of_several_users(result) if several else _rows_of_one_user(result)),
-        *_verify_rows(result.verify),
-        *_crossing_rows(result),
-        *_economy_rows(result.energy, result.cost),
-        *_traffic_rows(result),
-    ]
-
-
-def _rows_of_one_user(result: EstimateResult) -> list[AnswerRow]:
-    """Return prompt rate, latencies and speed of one user alone."""
-    latency, prefill, on_the_way = result.latency, result.prefill, result.latency.ttft_by
-    host = on_the_way.handshake_in_s + on_the_way.prompt_in_s + on_the_way.first_token_out_s
-    chunks = plural(len(result.system.prefill_chunks), "chunk")
-    way = f"first token, from host to host, {seconds(host)} of it on the way"
-    if result.schedule is not None and latency.ttft_s == result.schedule.ttft_s != result.schedule.ttft_sequential_s:
-        way += ", chunks pipelined through stages"
-    rows = [
-        _prompt_row(prefill.tokens_per_s, f"; {count(prefill.cycles)} cycles for {chunks} one after another"),
-        ("TTFT", "latency.ttft_s", seconds(latency.ttft_s), way),
-        _user_row(latency.user),
-    ]
-    decode = result.decode
-    if decode is None or latency.tpot_by is None or latency.tpot_s is None or latency.request_s is None:
-        return rows
-    waited = f", of it {seconds(latency.tpot_by.host_s)} host" if latency.tpot_by.host_s else ""
-    cycles = f"each further token, {count(decode.cycles_per_token)} cycles{waited}"
-    return [
-        *rows,
-        ("TPOT", "latency.tpot_s", seconds(latency.tpot_s), cycles),
-        _speed_row(result, decode.tokens_per_s_per_user, latency.request_s),
-    ]
-
-
-def _rows_of_several_users(result: EstimateResult) -> list[AnswerRow]:
-    """Return prompt rate, latencies, speed and throughput of several users, at their operating point."""
-    serving, latency = result.serving, result.latency
-    assert serving is not None  # whoever calls this has looked
-    users = f"{serving.users:,} users at a time"
-    rows = [
-        _prompt_row(serving.prompt_tokens / serving.ttft_s),
-        ("TTFT", "latency.ttft_s", seconds(serving.ttft_s), f"first token, mean of {users}, waiting included"),
-        _user_row(latency.user, serving.ttft_s - latency.ttft_s),
-    ]
-    if serving.tpot_s is not None and serving.tokens_per_s_per_user is not None:
-        request_s = serving.ttft_s + (serving.new_tokens - 1) * serving.tpot_s
-        text = "each further token, prompts of other users read meanwhile"
-        rows += [
-            ("TPOT", "latency.tpot_s", seconds(serving.tpot_s), text),
-            _speed_row(result, serving.tokens_per_s_per_user, request_s),
-        ]
-    replicas = ""
-    if serving.replicas > 1:
-        wafers = plural(serving.replicas * result.system.wafers, "wafer")
-        replicas = f"; {serving.replicas:,} replicas, {wafers} in all"
-    grade = "latency.ttft_s" if result.decode is None else "decode.tokens_per_s"
-    return [*rows, ("all users", grade, f"{count(serving.tokens_per_s)} tokens/s", f"{users}{replicas}")]
-
-
-def _prompt_row(tokens_per_s: float, more: str = "") -> AnswerRow:
-    return "prompt", "prefill.tokens_per_s", f"{count(tokens_per_s)} tokens/s", f"prompt tokens over TTFT{more}"
-
-
-def _user_row(user: UserLatencyResult, more_s: float = 0.0) -> AnswerRow:
-    """Return the first token behind the network, some seconds later than that of one user alone."""
-    by = user.ttft_by
-    way = f"new connection {seconds(by.connection_s)}, there and back {seconds(by.network_s)}"
-    low, high = (end + more_s for end in user.ttft_range_s)
-    text = f"as a user meets it: {way}, service {seconds(by.service_s)}; {seconds(low)} to {seconds(high)}"
-    return "to a user", "latency.user.ttft_s", seconds(user.ttft_s + more_s), text
-
-
-def _speed_row(result: EstimateResult, tokens_per_s: float, request_s: float) -> AnswerRow:
-    answer = f"{plural(int(result.inputs['new_tokens']), 'token')} in {seconds(request_s)}, prompt and all"
-    return "a user", "decode.tokens_per_s_per_user", f"{count(tokens_per_s)} tokens/s/user", answer
-
-
-def _cut_rows(result: EstimateResult) -> list[AnswerRow]:
-    """The layers that are cut, and with how many wafers none is; none where all are whole."""
-    cuts = result.cuts
-    if cuts is None:
-        return []
-    more = cuts.wafers_for_whole_layers
-    between = f"{cuts.between_wafers or 'none'} of them between wafers"
-    text = f"{between}; all whole with --wafers {more}" if more else between
-    return [("cut", "system.wafers", plural(cuts.layers, "layer"), text)]
-
-
-def _verify_rows(verify: VerifyResult | None) -> list[AnswerRow]:
-    """The time of a pass over several tokens; none where it was not asked for."""
-    if verify is None:
-        return []
-    text = f"a pass over {verify.tokens} new tokens of a user, {verify.ratio_to_decode:.3g} × a generated one"
-    return [("verify", "verify.s", seconds(verify.s), f"{text}, {count(verify.cycles)} cycles")]
-
-
-def _crossing_rows(result: EstimateResult) -> list[AnswerRow]:
-    crossing = result.crossing
-    if crossing is None or result.system.wafers == 1:
-        return []
-    text = f"{seconds(crossing.s_per_token)} a token between wafers"
-    return [("crossings", "crossing.s_per_token", in_bytes(crossing.bytes_per_token), text)]
-
-
-def _economy_rows(energy: EnergyResult | None, cost: CostResult | None) -> list[AnswerRow]:
-    """Return joules and dollars of a token with so many users, with their ranges."""
-    rows: list[AnswerRow] = []
-    if energy is not None and energy.range is not None:
-        low, high = energy.range
-        watts = f"{count(low)} to {count(high)}, at {energy.wafer_power_w / 1000:g} kW a wafer"
-        note = f"per token with {users_text(energy.users)}, {watts}"
-        rows.append(("energy", "energy.joules_per_token", f"{count(energy.joules_per_token)} J", note))
-    if cost is not None:
-        ends = cost.usd_per_million_tokens_low, cost.usd_per_million_tokens_high
-        price = cost_note(ends, cost.price_ends, "wafer", cost.users)
-        rows.append(("cost", "cost.usd_per_million_tokens", f"{count(cost.usd_per_million_tokens)} USD", price))
-    return rows
-
-
-def _traffic_rows(result: EstimateResult) -> list[AnswerRow]:
-    fabric = result.fabric
-    links, hops, words = fabric.busiest_links, fabric.wavelet_hops_per_token, fabric.busiest_link_words_per_token
-    if not links or hops is None or words is None:
-        return []
-    top = links[0]
-    where = f"wafer {top.wafer}, row {top.row}, col {top.col} to the {top.to}"
-    busiest = f"on the busiest link ({where}); {short_number(hops)} hops"
-    return [("traffic", "fabric.busiest_link_words_per_token", f"{count(words)} words", busiest)]
+    return pair_table(rows, "Settings")
 
 
 def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:

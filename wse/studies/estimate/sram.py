@@ -100,8 +100,8 @@ def sram_tables(
         width: Columns of the terminal.
     """
     code = sram.code
-    taken = f"{count(code.bytes_per_pe)} B a PE ({code.grade}) without stack and runtime"
-    footer = (("code", f"{taken}; released research kernels take {count(code.research_bytes_per_pe)} B"),)
+    compared = f"released research kernels need {count(code.research_bytes_per_pe)} B"
+    footer = (("code", f"{count(code.bytes_per_pe)} B without stack and runtime; {compared}"),)
     fullest = replace(fullest_table(sram, batch, width=width), footer=footer)
     room = [] if sram.room is None else [room_table(sram.room, context)]
     return [fullest, _users_table(sram.users, objective), *room, *([_stages_table(sram.stages)] if detail else [])]
@@ -111,13 +111,12 @@ def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
     """Users whose caches fit: a column for each context."""
     rows = [
         {"name": "context", **{str(row.context): row.context for row in users}},
-        {"name": "users", **{str(row.context): row.users for row in users}},
+        {"name": "sequences", **{str(row.context): row.users for row in users}},
     ]
     columns = (Column(key="name"), *(number(str(row.context)) for row in users))
-    note = "in this layout"
-    if objective == LATENCY:
-        note += "; --users N or --objective throughput chooses one with more room"
-    return Table(columns=columns, rows=rows, title="Users whose caches fit", note=note)
+    note = "; --users N or --objective throughput chooses a layout with more" if objective == LATENCY else ""
+    title = "Sequences whose KV caches fit"
+    return Table(columns=columns, rows=rows, title=title, note=f"by context length, in this layout{note}")
 
 
 def _stages_table(stages: tuple[BytesByUse, ...]) -> Table:

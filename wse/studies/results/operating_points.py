@@ -8,18 +8,18 @@ from typing import Annotated, Final
 
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, number
-from wse.reports.terminal import count, plural, seconds, three_figures
+from wse.reports.terminal import count, plural, printable, seconds, three_figures
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 from wse.serving.plan import saturating_users
 
 MOST_USERS: Final = 4_096
 """Users of the last row of a table."""
 DEFINITIONS: Final = (
-    ("users", "requests in flight; whenever one ends the next begins, at even distances"),
-    ("TTFT", "time to first token: waiting, reading the prompt, the way to the host and back"),
-    ("TPOT", "time per output token after the first, prompts of other users read meanwhile; tok/s/user is 1 / TPOT"),
-    ("tok/s", "output tokens of all users per second"),
-    ("USD/Mtok", "price of all machines per million output tokens; reading the prompts is included"),
+    ("users", "concurrent requests; when one ends, the next one starts"),
+    ("TTFT", "time to first token: waiting, prefill and transfers to and from the host"),
+    ("TPOT", "time per output token after the first, interrupted by other prompts; tok/s/user is 1 / TPOT"),
+    ("tok/s", "output tokens per second of all users"),
+    ("USD/Mtok", "price of all machines per million output tokens, prefill included"),
 )
 """What the columns of operating points mean; docs/explanation/operating-point.md has the formulas."""
 
@@ -110,8 +110,13 @@ def user_counts(most: int, asked: int) -> list[int]:
     return sorted({*powers, asked, *([min(most, MOST_USERS)] if most else [])})
 
 
-def points_table(serving: ServingResult) -> Table:
-    """Return a row for each number of users, that of the request in bold, with the definitions of the columns."""
+def points_table(serving: ServingResult, price: str = "") -> Table:
+    """Return a row for each number of users, that of the request in bold, with the definitions of the columns.
+
+    Args:
+        serving: The operating points.
+        price: The price of the machine with its source; empty where there is none.
+    """
     tokens = f"{serving.prompt_tokens:,} + {serving.new_tokens:,} tokens"
     layout = "" if serving.users_per_pass is None else " on this layout"
     fit = f"room for {plural(serving.max_users, 'user')}{layout}"
@@ -129,10 +134,10 @@ def points_table(serving: ServingResult) -> Table:
             number("joules_per_token", "J/token", three_figures, priority=2),
         ),
         rows=serving.points,
-        title="Users at a time",
+        title="Operating points",
         note=f"{tokens} each; {fit}{_saturated_text(serving.points)}",
         style=lambda row: "bold" if row.users == serving.users else "",
-        footer=DEFINITIONS,
+        footer=[*DEFINITIONS, *([("price", printable(price))] if price else [])],
     )
 
 

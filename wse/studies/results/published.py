@@ -18,16 +18,15 @@ from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.result import Doc, Result
-from wse.reports.table import Column, Table
-from wse.reports.terminal import count, plural, printable
-from wse.serving.gpus.load import known_gpus
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import printable
 from wse.serving.gpus.weights import FORMATS
 
 SERVICES_FILE: Final = "public_speeds.csv"
 GPUS_FILE: Final = "gpu_speeds.csv"
 LONGEST_PATH: Final = 60
 """Characters of the path of an address that a line shows; the JSON has the whole address."""
-_DRAFTS: Final = {"no": "no drafts", "yes": "with drafts", "unknown": "drafts not stated", None: "drafts not stated"}
+_DRAFTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: "not stated"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,19 +55,6 @@ class PublishedSpeed(PublicPoint):
 
     estimated_tokens_per_s_per_user: Annotated[float, Doc("the estimate that it is compared with", "1/s")]
     ratio: Annotated[float, Doc("the estimate over the published speed")]
-
-    @property
-    def text(self) -> str:
-        """The published speed, its conditions and source, and the ratio, in one line."""
-        unit = "GPU" if self.machine in known_gpus() else "wafer"
-        chips = f"number of {unit}s not stated" if self.chips is None else plural(self.chips, unit)
-        users = "" if self.users == 1 else f", {self.users:,} users"
-        lengths = f", context {printable(self.context)}" if self.context else ""
-        where = f"{printable(self.model)} on {printable(self.system)}, {chips}, {_DRAFTS[self.drafts]}{users}"
-        speed = f"{count(self.tokens_per_s_per_user)} tokens/s/user"
-        source = f"{self.by}, {printable(self.date)}{lengths}, {_short_address(self.source)}"
-        estimate = f"{count(self.estimated_tokens_per_s_per_user)} is {self.ratio:.2f} times that"
-        return f"{where}: {speed} ({source}); the estimate of {estimate}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +115,19 @@ def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[Publis
 
 
 def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
-    """A line for each published speed, with the ratio of the estimate to it."""
-    note = "the fastest without drafts, and the fastest with drafts"
-    return Table(columns=(Column(key="text", wraps=True),), rows=speeds, title="Published for this model", note=note)
+    """Return a row for each published speed, with its conditions, its source, and the ratio of the estimate to it."""
+    columns = (
+        number("tokens_per_s_per_user", "tok/s/user"),
+        number("ratio", "estimate", cell=lambda row: f"{row.ratio:.2f} times"),
+        Column(key="model", title="model", formatter=printable, priority=3),
+        number("chips", "machines", cell=lambda row: "not stated" if row.chips is None else f"{row.chips:,}"),
+        Column(key="drafts", title="drafts", cell=lambda row: _DRAFTS[row.drafts]),
+        Column(key="by", title="by", formatter=printable),
+        Column(key="date", title="date", formatter=printable),
+    )
+    note = "the fastest without drafts and the fastest with drafts"
+    sources = [("source", _short_address(speed.source)) for speed in speeds]
+    return Table(columns=columns, rows=speeds, title="Published speeds", note=note, footer=sources)
 
 
 def weight_bits(dtype: str) -> int:

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated
 
 from wse.hardware.number import Grade
-from wse.reports.price import PriceEnds, cost_note
+from wse.reports.price import PriceEnds, price_text
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import WIDEST, count, in_bytes, plural, printable, seconds
+from wse.reports.terminal import WIDEST, printable, seconds
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
+from wse.studies.estimate.gpus.answer import TERMS, gpu_answer_tables
 from wse.studies.estimate.grades import GradeResult
 from wse.studies.results.operating_points import ServingResult, points_table
 from wse.studies.results.published import PublishedSpeed, published_table
 
 Range = tuple[float, float]
-GRADES: Final = "by the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
-_TERMS: Final = {
-    "weights_s": "reading weights",
-    "cache_s": "reading the KV cache",
-    "compute_s": "products",
-    "launch_s": "launching kernels",
-    "all_reduce_s": "waiting for other GPUs",
-    "crossing_s": "vectors between GPUs",
-    "host_s": "the host",
-    "prompts_s": "prompts of other users",
-}
-"""Terms of the time of a token, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,107 +182,30 @@ class GpuEstimateResult(Result):
     batches: Annotated[tuple[GpuDraftGain, ...] | None, Doc("drafts by number of users; with `--draft`")] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the request, the answer, published speeds, the time of a token by term, drafts, and users."""
-        drafts = () if self.drafts is None else (draft_table(self.drafts, "on the model's GPUs"),)
+        """Return the answer, published speeds, the time of a token by term, operating points, drafts and settings.
+
+        Args:
+            detail: Whether the answer has the grades of the numbers.
+            width: Not used.
+        """
         published = () if self.published is None else (published_table(self.published),)
-        answer = (_inputs_table(self), _answer_table(self), *published)
+        price = "" if self.cost is None else price_text(self.cost.price_ends, "GPU", self.cost.assumptions)
+        drafts = () if self.drafts is None else (draft_table(self.drafts, "on the model's GPUs"),)
         gains = () if self.batches is None else (_gains_table(self.batches),)
-        return (*answer, _terms_table(self.latency), points_table(self.serving), *drafts, *gains)
+        return (
+            *gpu_answer_tables(self, detail=detail),
+            *published,
+            _terms_table(self.latency),
+            points_table(self.serving, price),
+            *drafts,
+            *gains,
+            _inputs_table(self),
+        )
 
 
 def _inputs_table(result: GpuEstimateResult) -> Table:
     options = [f"--{name.replace('_', '-')} {printable(value)}" for name, value in result.inputs.items()]
-    rows = [("model", printable(result.inputs["model"])), ("options", " ".join(options[1:]))]
-    return pair_table([*rows, *([("note", printable(result.note))] if result.note else [])], "Asked for")
-
-
-def _answer_table(result: GpuEstimateResult) -> Table:
-    """The numbers that an estimate leads with, each with its grade."""
-    memory, latency, decode = result.memory, result.latency, result.decode
-    machine = f"{result.system.gpus} {printable(result.gpu.name)}, {printable(result.system.software)}"
-    if result.serving.replicas > 1:
-        machine += f", on each of {result.serving.replicas:,} replicas"
-    size = f"{count(result.model.parameters)} parameters as {result.model.dtype}"
-    room, tokens = plural(memory.kv_capacity_users, "sequence"), f"{count(memory.kv_capacity_tokens)} tokens in all"
-    bound = f"each further one; at stated rates {seconds(latency.bound_s)}"
-    asked = f"{count(result.inputs['prompt_len'])} + {count(result.inputs['new_tokens'])} tokens"  # type: ignore[arg-type]
-    rows = [
-        ("GPUs", "", str(result.system.gpus), machine),
-        ("model", "", in_bytes(result.model.bytes), size),
-        (
-            "cache",
-            "memory.kv_capacity_tokens",
-            room,
-            f"of {asked} fit; {tokens}",
-        ),
-        ("prompt", "prefill.tokens_per_s", f"{count(result.prefill.tokens_per_s)} tokens/s", "prompt tokens over TTFT"),
-        (
-            "TTFT",
-            "latency.ttft_s",
-            seconds(latency.ttft_s),
-            "first token, expected beside others and their prompts",
-        ),
-        (
-            "TPOT",
-            "latency.tpot_s",
-            seconds(latency.tpot_s),
-            bound,
-        ),
-        (
-            "a user",
-            "decode.tokens_per_s_per_user",
-            f"{count(decode.tokens_per_s_per_user)} tokens/s/user",
-            f"the answer in {seconds(latency.request_s)}, prompt and all",
-        ),
-        ("all users", "decode.tokens_per_s", f"{count(decode.tokens_per_s)} tokens/s", _users_text(result)),
-        *_verify_rows(result.verify),
-        *_economy_rows(result.energy, result.cost, result.batch),
-    ]
-    grades = result.grades
-    columns = (
-        Column(key="name", style="bright_black"),
-        number("value", formatter=str),
-        Column(key="grade", style="bright_black"),
-        Column(key="note", wraps=True),
-    )
-    table = [
-        {"name": name, "value": value, "grade": grades[key].grade if key in grades else "", "note": note}
-        for name, key, value, note in rows
-    ]
-    footer = [] if result.cost is None else [("price", printable(result.cost.assumptions))]
-    return Table(columns=columns, rows=table, title="Answer", note=f"graded {GRADES}", footer=footer)
-
-
-AnswerRow = tuple[str, str, str, str]
-
-
-def _verify_rows(verify: GpuVerifyResult | None) -> list[AnswerRow]:
-    if verify is None:
-        return []
-    text = f"a pass over {verify.tokens} new tokens of a user, {verify.ratio_to_decode:.3g} × one over one"
-    return [("verify", "latency.tpot_s", seconds(verify.s), text)]
-
-
-def _users_text(result: GpuEstimateResult) -> str:
-    """Return the users, and the replicas that they share where there are several."""
-    replicas, text = result.serving.replicas, plural(result.batch, "user")
-    if replicas == 1:
-        return text
-    return f"{text}; {replicas:,} replicas, {plural(replicas * result.system.gpus, 'GPU')} in all"
-
-
-def _economy_rows(energy: GpuEnergyResult | None, cost: GpuCostResult | None, users: int) -> list[AnswerRow]:
-    """Return joules and dollars of a token with so many users, with their ranges."""
-    rows = []
-    if energy is not None and energy.range is not None:
-        low, high = energy.range
-        watts = f"a token, {count(low)} to {count(high)}, at {energy.gpu_power_w:g} W a GPU"
-        rows.append(("energy", "energy.joules_per_token", f"{count(energy.joules_per_token)} J", watts))
-    if cost is not None:
-        ends = cost.usd_per_million_tokens_low, cost.usd_per_million_tokens_high
-        price = cost_note(ends, cost.price_ends, "GPU", users)
-        rows.append(("cost", "cost.usd_per_million_tokens", f"{count(cost.usd_per_million_tokens)} USD", price))
-    return rows
+    return pair_table([("model", printable(result.inputs["model"])), ("options", " ".join(options[1:]))], "Settings")
 
 
 def _terms_table(latency: GpuLatencyResult) -> Table:
@@ -301,7 +213,7 @@ def _terms_table(latency: GpuLatencyResult) -> Table:
     by = latency.tpot_by.to_dict()
     rows = [
         {"term": text, "s": by[key], "share": by[key] / latency.tpot_s}
-        for key, text in sorted(_TERMS.items(), key=lambda item: -by[item[0]])
+        for key, text in sorted(TERMS.items(), key=lambda item: -by[item[0]])
         if by[key] > 0
     ]
     columns = (
@@ -309,7 +221,7 @@ def _terms_table(latency: GpuLatencyResult) -> Table:
         number("s", "", seconds),
         number("share", "", "{:.1%}".format),
     )
-    return Table(columns=columns, rows=rows, title="Where the time of a token goes")
+    return Table(columns=columns, rows=rows, title="Time per output token by cause")
 
 
 def _gains_table(gains: Sequence[GpuDraftGain]) -> Table:

@@ -1,0 +1,106 @@
+"""The answer of ``wse estimate`` on wafers: headline, sentences and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from wse.reports.shared_tables import CAUSES
+from wse.reports.table import Table
+from wse.reports.terminal import count, in_bytes, percent, plural, printable, seconds, short_number
+from wse.studies.results.answer import (
+    AnswerRow,
+    answer_tables,
+    limit_sentence,
+    published_sentence,
+    serving_rows,
+    speed_sentence,
+)
+from wse.studies.results.placement import used_text
+
+if TYPE_CHECKING:
+    from wse.studies.estimate.result import EstimateResult
+
+
+def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
+    """Return the headline with its sentences, and the rows.
+
+    Args:
+        result: The estimate.
+        detail: Whether to add the mesh, the traffic and the grades of the numbers.
+    """
+    headline = f"{printable(result.model.name)}, {result.model.dtype}, on {_machine(result)}"
+    rows = [*_rows(result), *(_detail_rows(result) if detail else ())]
+    return answer_tables(headline, _sentences(result), rows, result.grades if detail else None)
+
+
+def _machine(result: EstimateResult) -> str:
+    wafers = f"{plural(result.system.wafers, 'wafer')} of {printable(result.wafer.name)}"
+    replicas = 1 if result.serving is None else result.serving.replicas
+    return wafers if replicas == 1 else f"{replicas:,} replicas of {wafers}"
+
+
+def _sentences(result: EstimateResult) -> Iterator[str]:
+    if not result.sram.fits:
+        yield "The model does not fit. It is timed as if it did."
+    if result.note:
+        yield f"Note: {printable(result.note)}."
+    if result.serving is not None:
+        yield speed_sentence(result.serving)
+    if result.decode is not None:
+        meanings = {cause: f"{meaning} ({cause})" for cause, meaning in CAUSES.items()}
+        yield limit_sentence(result.decode.cycles_by, meanings, "a token's cycles")
+    yield published_sentence(result.published)
+
+
+def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
+    serving, latency, decode = result.serving, result.latency, result.decode
+    if serving is not None:
+        cycles = "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token alone on the machine"
+        first, *others = serving_rows(serving, cycles)
+        yield first
+        yield _network_row(result, serving.ttft_s - latency.ttft_s)
+        yield from others
+    used = f"of the fullest PE; room for {count(result.sram.kv_capacity_tokens)} tokens of KV cache"
+    yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), used)
+    weights = f"{count(result.model.parameters)} parameters; {percent(result.system.padding_fraction)} padding"
+    yield AnswerRow("weights", in_bytes(result.model.bytes), weights)
+    if result.crossing is not None and result.system.wafers > 1:
+        sent = f"{in_bytes(result.crossing.bytes_per_token)} per token between wafers"
+        yield AnswerRow("crossings", seconds(result.crossing.s_per_token), sent, "crossing.s_per_token")
+    if result.cuts is not None:
+        more = result.cuts.wafers_for_whole_layers
+        whole = f"; none with --wafers {more}" if more else ""
+        between = f"{result.cuts.between_wafers or 'none'} of them between wafers{whole}"
+        yield AnswerRow("split layers", f"{result.cuts.layers}", between)
+    if result.verify is not None:
+        verify = result.verify
+        text = f"a pass over {verify.tokens} new tokens of a user, {verify.ratio_to_decode:.3g} times that over one"
+        yield AnswerRow("verification", seconds(verify.s), f"{text}; {count(verify.cycles)} cycles", "verify.s")
+
+
+def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
+    """Return the time to first token with network and service.
+
+    Args:
+        result: The estimate.
+        waited_s: Seconds of waiting for other users, which the latencies of one user do not include.
+    """
+    user = result.latency.user
+    low, high = (end + waited_s for end in user.ttft_range_s)
+    text = f"with a new connection, network and service ({seconds(low)} to {seconds(high)})"
+    return AnswerRow("TTFT at user", seconds(user.ttft_s + waited_s), text, "latency.user.ttft_s")
+
+
+def _detail_rows(result: EstimateResult) -> Iterator[AnswerRow]:
+    wafer, system, fabric = result.wafer, result.system, result.fabric
+    used = used_text(wafer, system)
+    yield AnswerRow("mesh", f"{wafer.rows}x{wafer.cols}", f"PEs{used and f', {used}'}", "system.wafers")
+    chunks = plural(len(system.prefill_chunks), "chunk")
+    cycles = f"cycles of the prompts, {chunks} one after another"
+    yield AnswerRow("prefill", count(result.prefill.cycles), cycles, "prefill.tokens_per_s")
+    links, hops, words = fabric.busiest_links, fabric.wavelet_hops_per_token, fabric.busiest_link_words_per_token
+    if links and hops is not None and words is not None:
+        where = f"wafer {links[0].wafer}, row {links[0].row}, col {links[0].col} to the {links[0].to}"
+        text = f"words per token on the busiest link ({where}); {short_number(hops)} hops"
+        yield AnswerRow("traffic", count(words), text, "fabric.busiest_link_words_per_token")

@@ -1,0 +1,67 @@
+"""The answer of ``wse estimate`` on GPUs: headline, sentences and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from wse.reports.table import Table
+from wse.reports.terminal import count, in_bytes, plural, printable, seconds
+from wse.studies.results.answer import (
+    AnswerRow,
+    answer_tables,
+    limit_sentence,
+    published_sentence,
+    serving_rows,
+    speed_sentence,
+)
+
+if TYPE_CHECKING:
+    from wse.studies.estimate.gpus.result import GpuEstimateResult
+
+TERMS: Final = {
+    "weights_s": "reading weights",
+    "cache_s": "reading the KV cache",
+    "compute_s": "matrix products",
+    "launch_s": "launching kernels",
+    "all_reduce_s": "all-reduces: waiting for other GPUs",
+    "crossing_s": "all-reduces: vectors on links",
+    "host_s": "the host",
+    "prompts_s": "prompts of other users",
+}
+"""What each term of the time per output token is."""
+
+
+def gpu_answer_tables(result: GpuEstimateResult, *, detail: bool) -> list[Table]:
+    """Return the headline with its sentences, and the rows.
+
+    Args:
+        result: The estimate.
+        detail: Whether to add the grades of the numbers.
+    """
+    system, replicas = result.system, result.serving.replicas
+    gpus = f"{system.gpus:,} {printable(result.gpu.name)} ({printable(system.software)})"
+    machine = gpus if replicas == 1 else f"{replicas:,} replicas of {gpus}"
+    headline = f"{printable(result.model.name)}, {result.model.dtype}, on {machine}"
+    return answer_tables(headline, _sentences(result), [*_rows(result)], result.grades if detail else None)
+
+
+def _sentences(result: GpuEstimateResult) -> Iterator[str]:
+    if result.note:
+        yield f"Note: {printable(result.note)}."
+    yield speed_sentence(result.serving)
+    parts = {term: value for term, value in result.latency.tpot_by.to_dict().items() if value}
+    yield limit_sentence(parts, TERMS, "the time per output token")
+    yield published_sentence(result.published)
+
+
+def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
+    bound = f"at least {seconds(result.latency.bound_s)} with perfect software at the stated rates"
+    yield from serving_rows(result.serving, bound)
+    cache = f"tokens of KV cache fit on {plural(result.system.gpus, 'GPU')}"
+    yield AnswerRow("KV cache", count(result.memory.kv_capacity_tokens), cache, "memory.kv_capacity_tokens")
+    yield AnswerRow("weights", in_bytes(result.model.bytes), f"{count(result.model.parameters)} parameters")
+    if result.verify is not None:
+        verify = result.verify
+        text = f"a pass over {verify.tokens} new tokens of a user, {verify.ratio_to_decode:.3g} times that over one"
+        yield AnswerRow("verification", seconds(verify.s), text, "latency.tpot_s")

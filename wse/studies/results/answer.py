@@ -1,0 +1,138 @@
+"""The answer of an estimate: a headline, a few sentences, and one row for each number that a user asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from wse.reports.table import Column, Table, number, pair_table
+from wse.reports.terminal import count, percent, plural, seconds, three_figures
+from wse.studies.estimate.grades import GradeResult
+from wse.studies.results.operating_points import ServingResult
+from wse.studies.results.published import PublishedSpeed
+
+Cause = TypeVar("Cause", bound=str)
+
+GRADES: Final = "grade of the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
+DRAFTS: Final = {"no": "without drafts", "yes": "with drafts"}
+
+
+class AnswerRow(NamedTuple):
+    """A number of an answer.
+
+    Attributes:
+        name: The field's name of the number.
+        value: The number with its unit.
+        note: What the number refers to.
+        grade_key: Key of the number in the ``grades`` of the result; empty where it has no grade.
+    """
+
+    name: str
+    value: str
+    note: str = ""
+    grade_key: str = ""
+
+
+def answer_tables(
+    headline: str,
+    sentences: Iterable[str],
+    rows: Sequence[AnswerRow],
+    grades: Mapping[str, GradeResult] | None = None,
+) -> list[Table]:
+    """Return the headline with its sentences, and the rows.
+
+    Args:
+        headline: The model and the machine.
+        sentences: The answer in words. Empty ones are left out.
+        rows: The numbers of the answer.
+        grades: Grades by key, which get a column; None for no such column.
+    """
+    columns = [Column(key="name", style="bright_black"), number("value", formatter=str)]
+    if grades is not None:
+        columns.append(Column(key="grade", style="bright_black", cell=lambda row: _grade(row, grades)))
+    columns.append(Column(key="note", wraps=True))
+    note = "" if grades is None else GRADES
+    summary = pair_table([("", sentence) for sentence in sentences if sentence], headline)
+    return [summary, Table(columns=tuple(columns), rows=rows, title="Answer", note=note)]
+
+
+def _grade(row: AnswerRow, grades: Mapping[str, GradeResult]) -> str:
+    return grades[row.grade_key].grade if row.grade_key in grades else ""
+
+
+def speed_sentence(serving: ServingResult) -> str:
+    """Return what users get at the operating point of a result."""
+    if serving.tokens_per_s_per_user is None:
+        return f"The first token of a request, which is its only one, comes after {seconds(serving.ttft_s)}."
+    speed = f"{count(serving.tokens_per_s_per_user)} tokens/s"
+    if serving.users == 1:
+        return f"One user gets {speed}."
+    machines = "" if serving.replicas == 1 else f" on {serving.replicas:,} replicas"
+    total = f"{count(serving.tokens_per_s)} tokens/s in total"
+    return f"{serving.users:,} concurrent users{machines} get {speed} each, {total}."
+
+
+def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
+    """Return the published speeds of the model on the machine; empty without any."""
+    if not speeds:
+        return ""
+    texts = [
+        f"{count(speed.tokens_per_s_per_user)} {DRAFTS.get(speed.drafts or '', 'drafts not stated')} ({speed.date})"
+        for speed in speeds
+    ]
+    return f"Published tokens/s per user: {', '.join(texts)}."
+
+
+def serving_rows(serving: ServingResult, tpot_note: str) -> Iterator[AnswerRow]:
+    """Yield latencies, concurrency, throughput, cost and energy of an operating point.
+
+    Args:
+        serving: The operating point of a result, and those of other numbers of users.
+        tpot_note: What stands next to the time per output token.
+    """
+    at = f"at concurrency {serving.users:,}"
+    prompt = f"{serving.prompt_tokens:,} prompt tokens, {count(serving.prompt_tokens / serving.ttft_s)} tokens/s"
+    yield AnswerRow("TTFT", seconds(serving.ttft_s), prompt, "latency.ttft_s")
+    if serving.tpot_s is not None:
+        yield AnswerRow("TPOT", seconds(serving.tpot_s), tpot_note, "latency.tpot_s")
+    tokens = serving.prompt_tokens + serving.new_tokens
+    room = f"KV caches of {plural(serving.max_users, 'sequence')} of {tokens:,} tokens fit"
+    yield AnswerRow("concurrency", f"{serving.users:,}", room)
+    yield AnswerRow("throughput", count(serving.tokens_per_s), f"output tokens/s {at}", "decode.tokens_per_s")
+    usd, low, high = (
+        serving.usd_per_million_tokens,
+        serving.usd_per_million_tokens_low,
+        serving.usd_per_million_tokens_high,
+    )
+    if usd is not None:
+        note = f"per million output tokens {at}{_range(low, high)}"
+        last = serving.points[-1]
+        if last.users > serving.users and last.usd_per_million_tokens is not None:
+            note += f"; {three_figures(last.usd_per_million_tokens)} at {last.users:,}"
+        yield AnswerRow("cost", f"{three_figures(usd)} USD", note, "cost.usd_per_million_tokens")
+    joules, low, high = serving.joules_per_token, serving.joules_per_token_low, serving.joules_per_token_high
+    if joules is not None:
+        note = f"per output token {at}{_range(low, high)}"
+        yield AnswerRow("energy", f"{three_figures(joules)} J", note, "energy.joules_per_token")
+
+
+def _range(low: float | None, high: float | None) -> str:
+    """Return both ends of a range in brackets; empty for a range without width."""
+    if low is None or high is None or low == high:
+        return ""
+    return f" ({three_figures(low)} to {three_figures(high)})"
+
+
+def limit_sentence(parts: Mapping[Cause, float], meanings: Mapping[str, str], whole: str) -> str:
+    """Return which part of the time of a token is the largest, and its fraction; empty without any.
+
+    Args:
+        parts: Time by cause, in any unit.
+        meanings: What each cause is.
+        whole: What the parts add up to.
+    """
+    total = sum(parts.values())
+    if not total:
+        return ""
+    largest = max(parts, key=lambda cause: parts[cause])
+    return f"The largest part of {whole} is {meanings[largest]}: {percent(parts[largest] / total)}."
