@@ -69,7 +69,7 @@ def test_quantised_weights_are_told_with_the_type_of_the_rest(wse: Wse, tiny: Pa
     assert (model["dtype"], model["activations"], model["accumulate"]) == ("int8", "float32", "float32")
     assert model["bytes"] < model["parameters"] * 4
     told = " ".join(wse("run", tiny, *options).out.split())
-    assert "as int8, activations in float32, sums in float32" in told
+    assert "as int8, activations as float32, accumulation in float32" in told
     half = json.loads(wse("run", tiny, *options, "--activations", "float16", "--json").out)
     assert half["model"]["activations"] == "float16"
     assert half["sram"]["bytes_per_pe"]["weights"] < report["sram"]["bytes_per_pe"]["weights"]
@@ -103,7 +103,7 @@ def test_the_last_pass_can_be_logged_wavelet_by_wavelet(wse: Wse, tiny: Path, tm
     options = (*SMALL, "--mesh", "3x3", "--trace", path)
     report = json.loads(wse("run", tiny, *options, "--wavelets", "--json").out)
     assert report["wavelets"]["moves"] > report["wavelets"]["wavelet_hops"] > 0
-    assert "by wavelets" in wse("run", tiny, *options, "--wavelets").out
+    assert "wavelets  " in wse("run", tiny, *options, "--wavelets").out
     assert "by wavelets" not in wse("run", tiny, *options).out
 
 
@@ -122,7 +122,7 @@ def test_the_summary_says_what_a_newcomer_asks(wse: Wse, tiny: Path) -> None:
     ):
         assert word in outcome.out
     for word in (
-        "cycles a token",
+        "cycles per token",
         "compute",
         "launch",
         "hops",

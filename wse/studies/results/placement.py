@@ -228,10 +228,10 @@ def cut_bytes_per_token(program: Program) -> int:
 
 def model_line(model: ModelResult) -> str:
     """Name, size and number formats of a model."""
-    activations = "" if model.activations == model.dtype else f"activations in {model.activations}, "
+    activations = "" if model.activations == model.dtype else f"activations as {model.activations}, "
     return (
         f"{printable(model.name)}: {count(model.parameters)} parameters, {in_bytes(model.bytes)} "
-        f"as {model.dtype}, {activations}sums in {model.accumulate}"
+        f"as {model.dtype}, {activations}accumulation in {model.accumulate}"
     )
 
 
@@ -251,7 +251,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
     span = f" on each of {stages[0].wafers} wafers" if stages[0].wafers > 1 else ""
     chunks = system.prefill_chunks
     tokens = plural(sum(chunks), "token")
-    passes = "at once" if len(chunks) == 1 else f"in {len(chunks)} chunks"
+    passes = "in one chunk" if len(chunks) == 1 else f"in {len(chunks)} chunks"
     wafers = wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)
     used = used_text(wafer, system)
     rows = [
@@ -259,19 +259,19 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
         *([("set", " ".join(setting_texts(wafer.replaced)))] if wafer.replaced else []),
         ("model", model_line(model)),
         ("mapping", f"{system.mapping}: {plural(len(stages), 'region')} of {shape} PEs{span}, {_layers(stages)}"),
-        ("prefill", f"{tokens} {passes} by {system.prefill}"),
-        ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM are padding"),
+        ("prefill", f"{tokens} {passes}, matrix product {system.prefill}"),
+        ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM"),
     ]
     if narrow := sorted({s.attention[1] - s.attention[0] + 1 for s in stages if s.narrows_attention}):
         columns = " or ".join(map(str, narrow))
-        rows.insert(3, ("attention", f"on {columns} columns in the middle of each region that has more"))
+        rows.insert(3, ("attention", f"on the middle {columns} columns of each region that has more"))
     if model.weights is not None:
-        rows.insert(2, ("weights", f"{model.weights}: not those of the model, so its tokens mean nothing"))
+        rows.insert(2, ("weights", f"{model.weights}: not the weights of the model, so its tokens are meaningless"))
     experts = system.experts
     if experts is not None:
         spread = experts.on_a_column == experts.count
-        where = "each over all columns" if spread else f"at most {plural(experts.on_a_column, 'expert')} a column"
-        rows.insert(-2, ("experts", f"{experts.active} of {experts.count} for a token, {where}"))
+        where = "each on all columns" if spread else f"at most {plural(experts.on_a_column, 'expert')} per column"
+        rows.insert(-2, ("experts", f"{experts.active} of {experts.count} per token, {where}"))
     if note is not None:
         rows.append(("note", printable(note)))
     return pair_table(rows, "Placement")
@@ -280,8 +280,8 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
 def _layers(stages: Sequence[StageResult]) -> str:
     layers = [s.layers[1] - s.layers[0] + 1 if s.layers else 0 for s in stages]
     if len(stages) == 1:
-        return f"which all {plural(layers[0], 'layer')} share in turn"
+        return f"used by all {plural(layers[0], 'layer')}"
     low, high = min(layers), max(layers)
     some = plural(low, "layer") if low == high else f"{low} to {high} layers"
     cut = len({stage.layers[0] for stage in stages if stage.layers and stage.parts[0]})
-    return f"{some} each, one after another" + (f", {cut} of them cut" if cut else "")
+    return f"{some} each" + (f", {cut} of them split" if cut else "")

@@ -152,17 +152,16 @@ def _ids_text(tokens: tuple[int, ...]) -> str:
 
 
 def _speed_table(result: RunResult) -> Table:
-    """Return the rates of the prompt, its tokens over TTFT, and of generation."""
+    """Return rate, cycles and latency of prefill and of decoding on the emulated wafer."""
     prefill, decode = result.prefill, result.decode
     rate, cycles = f"{count(prefill.tokens_per_s)} tokens/s", f"{count(prefill.cycles)} cycles"
-    rows = [("prompt", rate, cycles, f"TTFT {seconds(prefill.ttft_s)}")]
+    rows = [("prefill", rate, cycles, f"TTFT {seconds(prefill.ttft_s)}")]
     if decode is not None:
         rate, cycles = f"{count(decode.tokens_per_s_per_user)} tokens/s", f"{count(decode.cycles_per_token)} cycles"
         time = f"TPOT {seconds(decode.cycles_per_token / result.wafer.clock_hz)}"
-        rows.append(("generation", rate, f"{cycles} a token", time))
+        rows.append(("decode", rate, f"{cycles} per token", time))
         if result.batch > 1:
-            users = f"{plural(result.batch, 'user')}, a token each"
-            rows.append(("of all users", f"{count(decode.tokens_per_s)} tokens/s", users, ""))
+            rows.append((f"{result.batch:,} users", f"{count(decode.tokens_per_s)} tokens/s", "in total", ""))
     keys = ("name", "rate", "cycles", "time")
     return Table(
         columns=tuple(number(key, formatter=str) for key in keys),
@@ -176,14 +175,14 @@ def _traffic_table(result: RunResult) -> Table:
     fabric, crossing = result.fabric, result.crossing
     hops, words = fabric.wavelet_hops_per_token or 0, fabric.busiest_link_words_per_token or 0
     rows = [
-        ("wavelets", f"{count(hops)} hops of 32-bit words over links between PEs"),
+        ("hops", f"{count(hops)} hops of 32-bit words from PE to PE"),
         ("busiest link", f"{count(words)} words"),
-        ("colours", f"{fabric.colours_used} in use where most are"),
+        ("colours", f"{fabric.colours_used} on the PE that uses the most"),
     ]
     if crossing is not None and result.system.wafers > 1:
         text = f"{in_bytes(crossing.bytes_per_token)}, {seconds(crossing.s_per_token)}"
         rows.insert(2, ("between wafers", text))
-    return pair_table(rows, "Traffic of a generated token")
+    return pair_table(rows, "Traffic per generated token")
 
 
 def _emulation_table(result: RunResult) -> Table:
@@ -191,21 +190,21 @@ def _emulation_table(result: RunResult) -> Table:
     emulation, wavelets = result.emulation, result.wavelets
     tokens = sum(len(user.tokens) for user in result.users)
     rate = emulation.tokens_per_s
-    speed = f"{count(rate)} tokens/s on this computer" if rate else "nothing was left to do"
+    speed = f"{count(rate)} tokens/s" if rate else "nothing was left to do"
     rows = [("speed", f"{speed}: {plural(tokens, 'token')}, {seconds(emulation.wall_s)} in all")]
     if emulation.passes_again is not None:
-        rows.append(("taken again", f"{count(emulation.passes_again)} of the passes, from an earlier run"))
+        rows.append(("reused", f"{count(emulation.passes_again)} passes of an earlier run"))
     if result.profile is not None:
         rows.append(("flame graph", printable(f"{result.profile.output}: open it in speedscope")))
     if result.trace is not None:
         rows.append(("trace", printable(result.trace)))
         if wavelets is not None:
-            text = f"{count(wavelets.moves)} moves of the last pass in the trace, {count(wavelets.cycles)} cycles"
-            rows.append(("by wavelets", text))
+            text = f"{count(wavelets.moves)} hops of the last pass, {count(wavelets.cycles)} cycles"
+            rows.append(("wavelets", text))
         rows.append(("look inside", printable(f"wse inspect {shlex.quote(result.trace)}")))
     if result.trace_error is not None:
         rows.append(("no trace" if result.trace is None else "incomplete", printable(result.trace_error)))
-    return pair_table(rows, "This emulation")
+    return pair_table(rows, "Emulation on this computer")
 
 
 def _logits_tables(users: Sequence[AnswerResult]) -> list[Table]:
