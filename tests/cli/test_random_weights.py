@@ -18,7 +18,7 @@ def test_a_configuration_runs_from_its_begin_token_and_says_so(wse: Wse, empty: 
     outcome = wse("run", write_config(empty), "--weights", "random:7", *SMALL)
     assert outcome.code == 0, outcome
     assert "prompt     1\n" in outcome.out
-    assert "weights  random:7: not those of the model, so its tokens mean nothing" in outcome.out
+    assert "weights  random:7: not the weights of the model, so its tokens are meaningless" in outcome.out
     found = json.loads(wse("run", "config.json", "--weights", "random:7", *SMALL, "--json").out)
     assert found["model"]["weights"] == "random:7"
     assert found["prompt_ids"] == [CONFIG["bos_token_id"]]

@@ -125,7 +125,7 @@ def test_a_compilation_says_where_experts_are_and_how_they_are_taken_to_be_chose
     assert report["decode"]["routing"] == "even"
     print_result(result, sys.stdout)
     text = capsys.readouterr().out
-    assert f"{EXPERTS.active} of {EXPERTS.count} for a token" in text
+    assert f"{EXPERTS.active} of {EXPERTS.count} per token" in text
     assert "as evenly as can be" in text
     assert max(map(len, text.splitlines())) <= 80
 

@@ -205,7 +205,9 @@ def in_bytes(number: float) -> str:
 
 
 def seconds(number: float) -> str:
-    """A time with a unit of fitting size."""
+    """Return a time with a unit of fitting size."""
+    if not number:
+        return "0 s"
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if number * scale >= 1:
             return f"{three_figures(number * scale)} {unit}"

@@ -53,15 +53,15 @@ def wafer_price(price: Price | None, wafer: str) -> float | None:
         wafer: Name of the wafer; ``wafer`` names it as well.
 
     Raises:
-        UnknownName: a name that no machine has.
-        BadInput: a price of another machine, or two prices of this one.
+        UnknownName: A name that no machine has.
+        BadInput: Two prices of this wafer.
     """
-    return _only_price(read_prices(price), (WAFER, wafer))
+    return _own_price(read_prices(price), (WAFER, wafer))
 
 
 def gpu_price(price: Price | None, gpu: str) -> float | None:
     """Return the given price of a request's GPU, or None where none is given. Errors as of `wafer_price`."""
-    return _only_price(read_prices(price), (gpu,))
+    return _own_price(read_prices(price), (gpu,))
 
 
 def prices_of_gpu(price: Price | None, gpu: str | Path) -> dict[str, float] | None:
@@ -73,25 +73,25 @@ def prices_of_gpu(price: Price | None, gpu: str | Path) -> dict[str, float] | No
 def prices_without_gpus(price: Price | None, gpus: Iterable[str | Path]) -> dict[str, float] | None:
     """Return the given prices without those of a request's GPUs; None for none.
 
-    They are for the request's wafer, for which `wafer_price` refuses names that no machine of the request has.
+    They are for the request's wafer, for which `wafer_price` refuses names that no machine has.
     """
     names = {load_gpu(gpu).name for gpu in gpus}
     return {key: usd for key, usd in read_prices(price).items() if key not in names} or None
 
 
-def _only_price(prices: Mapping[str, float], names: Collection[str]) -> float | None:
-    for name, usd in prices.items():
-        if name in names:
-            continue
-        if name not in _known():
+def _own_price(prices: Mapping[str, float], names: Collection[str]) -> float | None:
+    """Return the price under one of the names of a machine; None without any.
+
+    Prices of other known machines are allowed, so that one list of prices can be given to every command.
+    """
+    for name in prices:
+        if name not in names and name not in _known():
             raise UnknownName("wafer or GPU", name, {*_known(), *names}, where="--price")
-        remedy = f"give --gpu {name} too, or leave it out" if name in known_gpus() else "leave it out"
-        message = f"--price {name}={usd:g}: the request has no {name}; {remedy}"
+    own = {name: usd for name, usd in prices.items() if name in names}
+    if len(own) > 1:
+        message = f"--price: {' and '.join(own)} are the same wafer; keep one"
         raise BadInput(message)
-    if len(prices) > 1:
-        message = f"--price: {' and '.join(prices)} are the same wafer; keep one"
-        raise BadInput(message)
-    return next(iter(prices.values()), None)
+    return next(iter(own.values()), None)
 
 
 def _known() -> set[str]:

@@ -216,7 +216,7 @@ def test_the_verdict_has_the_figures_of_the_machines() -> None:
         "A token is cheapest on 1 h200, vllm, 0.0448 USD per million with 31 users of 20 tokens/s, "
         "against 2.78 USD (1.39 to 5.56) per million on 1 wse3, bands.",
         "At all prices within the ranges wafers have the cheaper token only where GPUs are too slow. Above 50 tokens/s "
-        "a user only wafers are fast enough.",
+        "per user only wafers are fast enough.",
     )
 
 
@@ -227,9 +227,9 @@ def test_the_verdict_solves_for_the_speed_at_each_end_of_the_prices() -> None:
     *_, crossover = curve_verdict([wafers, gpus])
     speeds = {price: _first_cheaper(price) for price in (5, 10, 20)}
     assert crossover == (
-        f"At central prices wafers have the cheaper token from {speeds[10]:.3g} tokens/s a user on; at the lowest "
-        f"price of wafers and the highest of GPUs from {speeds[5]:.3g} tokens/s a user on; at the highest of wafers "
-        f"and the lowest of GPUs from {speeds[20]:.3g} tokens/s a user on. Above 100 tokens/s a user only wafers are "
+        f"At central prices wafers have the cheaper token above {speeds[10]:.3g} tokens/s per user; at the lowest "
+        f"price of wafers and the highest of GPUs above {speeds[5]:.3g} tokens/s per user; at the highest of wafers "
+        f"and the lowest of GPUs above {speeds[20]:.3g} tokens/s per user. Above 100 tokens/s per user only wafers are "
         "fast enough."
     )
 

@@ -51,7 +51,7 @@ def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
     """Return the speeds at which wafers are cheaper: at central prices, and at the ends that favour either side."""
     most = max(fastest_speed(machine) for machine in gpus)
     only = max(fastest_speed(machine) for machine in wafers) > most
-    alone = f" Above {rate(most)} a user only wafers are fast enough." if only else ""
+    alone = f" Above {rate(most)} per user only wafers are fast enough." if only else ""
     central = _speeds(cheaper_speeds(wafers, gpus), most)
     generous = _speeds(cheaper_speeds(wafers, gpus, ("low", "high")), most)
     cautious = _speeds(cheaper_speeds(wafers, gpus, ("high", "low")), most)
@@ -70,11 +70,11 @@ def _speeds(intervals: Sequence[Interval], most: float) -> str:
     texts = []
     for low, high in intervals:
         if low <= 1:
-            texts.append("at every speed" if math.isinf(high) else f"up to {rate(high)} a user")
+            texts.append("at every speed" if math.isinf(high) else f"up to {rate(high)} per user")
         elif math.isinf(high):
-            texts.append("only where GPUs are too slow" if low >= most * (1 - EQUAL) else f"from {rate(low)} a user on")
+            texts.append("only where GPUs are too slow" if low >= most * (1 - EQUAL) else f"above {rate(low)} per user")
         else:
-            texts.append(f"from {rate(low)} to {rate(high)} a user")
+            texts.append(f"between {rate(low)} and {rate(high)} per user")
     return " and ".join(texts)
 
 

@@ -44,6 +44,7 @@ class PlannedRow(Result):
     usd_per_million_tokens: Annotated[float | None, Doc("price of a million output tokens, prompts included", "USD")]
     usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price", "USD")]
     usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of the price", "USD")]
+    usd_per_hour: Annotated[float | None, Doc("price of all machines of all replicas for an hour", "USD")] = None
     joules_per_token: Annotated[float | None, Doc("energy of an output token", "J")] = None
     pareto: Annotated[bool, Doc("whether no row of these lengths is faster for a user and no more expensive")]
 
@@ -127,7 +128,8 @@ class PlanResult(Result):
             number("tokens_per_s_per_user", "tok/s/user", count),
             number("tokens_per_s", "tok/s", count, priority=5),
             number("usd_per_million_tokens", "USD/Mtok", price),
-            number("range", "low to high", cell=_range, priority=2),
+            number("range", "low to high", cell=_range, priority=3),
+            number("usd_per_hour", "USD/h", price, priority=2),
             Column(key="pareto", formatter=lambda front: "◆" if front else ""),
         )
 

@@ -226,7 +226,7 @@ def planned_row(
     link: WaferLink | None = None,
 ) -> PlannedRow:
     """Return a plan on a deployment as a row."""
-    point = found.point
+    point, economics = found.point, deployment.economics
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return PlannedRow(
         kind=kind,
@@ -251,6 +251,7 @@ def planned_row(
         usd_per_million_tokens=None if cost is None else cost.value,
         usd_per_million_tokens_low=None if cost is None else cost.low,
         usd_per_million_tokens_high=None if cost is None else cost.high,
+        usd_per_hour=None if economics is None else point.replicas * deployment.chips * economics.usd_per_hour.value,
         joules_per_token=None if energy is None else energy.value,
         pareto=False,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from wse.reports.terminal import count, plural, seconds
+from wse.reports.terminal import count, plural, ranged, seconds
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.studies.compare.curve.tables import price
 from wse.studies.compare.machine import GPU, WAFER
@@ -105,9 +105,8 @@ def _users(goal: Goal) -> str:
 def _text(row: PlannedRow) -> str:
     """Return a machine with what users get and what a token costs."""
     speed = "" if row.tokens_per_s_per_user is None else f"{count(row.tokens_per_s_per_user)} tokens/s a user, "
-    cost = f"{price(_usd(row))} USD ({price(row.usd_per_million_tokens_low or 0.0)} to " + (
-        f"{price(row.usd_per_million_tokens_high or 0.0)}) per million tokens"
-    )
+    low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
+    cost = f"{ranged(_usd(row), low, high, price, ' USD')} per million tokens, {price(row.usd_per_hour or 0.0)} USD/h"
     return f"{row.machine} ({speed}TTFT {seconds(row.ttft_s)}, {cost})"
 
 

@@ -14,12 +14,13 @@ from wse.models.spec import ModelSpec
 from wse.reports.terminal import plural
 from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.economics import Economics, load_gpu_economics
-from wse.serving.goal import Goal
+from wse.serving.goal import LATENCY, Goal
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape
+from wse.serving.plan import saturating_users
 from wse.serving.prices import gpu_price
 from wse.studies.estimate.prepare import check_drafts, check_objective, check_replicas, load_draft_model
 from wse.studies.estimate.request import EstimateRequest
@@ -65,6 +66,7 @@ class PreparedGpuEstimate:
     verify_tokens: int
     economics: Economics | None
     model: str
+    objective: str
     note: str | None = None
 
     @property
@@ -176,7 +178,9 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     if prompt + new > spec.context_limit:
         msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in all"
         raise BadInput(msg)
-    users = _users(request)
+    economics = load_gpu_economics(gpu, request.costs.economics, gpu_price(request.costs.price, gpu.name))
+    shape = RequestShape(prompt_tokens=prompt, new_tokens=new)
+    users = _users(request, GpuDeployment(server=server, shape=shape, economics=economics))
     replicas = Goal(users=users, replicas=request.replicas).replicas_for(server.users_that_fit(prompt + new))
     return PreparedGpuEstimate(
         server=server,
@@ -191,8 +195,9 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         prompt_tokens=prompt,
         new_tokens=new,
         verify_tokens=request.verify_tokens or 0,
-        economics=load_gpu_economics(gpu, request.costs.economics, gpu_price(request.costs.price, gpu.name)),
+        economics=economics,
         model=str(request.model),
+        objective=request.serving.objective or LATENCY,
         note=dtype_note(loaded, request.types.dtype),
     )
 
@@ -217,13 +222,26 @@ def _draft(
     return min(apart, over_all, key=lambda one: one.draft_s(1, 1, context_tokens))
 
 
-def _users(request: EstimateRequest) -> int:
-    """Return the users of a request; those of a batch are all users at a time. Raises BadInput for two numbers."""
+def _users(request: EstimateRequest, deployment: GpuDeployment) -> int:
+    """Return the users of a request: those asked for, or those that serve its objective best.
+
+    Args:
+        request: The request. Its batch is the number of all users, because GPUs decode for all of them at once.
+        deployment: The model on the GPUs.
+
+    Returns:
+        Without ``--users`` and ``--batch``: 1 for latency; for throughput and cost the users that saturate the GPUs.
+
+    Raises:
+        BadInput: ``--users`` and ``--batch`` differ.
+    """
     users, batch = request.serving.users, request.serving.batch
     if users is not None and batch is not None and users != batch:
         msg = f"--users {users} and --batch {batch}: GPUs decode for all users at once; leave out --batch"
         raise BadInput(msg)
-    return users or batch or 1
+    if users or batch or request.serving.objective in (None, LATENCY):
+        return users or batch or 1
+    return max(1, saturating_users(deployment))
 
 
 def _check_heads(server: GpuServer) -> None:

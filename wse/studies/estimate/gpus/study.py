@@ -240,6 +240,7 @@ def _inputs(prepared: PreparedGpuEstimate) -> dict[str, str | int]:
         "parallelism": prepared.parallelism,
         "dtype": prepared.server.weights.name,
         "batch": prepared.users,
+        "objective": prepared.objective,
         "replicas": None if prepared.replicas == 1 else prepared.replicas,
         "prompt_len": prepared.prompt_tokens,
         "new_tokens": prepared.new_tokens,

@@ -107,7 +107,7 @@ class _Run:
         """The run under the columns of a comparison."""
         run, decode = self.run, self._decode
         users, wafers = max(1, len(run.users)), run.system.wafers
-        of_all = decode.tokens_per_s or 0.0
+        of_all, with_prompts = decode.tokens_per_s or 0.0, self._tokens_per_s()
         return ComparisonRow(
             trace=str(self.path),
             model=run.model.name,
@@ -117,7 +117,7 @@ class _Run:
             tokens_per_s_per_user=of_all / users,
             tpot_s=decode.cycles_per_pass / run.wafer.clock_hz,
             users=users,
-            tokens_per_s=of_all,
+            tokens_per_s=with_prompts,
             tokens_per_s_exact=True,
             tokens_per_s_per_user_of_all=of_all / users,
             mesh_hops_per_token=decode.wavelet_hops_per_pass,
@@ -127,9 +127,20 @@ class _Run:
             cycles_by=decode.cycles_by,
             **self._prefill(),
             **self._fullest_pe(),
-            **self._money(wafers, of_all),
+            **self._money(wafers, with_prompts),
             **(self._limits() if of_all else {}),
         )
+
+    def _tokens_per_s(self) -> float:
+        """Return the generated tokens of all users per second of the run, prompts included.
+
+        The transfers of the first token to the host are added where the report of the run has the time to first token.
+        """
+        run, reported = self.run, self._report.get("prefill")
+        seconds = sum(phase.cycles for phase in run.phases.values()) / run.wafer.clock_hz
+        if isinstance(reported, dict) and isinstance(reported.get("ttft_s"), float) and run.prefill is not None:
+            seconds += max(0.0, reported["ttft_s"] - run.prefill.cycles / run.wafer.clock_hz)
+        return run.generated_tokens / seconds if seconds else 0.0
 
     def prices(self) -> Iterator[str]:
         """Yield the price of a wafer with its range and source; nothing where the wafer is unknown."""
