@@ -20,6 +20,7 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse.reports.terminal import in_bytes, plural
 from wse.studies.compile.choose import compile_fastest, compile_with_remedies
+from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.draft import HEAD, HOST, SAME
@@ -92,12 +93,14 @@ def place_draft(prepared: PreparedEstimate, compilation: Compilation) -> PlacedD
 def place_head(prepared: PreparedEstimate, capacity: str | None = None) -> PlacedDraft:
     """Compile the model of a request with a draft head as one more layer, of the kind of its last layer.
 
+    The layout is chosen for the users and the objective of the request, as that of the model alone is.
+
     Args:
         prepared: The request.
         capacity: Whether SRAM that runs out is refused or reported; by default as the request has it.
 
     Raises:
-        DoesNotFit: the wafers of the request hold the model, but not its head; with what would hold both.
+        DoesNotFit: The wafers of the request have no room for the head, or with it not for the users' caches.
     """
     spec, options, request = prepared.spec, prepared.options, prepared.request
     listed = options.listed
@@ -110,11 +113,11 @@ def place_head(prepared: PreparedEstimate, capacity: str | None = None) -> Place
         options=replace(options, listed=listed, capacity=capacity or options.capacity),
     )
     try:
-        compiled = compile_with_remedies(with_head)
-    except DoesNotFit as error:
+        layout = choose_layout(with_head)
+    except (BadInput, DoesNotFit) as error:
         message = f"--draft: no room for a draft head, one more layer of the model: {error}"
         raise DoesNotFit(message) from error
-    return PlacedDraft(name=HEAD, place=SAME, prepared=with_head, compilation=compiled)
+    return PlacedDraft(name=HEAD, place=SAME, prepared=layout.prepared, compilation=layout.compilation)
 
 
 def _place_beside(prepared: PreparedEstimate, compilation: Compilation, name: str) -> PlacedDraft:
