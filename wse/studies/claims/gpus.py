@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from wse.serving.drafts.speculation import acceptance_of, best_draft, speed_up
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
 from wse.serving.tiers import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
@@ -25,10 +24,6 @@ FEW: Final = 3.0
 """How many times as dear a token is on a machine of which it is said that all users together get few."""
 PRICE: Final = 6.0
 """Its price over that of the plain one."""
-CONTEXT: Final = 1_536
-HEAD_COST: Final = 0.08
-"""Share of a pass that a further drafted token takes with a head of the model's own: 7 to 9 % of a step, measured on
-eight B200 with DeepSeek-R1 (InferenceX, 2026)."""
 FAMILY: Final = "deepseek-r1"
 """The acceptance of drafts that are taken: measured with heads of its own, by length."""
 
@@ -78,19 +73,10 @@ def small_batches(lab: Laboratory) -> Finding:
 def drafts_or_hardware(lab: Laboratory) -> Finding:
     """Claim 9: what drafts gain in a small and in a large batch, and what newer hardware does."""
     numbers, gains = {}, {}
-    acceptance = acceptance_of(FAMILY)
     for batch in (SMALL, LARGE):
-        server = lab.server(MIXTURE, "b200", GPUS, STACK, DTYPE)
-        plain_s = server.decode_s(batch, CONTEXT)
-        drafted, gains[batch] = best_draft(
-            acceptance,
-            lambda n, server=server, plain_s=plain_s, batch=batch: speed_up(  # type: ignore[misc]
-                acceptance.at(n), n, HEAD_COST, server.verify_s(batch, n + 1, CONTEXT) / plain_s
-            ),
-            has_one_peak=False,
-        )
-        users = f"{batch} users of {with_type(MIXTURE, DTYPE)}"
-        meaning = f"of {drafted} drafted tokens with {users}, the pass that checks them as modelled"
+        drafts = lab.drafts(MIXTURE, "b200", GPUS, STACK, DTYPE, batch, FAMILY)
+        gains[batch] = drafts.speed_up
+        meaning = f"of {drafts.draft_tokens} draft tokens with {batch} users of {with_type(MIXTURE, DTYPE)}"
         numbers[f"drafts_{batch}"] = figure(gains[batch], "", meaning)
     hardware = {}
     for batch in (SMALL, LARGE):
@@ -165,8 +151,9 @@ def aggregate(lab: Laboratory) -> Finding:
     for context in (2_048, 8_192):
         new = 1_024
         wafers = lab.wafers_for_all(DENSE, context, new)
-        gpus = [lab.gpu(DENSE, "h200", GPUS, STACK, DTYPE, batch, context - new, new) for batch in BATCHES]
-        gpu = max(gpus, key=lambda run: run.tokens_per_s)
+        deployment = lab.gpus(DENSE, "h200", GPUS, STACK, DTYPE, context - new, new)
+        gpus = [serving_of(deployment, users) for users in (*BATCHES, saturating_users(deployment))]
+        gpu = gpus[-1]
         best |= {f"wafers_{context}": wafers, f"gpus_{context}": gpu}
         for name, run in (("wafers", wafers), ("gpus", gpu)):
             machines = f"{run.machines} {'wafers' if name == 'wafers' else 'H200'}"

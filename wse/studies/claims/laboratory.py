@@ -30,6 +30,8 @@ from wse.studies.compare.grid.combination import with_link
 from wse.studies.compare.grid.streaming import weights_of
 from wse.studies.compare.request import WaferLink
 from wse.studies.compile.choose import compile_fastest
+from wse.studies.estimate.drafts.result import DraftPlanResult
+from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
@@ -104,6 +106,17 @@ class Laboratory:
     ) -> Serving:
         """Return a number of users of a bundled model on GPUs."""
         return serving_of(self.gpus(model, gpu, gpus, stack, dtype, prompt, new), users)
+
+    def drafts(
+        self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str
+    ) -> DraftPlanResult:
+        """Return the drafts of ``wse estimate --gpu`` that gain most for a number of users of a bundled model."""
+        request = make_request(
+            EstimateRequest, model=model, gpu=gpu, gpus=gpus, stack=stack, dtype=dtype, batch=users, draft=acceptance
+        )
+        drafts = estimate_on_gpus(request).drafts
+        assert drafts is not None  # the request asks for drafts
+        return drafts
 
     def wafers_for_all(self, model: str, context: int, new: int) -> Serving:
         """Return the users that make the cheapest tokens on wafers: the fewest that hold the model, or twice as many.

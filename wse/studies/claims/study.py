@@ -114,7 +114,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         number=13,
         text="A wafer's tokens/s are those of one query; all of its users together may get few.",
         source=THREADS,
-        command="wse compare llama-3.1-70b",
+        command="wse estimate llama-3.1-70b --wafers 8 --objective throughput",
         decide=gpus.aggregate,
     ),
     Claim(
