@@ -144,6 +144,8 @@ def test_all_users_get_few_tokens_where_they_cost_three_times_as_much_at_any_pri
         def gpu(self, *options: Any, **more: Any) -> Serving:
             return serving(8, 1, 100.0, 6.0, (6.0, 6.0))
 
+        gpus_for_all = gpu
+
     finding = aggregate(OfAllUsers())
     assert finding.verdict == verdict
     assert finding.answer.endswith(said)

@@ -151,9 +151,8 @@ def aggregate(lab: Laboratory) -> Finding:
     for context in (2_048, 8_192):
         new = 1_024
         wafers = lab.wafers_for_all(DENSE, context, new)
-        deployment = lab.gpus(DENSE, "h200", GPUS, STACK, DTYPE, context - new, new)
-        gpus = [serving_of(deployment, users) for users in (*BATCHES, saturating_users(deployment))]
-        gpu = gpus[-1]
+        gpu = lab.gpus_for_all(DENSE, "h200", GPUS, STACK, DTYPE, context - new, new)
+        gpus = [lab.gpu(DENSE, "h200", GPUS, STACK, DTYPE, batch, context - new, new) for batch in BATCHES]
         best |= {f"wafers_{context}": wafers, f"gpus_{context}": gpu}
         for name, run in (("wafers", wafers), ("gpus", gpu)):
             machines = f"{run.machines} {'wafers' if name == 'wafers' else 'H200'}"
@@ -165,7 +164,7 @@ def aggregate(lab: Laboratory) -> Finding:
                 meaning = f"the same at the {end} end of the price of a machine"
                 numbers[f"usd_per_million_{name}_{context}_{end}"] = figure(cost, "USD/million tokens", meaning)
         lines[f"{GPUS} H200 as {DTYPE}, {context:,} tokens"] = tuple(
-            (run.rate_of_user, run.usd_per_million_tokens) for run in gpus
+            (run.rate_of_user, run.usd_per_million_tokens) for run in (*gpus, gpu)
         )
         lines[f"wafers as {with_type(DENSE).rpartition(' ')[2]}, {context:,} tokens"] = (
             (wafers.rate_of_user, wafers.usd_per_million_tokens),

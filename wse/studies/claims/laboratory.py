@@ -107,6 +107,11 @@ class Laboratory:
         """Return a number of users of a bundled model on GPUs."""
         return serving_of(self.gpus(model, gpu, gpus, stack, dtype, prompt, new), users)
 
+    def gpus_for_all(self, model: str, gpu: str, gpus: int, stack: str, dtype: str, prompt: int, new: int) -> Serving:
+        """Return the users that saturate a bundled model on GPUs."""
+        deployment = self.gpus(model, gpu, gpus, stack, dtype, prompt, new)
+        return serving_of(deployment, saturating_users(deployment))
+
     def drafts(
         self, model: str, gpu: str, gpus: int, stack: str, dtype: str, users: int, acceptance: str
     ) -> DraftPlanResult:
