@@ -59,7 +59,7 @@ class PageContent(NamedTuple):
 
 
 def read_page(page: str) -> PageContent:
-    """The content of the page of that name: its blocks ``diff``, ``sh``, ``text`` and ``files``, one of each."""
+    """Return the content of the page of that name: its blocks ``diff``, ``sh``, ``text`` and ``files``, one of each."""
     blocks = dict(BLOCK.findall((PAGES / f"{page}.md").read_text(encoding="utf-8")))
     return PageContent(blocks["diff"], blocks["sh"], blocks.get("text", ""), tuple(blocks.get("files", "").split()))
 
@@ -76,7 +76,7 @@ def copy_tree(folder: Path) -> None:
 
 
 def is_in_tree(edit: PageContent) -> bool:
-    """Whether the tree has what a page adds: the page shows the last one that was added."""
+    """Return whether the tree has what a page adds: the page shows the last one that was added."""
     return any((ROOT / file).exists() for file in edit.created_files)
 
 

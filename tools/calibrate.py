@@ -61,21 +61,21 @@ class Row:
 
 
 def profile(constants: F64, generation: str) -> SoftwareProfile:
-    """The academic profile with these constants."""
+    """Return the academic profile with these constants."""
     values = dict(zip(STEPS, map(float, constants), strict=True))
     relay = {g: values.pop(f"relay_cycles.{g}") for g in ("wse2", "wse3")}
     return replace(software("academic", generation), relay_cycles=relay[generation], **values)  # type: ignore[arg-type]
 
 
 def start() -> F64:
-    """The constants of the bundled profile."""
+    """Return the constants of the bundled profile."""
     two, three = software("academic", "wse2"), software("academic", "wse3")
     relays = {"relay_cycles.wse2": two.relay_cycles, "relay_cycles.wse3": three.relay_cycles}
     return np.array([relays.get(name, getattr(two, name, 0.0)) for name in STEPS], np.float64)
 
 
 def rows_of(path: Path) -> tuple[list[Row], list[Row]]:
-    """The rows to calibrate on, and those of prefill."""
+    """Return the rows to calibrate on, and those of prefill."""
     fitted, predicted = [], []
     for m in read(path):
         system, metric = m.text("system"), m.text("metric")
@@ -112,7 +112,7 @@ def fit(rows: list[Row]) -> F64:
 
 
 def fit_sample(rows: list[Row], group: str) -> list[Row]:
-    """Rows of a group to fit on."""
+    """Return the rows of a group to fit on."""
     mine = [row for row in rows if row.group == group]
     return mine if group == "decode" else mine[::EVERY]
 

@@ -23,7 +23,7 @@ STACKS = Path(__file__).parents[1] / "wse" / "serving" / "gpus" / "stacks"
 
 
 def with_values(text: str, constants: dict[str, float]) -> str:
-    """The text of a stack's file with other values of some numbers, each on a line of its own."""
+    """Return the text of a stack's file with other values of some numbers, each on a line of its own."""
     for key, value in constants.items():
         text, replaced = re.subn(
             rf"^({re.escape(key)} = \{{ value = )[^,]+", rf"\g<1>{value:.3g}", text, count=1, flags=re.MULTILINE

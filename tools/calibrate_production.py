@@ -63,7 +63,7 @@ class Figure:
         return 1e6 / self.row.measured
 
     def choose(self, software: SoftwareProfile) -> Compilation:
-        """The compilation that the search finds with these costs."""
+        """Return the compilation that the search finds with these costs."""
         return compile_fastest(replace(self.prepared, software=software))
 
     def us(self, found: Compilation, software: SoftwareProfile) -> float:
@@ -91,7 +91,7 @@ def launch_figures(path: Path) -> list[Figure]:
 
 @cache
 def unfitted_profile() -> SoftwareProfile:
-    """The bundled profile before the fit: one completion task a step, functions as in hand-written code."""
+    """Return the bundled profile before the fit: one completion task a step, functions as in hand-written code."""
     tuned = load_software("tuned", "wse3")
     bundled = load_software(PROFILE, "wse3")
     return replace(bundled, task_dispatch_cycles=bundled.transfer_sync_cycles, function_cycles=tuned.function_cycles)
@@ -103,7 +103,7 @@ def profile(values: dict[str, float]) -> SoftwareProfile:
 
 
 def solve(figures: Sequence[Figure], found: Sequence[Compilation], start: dict[str, float]) -> dict[str, float]:
-    """The values, none below zero, with the least squares of relative errors in the regions that were found.
+    """Return the values, none below zero, with the least squares of relative errors in the regions that were found.
 
     Time is linear in a constant as long as nothing hides behind something else: a few turns find where it is not.
     """
@@ -143,7 +143,7 @@ def candidates(figures: Sequence[Figure], found: Sequence[Compilation]) -> None:
 
 
 def fit(figures: Sequence[Figure]) -> dict[str, float]:
-    """The values, whole cycles, with which the regions that are then chosen come nearest to the figures."""
+    """Return the values, whole cycles, with which the regions that are then chosen come nearest to the figures."""
     x = {name: float(getattr(unfitted_profile(), name)) for name in FITTED}
     tried: list[tuple[float, dict[str, float]]] = []
     for _ in range(MOST_TURNS):
@@ -157,7 +157,7 @@ def fit(figures: Sequence[Figure]) -> dict[str, float]:
 
 
 def print_rates(name: str, software: SoftwareProfile, figures: Sequence[Figure]) -> list[Compilation]:
-    """One line a figure: predicted and measured tokens a second, regions chosen with these costs."""
+    """Return one line a figure: predicted and measured tokens a second, regions chosen with these costs."""
     print(name, flush=True)
     chosen = [figure.choose(software) for figure in figures]
     for figure, found in zip(figures, chosen, strict=True):

@@ -51,7 +51,7 @@ INTO_THE_END: dict[str, Pattern] = {
 
 
 def cycles(words: int, pattern: LineSchedule) -> float:
-    """The fast model's."""
+    """Return the fast model's."""
     return PatternTimes(COSTS).time([LinePattern(pattern, 0, words, ROWS)]).cycles.total
 
 

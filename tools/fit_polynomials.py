@@ -36,7 +36,7 @@ class Fit:
 
 
 def fits() -> tuple[Fit, ...]:
-    """The polynomials of the elementary functions."""
+    """Return the polynomials of the elementary functions."""
     r = _nodes(-0.5 * math.log(2.0) * MARGIN, 0.5 * math.log(2.0) * MARGIN)
     angle = _nodes(1e-4, math.pi / 4 * MARGIN)
     near, far = _nodes(1e-3, ERROR_FUNCTION_SEAM), _nodes(ERROR_FUNCTION_SEAM / MARGIN, 3.95)
@@ -75,7 +75,7 @@ def _fit(name: str, x: F64, target: npt.NDArray[np.floating], weight: F64, power
 
 
 def _lawson(columns: F64, target: F64) -> F64:
-    """The combination of columns with the smallest largest difference from the target."""
+    """Return the combination of columns with the smallest largest difference from the target."""
     weights, best, smallest = np.full(len(target), 1 / len(target)), np.zeros(columns.shape[1]), np.inf
     for _ in range(TURNS):
         root = np.sqrt(weights)

@@ -12,7 +12,7 @@ NUMBERS = re.compile(r"\[\s+(-?[\d.e+-]+(?:,\s+-?[\d.e+-]+)*)\s+\]")
 
 
 def golden_text(made: Any) -> str:
-    """The text of a golden's file.
+    """Return the text of a golden's file.
 
     >>> print(golden_text({"ids": [1, 2.5, -3e-7]}), end="")
     {

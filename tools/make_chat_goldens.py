@@ -72,7 +72,7 @@ CHATS: tuple[list[dict[str, str]], ...] = (
 
 
 def transformers_text(source: str, messages: Sequence[Mapping[str, str]]) -> str | None:
-    """The text that transformers renders; None where the template refuses."""
+    """Return the text that transformers renders; None where the template refuses."""
     import jinja2
     from transformers.utils.chat_template_utils import render_jinja_template
 

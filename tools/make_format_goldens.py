@@ -49,7 +49,7 @@ def mxfp4() -> tuple[dict[str, Any], dict[str, Any], Any]:
 
 
 def quantise(kind: str, tensors: dict[str, list[int]]) -> tuple[dict[str, list[int]], dict[str, str]]:
-    """The tensors with codes and scales in place of those that are quantised; and what each of these is."""
+    """Return the tensors with codes and scales in place of those that are quantised; and what each of these is."""
     found: dict[str, list[int]] = {}
     kinds: dict[str, str] = {}
     for name, shape in tensors.items():
@@ -68,7 +68,7 @@ def quantise(kind: str, tensors: dict[str, list[int]]) -> tuple[dict[str, list[i
 
 
 def golden(kind: str) -> dict[str, Any]:
-    """The golden of one format, by the first seed whose tokens are clear."""
+    """Return the golden of one format, by the first seed whose tokens are clear."""
     wanted, method, how = {"fp8": fp8, "mxfp4": mxfp4}.get(kind, sixteen)()
     config = transformers.AutoConfig.for_model(wanted.pop("model_type"), **wanted)
     with tempfile.TemporaryDirectory() as folder:

@@ -62,7 +62,7 @@ def description(kind: str) -> dict[str, Any]:
 
 
 def golden(kind: str) -> dict[str, Any]:
-    """The golden of one type, by the first seed whose tokens are clear."""
+    """Return the golden of one type, by the first seed whose tokens are clear."""
     with tempfile.TemporaryDirectory() as folder:
         for seed in SEEDS:
             made = {"type": kind, "seed": seed, **description(kind)}

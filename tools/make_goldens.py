@@ -38,7 +38,7 @@ SEEDS = range(1, 50)
 
 
 def on_disk(config: Any, folder: Path) -> dict[str, list[int]]:
-    """Names and shapes of the tensors that transformers writes for a config."""
+    """Return the names and shapes of the tensors that transformers writes for a config."""
     model = transformers.AutoModelForCausalLM.from_config(config)
     model.save_pretrained(folder)
     found = {}
@@ -63,7 +63,7 @@ def answer(model: Any, prompt: list[int]) -> tuple[dict[str, Any], float]:
 
 
 def clear_answers(model: Any, distinct: int = DISTINCT) -> dict[str, Any] | None:
-    """The answers of a model to PROMPTS, and the versions that made them; None where its tokens are not clear.
+    """Return the answers of a model to PROMPTS, and the versions that made them; None where its tokens are not clear.
 
     They are where the best is ahead in each, and an answer has ``distinct`` different ones at least.
     """
@@ -76,7 +76,7 @@ def clear_answers(model: Any, distinct: int = DISTINCT) -> dict[str, Any] | None
 
 
 def golden(family: str, seeds: Iterable[int] = SEEDS, distinct: int = DISTINCT) -> dict[str, Any]:
-    """The golden of one family, by the first of ``seeds`` whose tokens are clear."""
+    """Return the golden of one family, by the first of ``seeds`` whose tokens are clear."""
     wanted = {**COMMON, "model_type": family, **FAMILIES[family]}
     kind = wanted.pop("model_type")
     config = transformers.AutoConfig.for_model(kind, **wanted)

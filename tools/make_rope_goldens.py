@@ -91,7 +91,7 @@ CASES: list[dict[str, Any]] = [
 
 
 def compute(case: dict[str, Any]) -> dict[str, Any]:
-    """The case, its frequencies (float32 values) and what cosine and sine are multiplied with."""
+    """Return the case, its frequencies (float32 values) and what cosine and sine are multiplied with."""
     size = case["head_dim"]
     settings: dict[str, Any] = {"hidden_size": 2 * size, "num_attention_heads": 2, "max_position_embeddings": 4096}
     settings |= {key: value for key, value in case.items() if key != "head_dim"}

@@ -35,7 +35,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 
 
 def scores(logits: Sequence[float], seen: Sequence[int], options: Mapping[str, Any]) -> Any:
-    """A float64 tensor [1, vocabulary], processed in the order that transformers' generation has."""
+    """Return a float64 tensor [1, vocabulary], processed in the order that transformers' generation has."""
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
@@ -49,7 +49,7 @@ def scores(logits: Sequence[float], seen: Sequence[int], options: Mapping[str, A
 
 
 def cases() -> list[dict[str, Any]]:
-    """All settings on logits of three widths."""
+    """Return all settings on logits of three widths."""
     random = np.random.default_rng(5)
     found = []
     for index, options in enumerate(SETTINGS):

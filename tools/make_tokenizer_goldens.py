@@ -47,7 +47,7 @@ SPLITS = ("llama-bpe", "qwen2", "gpt-4o", "tekken", "default")  # the ways of sp
 
 
 def sentencepiece_bytes(**options: Any) -> bytes:
-    """A trained model."""
+    """Return a trained model."""
     import sentencepiece
 
     out = io.BytesIO()
@@ -62,7 +62,7 @@ def sentencepiece_bytes(**options: Any) -> bytes:
 
 
 def folder_with(files: Mapping[str, str | bytes], model_type: str, folder: Path) -> Path:
-    """A model folder without weights."""
+    """Return a model folder without weights."""
     (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -70,7 +70,7 @@ def folder_with(files: Mapping[str, str | bytes], model_type: str, folder: Path)
 
 
 def auto_tokenizer(files: Mapping[str, str | bytes], model_type: str = "llama") -> Callable[[str], list[int]]:
-    """The encoder that transformers makes of a model folder."""
+    """Return the encoder that transformers makes of a model folder."""
     from transformers import AutoTokenizer
 
     with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +103,7 @@ def spelled_json() -> str:
 
 
 def byte_level_json(begin: str, *, regex: bool) -> str:
-    """A byte-level tokenizer.json; pairs merge over everything, so that every way of splitting shows."""
+    """Return a byte-level tokenizer.json; pairs merge over everything, so that every way of splitting shows."""
     import tokenizers
     from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
@@ -251,7 +251,7 @@ def ids_of(encode: Callable[[str], Sequence[int]], texts: Sequence[str] = TEXTS)
 
 
 def without_repetition(cases: list[dict[str, Any]]) -> dict[str, Any]:
-    """The cases, and what they share."""
+    """Return the cases, and what they share."""
     shared: list[Any] = []
     for case in cases:
         values = case.get("files") or case["metadata"]

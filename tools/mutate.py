@@ -74,7 +74,10 @@ def copy_tree(target: Path) -> Path:
 
 
 def notice(mutation: Mutation, tree: Path) -> bool:
-    """Whether the tests of a mutation, which pass on the tree, fail once it is made; the tree is as before then."""
+    """Return whether the tests of a mutation, which pass on the tree, fail once it is made.
+
+    The tree is as before then.
+    """
     if not passes(mutation.tests, tree):
         print(f"{mutation.tests}: fails without any mutation")
         sys.exit(2)
@@ -88,7 +91,7 @@ def notice(mutation: Mutation, tree: Path) -> bool:
 
 
 def passes(tests: str, tree: Path) -> bool:
-    """Whether these tests of a tree pass; what runs without end does not."""
+    """Return whether these tests of a tree pass; what runs without end does not."""
     paths = [str(tree / name) for name in (".", "kernels", "mappings", "traces")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests.split()]

@@ -33,14 +33,14 @@ ASIDE: Final = " (own arithmetic)"
 
 
 def pack_row(m: Measurement) -> dict[str, str]:
-    """A row's columns, with the facts of its note in place of the note."""
+    """Return a row's columns, with the facts of its note in place of the note."""
     facts = [found[0] for fact in FACTS if (found := re.search(fact, m.text("note"), re.IGNORECASE))]
     source = {column: m.input[column].replace(ASIDE, "") for column in ("source",) if column in m.input}
     return {**m.input, **source, "note": "; ".join(facts)}
 
 
 def text_of(rows: list[Measurement]) -> str:
-    """The text of a packed file of these rows of one file."""
+    """Return the text of a packed file of these rows of one file."""
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0].input), lineterminator="\n")
     writer.writeheader()

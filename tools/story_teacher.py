@@ -25,7 +25,7 @@ class Sampling:
 
 
 def read_pieces(path: Path) -> list[bytes]:
-    """The bytes of each token of a `tokenizer.bin`: int32, then float32 score, int32 size, bytes for each."""
+    """Return the bytes of each token of a `tokenizer.bin`: int32, then float32 score, int32 size, bytes for each."""
     data, at, pieces = path.read_bytes(), 4, []
     while at < len(data):
         (size,) = struct.unpack_from("<i", data, at + 4)
@@ -37,7 +37,7 @@ def read_pieces(path: Path) -> list[bytes]:
 
 
 def draw(logits: Tensor, temperature: float, top_p: float, generator: torch.Generator) -> Tensor:
-    """One token id per row, from the fewest likeliest tokens (at most 32) that hold `top_p` of the mass."""
+    """Return one token id per row, from the fewest likeliest tokens (at most 32) that hold `top_p` of the mass."""
     values, ids = logits.float().topk(32)
     p = (values / temperature).softmax(-1)
     p = p.masked_fill(p.cumsum(-1) - p > top_p, 0.0)
@@ -71,7 +71,7 @@ def sample_batch(
 
 
 def story_ids(ids: list[int], ends: tuple[int, ...] = TEACHER_BEGIN_IDS) -> list[int]:
-    """The ids up to and with the first that ends a story, or all."""
+    """Return the ids up to and with the first that ends a story, or all."""
     places = [n for n, i in enumerate(ids) if i in ends]
     return ids[: places[0] + 1] if places else ids
 

@@ -94,7 +94,7 @@ def train(
 
 @torch.inference_mode()
 def agreement(draft: Llama, model: Llama, stories: list[list[int]]) -> Agreement:
-    """The agreement at the ids of stories."""
+    """Return the agreement at the ids of stories."""
     same, common, tokens = 0.0, 0.0, 0
     for story in stories:
         ids = torch.tensor([story[:-1]])

@@ -52,7 +52,7 @@ class Schedule:
 
 
 def train_tokenizer(stories: list[str], vocab_size: int) -> Tokenizer:
-    """A byte-level BPE: all 256 bytes are in it, so no text is unknown."""
+    """Return a byte-level BPE: all 256 bytes are in it, so no text is unknown."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -79,7 +79,7 @@ def rows_of(stories: list[list[int]], context: int, generator: torch.Generator) 
 
 
 def pace(step: int, how: Schedule) -> float:
-    """The learning rate over its peak: linear warm-up, then a cosine to a hundredth."""
+    """Return the learning rate over its peak: linear warm-up, then a cosine to a hundredth."""
     if step < how.warmup_steps:
         return (step + 1) / how.warmup_steps
     done = (step - how.warmup_steps) / max(1, how.cosine_steps - how.warmup_steps)
@@ -178,7 +178,7 @@ def golden(folder: Path, prompts: list[str], count: int) -> list[dict[str, objec
 
 
 def arguments() -> argparse.Namespace:
-    """The command line: its paths, and one option for each field of `Sampling` and `Schedule`."""
+    """Return the command line: its paths, and one option for each field of `Sampling` and `Schedule`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--teacher", type=Path, required=True, help="folder of the model that tells stories")
     parser.add_argument("--stories", type=Path, required=True, help="the sampled text; made if missing")
@@ -195,7 +195,7 @@ def arguments() -> argparse.Namespace:
 
 
 def options(kind: type, args: argparse.Namespace) -> dict[str, Any]:
-    """Those that are fields of `kind`."""
+    """Return those that are fields of `kind`."""
     return {field.name: getattr(args, field.name) for field in fields(kind)}
 
 

@@ -36,7 +36,7 @@ class WseError(Exception):
     """Something that the user can mend. ``str(error)`` is one line."""
 
     def __str__(self) -> str:
-        """The message with line breaks and control characters made visible, so that it stays one line."""
+        """Return the message with line breaks and control characters made visible, so that it stays one line."""
         text = super().__str__()
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -65,7 +65,10 @@ class UnknownName(BadInput):
 
 
 def _nearest(name: str, known: list[str]) -> str:
-    """The known name nearest in letters, else the shortest that has all of this one in it; empty where none does."""
+    """Return the known name nearest in letters, else the shortest that has all of this one in it.
+
+    Empty where none does.
+    """
     group = len(_group(name)) if all(map(_group, known)) else 0
     by_letters = {known_name[group:].casefold(): known_name for known_name in reversed(known)}
     letters = name[group:].casefold()
@@ -90,7 +93,7 @@ def _folded(name: str, known: list[str]) -> list[str]:
 
 
 def _beside(name: str, known: list[str]) -> list[str]:
-    """The known names of the same group, which alone are near; all of them where there is no such group."""
+    """Return the known names of the same group, which alone are near; all of them where there is no such group."""
     return [other for other in known if _group(name) and _group(other) == _group(name)] or known
 
 

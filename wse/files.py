@@ -12,7 +12,7 @@ TOML_LIMIT_BYTES: Final = 2**20
 
 
 def read_file(path: Path, limit_bytes: int, error: type[BadInput], what: str = "a readable file") -> bytes:
-    """The bytes of a regular file; ``what`` it should have been is for the message.
+    """Return the bytes of a regular file; ``what`` it should have been is for the message.
 
     Raises:
         error: the file is missing, is not a regular file, cannot be read, or is over ``limit_bytes``.
@@ -36,7 +36,7 @@ def read_file(path: Path, limit_bytes: int, error: type[BadInput], what: str = "
 
 
 def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
-    """The table of a TOML file.
+    """Return the table of a TOML file.
 
     Raises:
         error: it cannot be read, is over ``TOML_LIMIT_BYTES``, or is not TOML.
@@ -50,7 +50,7 @@ def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
 
 
 def path_exists(where: str) -> bool:
-    """Whether a text is the path of something that is there; what no path can be is not."""
+    """Return whether a text is the path of something that is there; what no path can be is not."""
     try:
         return Path(where).exists()
     except (OSError, ValueError):  # longer than any file name, or with a character of none
@@ -66,6 +66,6 @@ def names_toml_file(where: str) -> bool:
 
 
 def short_repr(value: Any) -> str:
-    """A value as a message shows it."""
+    """Return a value as a message shows it."""
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "…"

@@ -27,7 +27,7 @@ SIGNIFICANT_BITS: Final = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def round_to(value: float, element: str) -> float:
-    """The number of an element type that is nearest to one in the range of all, ties to even.
+    """Return the number of an element type that is nearest to one in the range of all, ties to even.
 
     >>> round_to(72**0.5, "bfloat16")
     8.5
@@ -76,7 +76,7 @@ class Coding:
         return -(-rows * self.bits // 8) * columns
 
     def scale_bytes(self, float_bytes: int) -> int:
-        """Bytes of a scale beside activations of so many bytes."""
+        """Return the bytes of a scale beside activations of so many bytes."""
         return {"wgt": float_bytes, "f32": 4, "raw": 1}[self.scale_view]
 
 
@@ -102,7 +102,7 @@ _CODINGS_IN_ORDER: Final = (*CODINGS, FP8_BLOCKS)
 
 @cache
 def fp8_blocks(outputs: int, inputs: int) -> Coding:
-    """The coding of a checkpoint in FP8 whose float32 scales are of blocks of that many outputs and inputs."""
+    """Return the coding of a checkpoint in FP8 whose float32 scales are of blocks of that many outputs and inputs."""
     return replace(CODINGS[FP8], name=FP8_BLOCKS, group=inputs, block=outputs, scale_view="f32")
 
 
@@ -112,10 +112,10 @@ MOST_GROUPS: Final = 256
 
 
 def codes_name(tensor: str) -> str:
-    """The codes ``[out, in]`` of a tensor."""
+    """Return the codes ``[out, in]`` of a tensor."""
     return f"{tensor}.codes"
 
 
 def scales_name(tensor: str) -> str:
-    """The scales ``[out, groups]`` of a tensor, or of a tile of tensors side by side."""
+    """Return the scales ``[out, groups]`` of a tensor, or of a tile of tensors side by side."""
     return f"{tensor}.scales"

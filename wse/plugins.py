@@ -55,7 +55,7 @@ def plugins(group: str) -> tuple[tuple[str, Any], ...]:
 
 
 def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any], Iterable[str]]) -> dict[str, Thing]:
-    """The ``bundled`` objects and those of the entry points of a group, by name.
+    """Return the ``bundled`` objects and those of the entry points of a group, by name.
 
     Args:
         group: The group of the entry points.
@@ -92,13 +92,13 @@ def _load(point: EntryPoint) -> Any:
 
 
 def _place(point: EntryPoint) -> str:
-    """An entry point as messages name it: its group, name and value, and the package that has it."""
+    """Return an entry point as messages name it: its group, name and value, and the package that has it."""
     package = f" of package {point.dist.name} {point.dist.version}" if point.dist is not None else ""
     return f"entry point {point.name} = {point.value} in {point.group}{package}"
 
 
 def names_file_object(text: str) -> bool:
-    """Whether a text names an object of a user's file, as ``FILE.py:NAME``.
+    """Return whether a text names an object of a user's file, as ``FILE.py:NAME``.
 
     >>> names_file_object("own/mine.py:mine"), names_file_object("chain"), names_file_object("mine.py")
     (True, False, False)
@@ -107,7 +107,7 @@ def names_file_object(text: str) -> bool:
 
 
 def file_of(text: str) -> Path:
-    """The file that a text names, alone or with an object of it and what is behind ``@``.
+    """Return the file that a text names, alone or with an object of it and what is behind ``@``.
 
     >>> str(file_of("own/mine.py:mine@4")), str(file_of("regions.toml"))
     ('own/mine.py', 'regions.toml')
@@ -124,7 +124,7 @@ def refuse_file_alone(text: str, where: str = "") -> None:
 
 
 def object_of_file(text: str) -> Any:
-    """The object that ``FILE.py:NAME`` names. The file is run once, and again when it was changed.
+    """Return the object that ``FILE.py:NAME`` names. The file is run once, and again when it was changed.
 
     Raises:
         BadInput: the file cannot be read, or running it fails: with the file, the line and Python's own message.
@@ -141,7 +141,7 @@ def object_of_file(text: str) -> Any:
 
 @lru_cache(maxsize=64)
 def _module(path: Path, source: bytes) -> ModuleType:
-    """The module that a file's ``source`` makes; what stands beside the file can be imported in it."""
+    """Return the module that a file's ``source`` makes; what stands beside the file can be imported in it."""
     module = ModuleType(f"{path.stem}_{abs(hash((path, source))):x}")
     module.__file__ = str(path)
     before = list(sys.path)
@@ -159,7 +159,7 @@ def _module(path: Path, source: bytes) -> ModuleType:
 
 
 def fault_in_file(error: BaseException, path: Path) -> str:
-    """An error that running code of a user's file raised, with the last line of the file on the way to it."""
+    """Return an error that running code of a user's file raised, with the last line of the file on the way to it."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"{path}: line {error.lineno}: {type(error).__name__}: {error.msg}; mend that line"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]

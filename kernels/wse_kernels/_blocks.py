@@ -44,12 +44,12 @@ _PLACES = {
 
 
 def operands_of(function: Callable[..., None]) -> tuple[str, ...]:
-    """Names of a kernel's operands, in the order of the calling convention."""
+    """Return the names of a kernel's operands, in the order of the calling convention."""
     return tuple(name for name in signature(function).parameters if name not in VIEWS and name not in _PLACES)
 
 
 def views_of(function: Callable[..., None]) -> tuple[str, ...]:
-    """The views and ``ctl`` that a kernel takes, in the order of VIEWS."""
+    """Return the views and ``ctl`` that a kernel takes, in the order of VIEWS."""
     return tuple(name for name in VIEWS if name in signature(function).parameters)
 
 
@@ -63,7 +63,7 @@ def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
-    """The kernel of `over_blocks` with a part of the blocks on each core."""
+    """Return the kernel of `over_blocks` with a part of the blocks on each core."""
     taken = ", ".join((*views_of(function), "a"))
     part = part_function(_loop(function, ("_first_block", "_end_block", taken), "range(_first_block, _end_block)"))
     text = f"def {function.__name__}({taken}):\n    over_cores(part, {_BEGIN}, {_END}, ({taken}))\n"
@@ -101,7 +101,7 @@ def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | N
 
 @cache
 def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
-    """The definitions in a function's source, at its lines, which both builds of a kernel share."""
+    """Return the definitions in a function's source, at its lines, which both builds of a kernel share."""
     text = ast.parse(dedent(getsource(function)))
     ast.increment_lineno(text, function.__code__.co_firstlineno - 1)
     return [node for node in text.body if isinstance(node, ast.FunctionDef)]
@@ -135,7 +135,7 @@ def _loop(function: Callable[..., None], parameters: Iterable[str], blocks: str)
 
 
 def _define(function: Callable[..., None], text: ast.Module | str, names: dict[str, Any]) -> Callable[..., None]:
-    """The function of the name of ``function`` that a text defines, as one of the same file."""
+    """Return the function of the name of ``function`` that a text defines, as one of the same file."""
     exec(compile(text, function.__code__.co_filename, "exec"), names)
     made: Callable[..., None] = names[function.__name__]
     return made

@@ -20,7 +20,10 @@ WRITABLE_BY_ALL = 0o002
 
 
 def cache_home() -> Path | None:
-    """The folder of NUMBA_CACHE_DIR, or ``wse`` in that of XDG_CACHE_HOME or in ``~/.cache``; None without a home."""
+    """Return the folder of NUMBA_CACHE_DIR, or ``wse`` in that of XDG_CACHE_HOME or in ``~/.cache``.
+
+    None without a home.
+    """
     named, caches = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     if named:
         return Path(named)
@@ -42,7 +45,7 @@ class KernelFiles:
         self.trouble = "" if folder else _trouble("cache of kernels", "the user has no home")
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file; None where there is none, or not the whole of it."""
+        """Return the content of a file; None where there is none, or not the whole of it."""
         try:
             if self.folder is None or _reason_to_distrust(self.folder):
                 return None
@@ -53,7 +56,7 @@ class KernelFiles:
         return content if sha256(content).digest() == digest else None
 
     def has(self, name: str) -> bool:
-        """Whether there is a file."""
+        """Return whether there is a file."""
         return self.folder is not None and (self.folder / name).exists()
 
     def write(self, name: str, content: bytes) -> None:

@@ -38,7 +38,7 @@ def _copy_compiled(
 
 
 def _copy_function(module: Any, stored: Any, pointers: list[Any]) -> Any:
-    """The function of target, source and choice, lanes, rows, and the lanes from one row to the next.
+    """Return the function of target, source and choice, lanes, rows, and the lanes from one row to the next.
 
     A vector of lanes is chosen from once, for all rows. The last one may begin among the lanes of the one before, and
     copies some again. Where lanes fill no vector, they are copied one by one.

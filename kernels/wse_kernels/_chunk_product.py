@@ -91,7 +91,7 @@ def product_of(
 
 
 def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any]) -> Any:
-    """The function of pointers that do not alias, M, K, N, strides of x and out, add, and lanes.
+    """Return the function of pointers that do not alias, M, K, N, strides of x and out, add, and lanes.
 
     For some terms of the sums and some tokens at a time:
 
@@ -160,7 +160,10 @@ def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
 
 
 def _block_indices(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
-    """The indices from ``first`` on, ``count`` of them; the last below ``end`` stands for each that is not below it."""
+    """Return the indices from ``first`` on, ``count`` of them.
+
+    The last below ``end`` stands for each that is not below it.
+    """
     last = builder.sub(end, word(1))
     return [_least(builder, builder.add(first, word(i)), last) for i in range(count)]
 
@@ -235,7 +238,7 @@ class _Code:
                     self.store(value, out, acc)
 
     def first_sums(self, outs: list[Any]) -> list[Any]:
-        """The sums that are added to: what there is, or 0."""
+        """Return the sums that are added to: what there is, or 0."""
         builder, start = self.builder, self.builder.block
         with builder.if_then(builder.not_(self.starts)):
             loaded, load_block = [self.load(out, self.acc) for out in outs], builder.block

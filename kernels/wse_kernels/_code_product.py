@@ -101,7 +101,7 @@ def _multiply_by_lanes(
 
 
 def _run_of(widths: Any, n: int) -> int:
-    """The run that an output is in, of some that are so wide."""
+    """Return the run that an output is in, of some that are so wide."""
     return int(np.searchsorted(np.cumsum(widths, dtype=np.int64), n, side="right"))
 
 

@@ -54,7 +54,7 @@ def _over_cores_compiled(typing_context: Any, function: Any, begin: Any, end: An
 
 
 def _part_function(module: Any, shared_type: Any, call: Callable[[Any, Any, list[Any]], Any]) -> Any:
-    """The function that a thread calls with the index of a part, and with how many parts it is to do.
+    """Return the function that a thread calls with the index of a part, and with how many parts it is to do.
 
     Its signature is that of a loop of NumPy: (arrays, lengths, steps, data). The address of the only array is the
     index: there is nothing to be read there.

@@ -107,12 +107,12 @@ def rounded_product_ir(builder: Any, stored: Any, value: Any) -> Any:
 
 
 def type_like(value: Any, element: Any) -> Any:
-    """The type of ``element`` in the shape of ``value``, an element or a vector of them."""
+    """Return the type of ``element`` in the shape of ``value``, an element or a vector of them."""
     return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
 
 
 def constant(kind: Any, number: float) -> Any:
-    """A constant of a type, in all elements of a type of vectors."""
+    """Return a constant of a type, in all elements of a type of vectors."""
     return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
 
 

@@ -15,7 +15,7 @@ WORD = ir.IntType(64)
 
 
 def word(number: int) -> Any:
-    """A constant index."""
+    """Return a constant index."""
     return ir.Constant(WORD, number)
 
 
@@ -29,7 +29,7 @@ def internal_function(
     apart: bool = True,
     inlined: bool = True,
 ) -> Any:
-    """A function of a module, without a value.
+    """Return a function of a module, without a value.
 
     Args:
         module: The module; where it has a function of the name, that is it.

@@ -45,7 +45,7 @@ _CODE_SETTINGS = (
 
 
 def _versions() -> str:
-    """The digest of all that compiled code depends on besides kernel, types of arguments and processor."""
+    """Return the digest of all that compiled code depends on besides kernel, types of arguments and processor."""
     sources = sha256(b"".join(path.read_bytes() for path in sorted(_PACKAGE.glob("*.py")))).hexdigest()
     settings = [str(getattr(config, name, None)) for name in _CODE_SETTINGS]
     return " ".join([sources, str(sys.implementation.cache_tag), numba_version, llvmlite_version, *settings])
@@ -81,7 +81,7 @@ class KernelCache(_Cache):
         return str(KERNEL_FILES.folder or "")
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled function for the types of ``sig``; None where none was kept."""
+        """Return the compiled function for the types of ``sig``; None where none was kept."""
         content = KERNEL_FILES.read(self._file(sig, target_context.codegen()))
         rebuild: Any = CompileResult._rebuild
         if self.parallel:
@@ -97,7 +97,7 @@ class KernelCache(_Cache):
             KERNEL_FILES.write(self._file(sig, cres.library.codegen), dumps(cres._reduce()))
 
     def has(self, types: tuple[Any, ...], codegen: Any) -> bool:
-        """Whether the compiled function for ``types`` was kept."""
+        """Return whether the compiled function for ``types`` was kept."""
         return KERNEL_FILES.has(self._file(types, codegen))
 
     def enable(self) -> None:
@@ -160,12 +160,15 @@ def spread_kernel(function: Function) -> Function:
 
 
 def part_function(function: Function) -> Function:
-    """A function that the kernels which call it do not write out; numba compiles it once for its types."""
+    """Return a function that the kernels which call it do not write out; numba compiles it once for its types."""
     return cast(Function, _dispatcher(function, **_PART))
 
 
 def helper_function(function: Function) -> Function:
-    """A function that kernels call and that LLVM writes out in them; numba types and lowers it once for its types."""
+    """Return a function that kernels call and that LLVM writes out in them.
+
+    Numba types and lowers it once for its types.
+    """
     return cast(Function, _dispatcher(function, forceinline=True, **_PART))
 
 
@@ -224,18 +227,18 @@ numba makes some thirty instructions of each ``words[i]``, which take longer to 
 
 
 def types_of(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """The types of arguments as numba has them."""
+    """Return the types of arguments as numba has them."""
     type_of: Any = typeof
     return tuple(type_of(argument) for argument in arguments)
 
 
 def is_compiled(function: Any) -> bool:
-    """Whether ``function`` is one that is compiled, and not plain Python."""
+    """Return whether ``function`` is one that is compiled, and not plain Python."""
     return isinstance(function, Dispatcher)
 
 
 def is_kept(function: Any, types: tuple[Any, ...]) -> bool:
-    """Whether the compiled ``function`` is there for ``types``, in this process or from an earlier one."""
+    """Return whether the compiled ``function`` is there for ``types``, in this process or from an earlier one."""
     cache = function._cache
     kept = isinstance(cache, KernelCache) and cache.has(types, function.targetctx.codegen())
     return kept or types in function.overloads
@@ -247,5 +250,5 @@ def compile_for(function: Any, types: tuple[Any, ...]) -> None:
 
 
 def build_of(function: Any) -> tuple[str, bool]:
-    """The name of a compiled kernel, and whether it is its build for all cores."""
+    """Return the name of a compiled kernel, and whether it is its build for all cores."""
     return function._cache.name, function._cache.parallel

@@ -19,18 +19,18 @@ def sums_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
 
 
 def copies_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
-    """The new elements."""
+    """Return the new elements."""
     return new
 
 
 def larger_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
-    """The larger of each two elements of vectors."""
+    """Return the larger of each two elements of vectors."""
     larger = builder.fcmp_ordered(">", widen_ir(builder, stored, new), widen_ir(builder, stored, old))
     return builder.select(larger, new, old)
 
 
 def _move_intrinsic(combine: Any) -> Any:
-    """The intrinsic that puts ``combine(old, new)`` in the place of each element."""
+    """Return the intrinsic that puts ``combine(old, new)`` in the place of each element."""
 
     @intrinsic
     def move(
@@ -49,7 +49,7 @@ def _move_intrinsic(combine: Any) -> Any:
 
 
 def _move_function(module: Any, pointer: Any, stored: Any, combine: Any) -> Any:
-    """The function of a target, a source and a number of elements, which stand side by side at both."""
+    """Return the function of a target, a source and a number of elements, which stand side by side at both."""
 
     def body(builder: Any, to: Any, origin: Any, count: Any) -> None:
         def move(first: Any, mask: Any) -> None:

@@ -101,7 +101,7 @@ class _Code:
         self.store(builder.load(total), self.sums, zero, self.f32)
 
     def exponentials(self, vectors: list[Any], maximum: Any) -> list[Any]:
-        """The exponentials of what vectors are above the maximum, each operation on all of them.
+        """Return the exponentials of what vectors are above the maximum, each operation on all of them.
 
         Each is a long chain of operations, and a processor looks some dozens ahead: one after another, they would wait.
         """
@@ -116,7 +116,7 @@ class _Code:
         return self.shuffled(one, other, 0, 2 * one.type.count)
 
     def shuffled(self, one: Any, other: Any, first: int, count: int) -> Any:
-        """The elements of two vectors from ``first`` on."""
+        """Return the elements of two vectors from ``first`` on."""
         numbers = ir.Constant(ir.VectorType(LANE, count), list(range(first, first + count)))
         return self.builder.shuffle_vector(one, other, numbers)
 

@@ -36,7 +36,7 @@ class _Number:
         self.builder, self.value = builder, value
 
     def value_of(self, number: Any) -> Any:
-        """The value of another number, or of a constant in this one's type."""
+        """Return the value of another number, or of a constant in this one's type."""
         return number.value if isinstance(number, _Number) else constant(self.value.type, float(number))
 
     def __neg__(self) -> _Number:
@@ -84,7 +84,7 @@ def where(condition: Any, one: Any, other: Any) -> Any:
 
 
 def to_double(x: Any) -> Any:
-    """The float32 x as float64."""
+    """Return the float32 x as float64."""
     return (
         _Number(x.builder, x.builder.fpext(x.value, type_like(x.value, DOUBLE)))
         if isinstance(x, _Number)
@@ -93,7 +93,7 @@ def to_double(x: Any) -> Any:
 
 
 def to_single(x: Any) -> Any:
-    """The float64 x rounded to float32."""
+    """Return the float64 x rounded to float32."""
     return (
         _Number(x.builder, x.builder.fptrunc(x.value, type_like(x.value, SINGLE)))
         if isinstance(x, _Number)

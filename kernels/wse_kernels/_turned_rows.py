@@ -46,7 +46,7 @@ def _turned_values_compiled(typing_context: Any, view: Any) -> Any:
 
 
 def _turn(compiled: Any) -> Any:
-    """The intrinsic that calls a function of the view's rows, and of the place where they stand turned."""
+    """Return the intrinsic that calls a function of the view's rows, and of the place where they stand turned."""
 
     @intrinsic
     def turn(

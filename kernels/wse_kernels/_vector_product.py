@@ -73,7 +73,7 @@ def call_vector_function(
 
 
 def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
-    """Bytes of a block of an array, where ``view`` is its type."""
+    """Return the bytes of a block of an array, where ``view`` is its type."""
     _, height, lanes = cgutils.unpack_tuple(builder, context.make_array(view)(context, builder, value).shape)
     return builder.mul(builder.mul(height, lanes), word(view.dtype.bitwidth // 8))
 
@@ -81,7 +81,7 @@ def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
 def vector_function(
     module: Any, sums: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any], *, some_lanes: bool = False
 ) -> Any:
-    """The function of sums, activations, what weights are made of, and K, N, add, lanes and bytes of a block.
+    """Return the function of sums, activations, what weights are made of, and K, N, add, lanes and bytes of a block.
 
     ``sums`` are the types of sums and activations, and ``pointers`` those of what does not overlap. For ``some_lanes``
     it takes their choice before the weights.
@@ -149,7 +149,7 @@ class _Vector:
         self.count, self.has_rest = builder.load(count), self._takes_part(self.whole)
 
     def _takes_part(self, vector: Any) -> Any:
-        """Whether a vector has a lane that takes part."""
+        """Return whether a vector has a lane that takes part."""
         return cgutils.is_not_null(self.builder, self.builder.load(self.builder.gep(self.choice, [vector])))
 
     def _over_vectors(self, body: Any) -> None:

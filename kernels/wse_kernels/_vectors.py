@@ -38,7 +38,7 @@ SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 
 
 def spread(builder: Any, value: Any) -> Any:
-    """The vector whose elements all are one value."""
+    """Return the vector whose elements all are one value."""
     one = builder.insert_element(
         ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined), value, ir.Constant(LANE, 0)
     )
@@ -46,23 +46,23 @@ def spread(builder: Any, value: Any) -> Any:
 
 
 def whole_mask(builder: Any, count: Any) -> Any:
-    """The mask of the first ``count`` elements of a vector, of all where it is as many or more."""
+    """Return the mask of the first ``count`` elements of a vector, of all where it is as many or more."""
     numbers = ir.Constant(ir.VectorType(WORD, WIDTH), list(range(WIDTH)))
     return builder.icmp_signed("<", numbers, spread(builder, count))
 
 
 def rest_mask(builder: Any, count: Any) -> Any:
-    """The mask of those of ``count`` elements that fill no vector."""
+    """Return the mask of those of ``count`` elements that fill no vector."""
     return whole_mask(builder, builder.urem(count, word(WIDTH)))
 
 
 def least_lane(builder: Any, bytes_: Any) -> Any:
-    """The least of a vector of bytes."""
+    """Return the least of a vector of bytes."""
     return _reduce_lanes(builder, "umin", bytes_)
 
 
 def largest_lane(builder: Any, bytes_: Any) -> Any:
-    """The largest of a vector of bytes."""
+    """Return the largest of a vector of bytes."""
     return _reduce_lanes(builder, "umax", bytes_)
 
 
@@ -73,7 +73,7 @@ def _reduce_lanes(builder: Any, by: str, bytes_: Any) -> Any:
 
 
 def load_lanes(builder: Any, pointer: Any, mask: Any) -> Any:
-    """The stored elements of the vector at a pointer; 0 where a mask leaves them out."""
+    """Return the stored elements of the vector at a pointer; 0 where a mask leaves them out."""
     kind = ir.VectorType(pointer.type.pointee, WIDTH)
     at, align = builder.bitcast(pointer, kind.as_pointer()), _bytes_of(pointer.type.pointee)
     if mask is None:
@@ -128,6 +128,6 @@ def _bytes_of(element: Any) -> int:
 
 
 def _suffix(kind: Any) -> str:
-    """The name that LLVM has for a type of vectors."""
+    """Return the name that LLVM has for a type of vectors."""
     element = kind.element
     return f"v{WIDTH}f32" if isinstance(element, ir.FloatType) else f"v{WIDTH}i{element.width}"

@@ -62,7 +62,7 @@ class ElementWeights:
         return builder.gep(self.pointer, [builder.add(row, lanes.first)])
 
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
-        """The weights of a term and an output."""
+        """Return the weights of a term and an output."""
         elements = load_lanes(self.builder, self.place(term.k, n, lanes), lanes.mask)
         return widen_ir(self.builder, self.stored, elements)
 
@@ -119,7 +119,7 @@ class CodeWeights:
         return builder.gep(self.codes, [builder.add(row, self._lane(n, lanes))])
 
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
-        """The weights of a term and an output, which is one of so many that are worked on at once."""
+        """Return the weights of a term and an output, which is one of so many that are worked on at once."""
         builder = self.builder
         row, half = (term.k, term.k) if term.half is None else (term.even, term.half)
         value = value_ir(builder, self.coding, load_lanes(builder, self.place(row, n, lanes), lanes.mask), half)
@@ -168,7 +168,7 @@ class CodeWeights:
         return load_lanes(self.builder, self.builder.gep(self.groups, [self._lane(k, lanes)]), lanes.mask)
 
     def _lane(self, row: Any, lanes: Lanes) -> Any:
-        """The index of a vector's first lane in a row."""
+        """Return the index of a vector's first lane in a row."""
         return self.builder.add(self.builder.mul(row, self.lanes), lanes.first)
 
     def _range(self, term: Term, lanes: Lanes) -> tuple[Any, Any]:
@@ -213,6 +213,6 @@ class WeightKind(NamedTuple):
         return 2 if self.coding < 0 else 4
 
     def weights(self, builder: Any, arguments: Sequence[Any], lanes: Any, terms: int) -> ElementWeights | CodeWeights:
-        """The weights of a function of a ``builder``, which works on some ``terms`` at once."""
+        """Return the weights of a function of a ``builder``, which works on some ``terms`` at once."""
         made = ElementWeights if self.coding < 0 else CodeWeights
         return made(builder, self, arguments, lanes, terms)

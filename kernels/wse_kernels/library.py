@@ -52,7 +52,7 @@ __all__ = [
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
-    """The kernels by name: every public function of a kernel file is one."""
+    """Return the kernels by name: every public function of a kernel file is one."""
     return {
         name: function
         for module in modules
@@ -84,13 +84,16 @@ TRIALS = 40
 
 
 def thread_count() -> int:
-    """The number of threads that the caller has set for kernels, THREADS at the most; 1 where they are interpreted."""
+    """Return the number of threads that the caller has set for kernels, THREADS at the most.
+
+    1 where they are interpreted.
+    """
     return 1 if config.DISABLE_JIT else int(get_threads())
 
 
 @cache
 def parallel_core_s() -> float:
-    """Seconds of one core above which a step is spread over all, measured once in a process.
+    """Return the seconds of one core above which a step is spread over all, measured once in a process.
 
     To wake the others takes 2 to 5 microseconds by OpenMP, 80 by numba's own threads, and milliseconds now and then
     where other programs have the cores: the median counts, as one such trial is no reason to keep to one core for all
@@ -123,13 +126,13 @@ class CompiledKernel(NamedTuple):
     takes: tuple[int, ...] = ()
 
     def for_time(self, core_s: float) -> Callable[..., None]:
-        """The build for a call that takes one core about so many seconds."""
+        """Return the build for a call that takes one core about so many seconds."""
         return self.parallel if core_s > LEAST_CORE_S and core_s > parallel_core_s() else self.serial
 
 
 @cache
 def compiled_kernel(name: str) -> CompiledKernel:
-    """The kernel ``name`` of COMPUTE, TRANSFER, TIMING or STORING. Raises KeyError for an unknown name."""
+    """Return the kernel ``name`` of COMPUTE, TRANSFER, TIMING or STORING. Raises KeyError for an unknown name."""
     if name in STORING:
         serial = kernel(STORING[name])
         return CompiledKernel(serial, serial)

@@ -125,5 +125,5 @@ def serve(orders: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _cores() -> int:
-    """The cores that this process may use."""
+    """Return the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -90,7 +90,10 @@ class SharedCores:
 
 
 def _waited_s() -> float:
-    """Seconds that threads of this process waited for cores; 0 where the system does not tell, as only Linux does."""
+    """Return the seconds that threads of this process waited for cores.
+
+    0 where the system does not tell, as only Linux does.
+    """
     try:
         texts = [(task / "schedstat").read_text() for task in TASKS.iterdir()]
         return sum(int(text.split()[1]) for text in texts) * 1e-9

@@ -43,7 +43,7 @@ class _Held:
 
 
 def outcome_of(schedule: LineSchedule) -> Outcome:
-    """What the first line of a schedule does in its first round; every PE has words of its own before.
+    """Return what the first line of a schedule does in its first round; every PE has words of its own before.
 
     A pattern whose words are cut into parts gathers if each part has an owner of its own.
     """
@@ -57,7 +57,7 @@ def outcome_of(schedule: LineSchedule) -> Outcome:
 
 
 def _faulty_messages(schedule: LineSchedule) -> str:
-    """The first message that is none, in words; empty where all are."""
+    """Return the first message that is none, in words; empty where all are."""
     messages = schedule.of_line(0)
     if messages.ndim != 2 or messages.shape[1] != 3 or not len(messages):
         return f"its messages have the shape {messages.shape}; each is a source, a target and an Arrival"
@@ -86,7 +86,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
 
 
 def _held_of_parts(schedule: LineSchedule) -> list[_Held]:
-    """What every PE has of each part after all messages."""
+    """Return what every PE has of each part after all messages."""
     messages, _, part = schedule.of_variant(int(schedule.variants[0, 0]))
     of_part = np.zeros(len(messages), np.int32) if part is None else part
     order = np.argsort(of_part, kind="stable")
@@ -112,7 +112,7 @@ def _carry_out(length: int, messages: list[list[int]]) -> _Held:
 
 
 def _of_sum(schedule: LineSchedule, parts: list[_Held]) -> Outcome:
-    """A reduce or an all-reduce: one that sends anything but operands is meant for all."""
+    """Return a reduce or an all-reduce: one that sends anything but operands is meant for all."""
     everybody = (1 << schedule.length) - 1
     pes = range(schedule.length)
     complete = [pe for pe in pes if all(held.once[pe] == everybody and not held.twice[pe] for held in parts)]
@@ -134,7 +134,7 @@ def _of_sum(schedule: LineSchedule, parts: list[_Held]) -> Outcome:
 
 
 def _of_copies(schedule: LineSchedule, parts: list[_Held]) -> Outcome:
-    """A broadcast, a gather or an all-gather."""
+    """Return a broadcast, a gather or an all-gather."""
     pes = range(schedule.length)
     if schedule.parts == 1:
         roots = {parts[0].once[pe] for pe in pes}
@@ -154,7 +154,10 @@ def _of_copies(schedule: LineSchedule, parts: list[_Held]) -> Outcome:
 
 
 def _first_sources(schedule: LineSchedule) -> list[int]:
-    """The PE that each part begins at: the source of its first message; of one that nobody sends the last target."""
+    """Return the PE that each part begins at: the source of its first message.
+
+    Of one that nobody sends the last target.
+    """
     messages, _, part = schedule.of_variant(int(schedule.variants[0, 0]))
     assert part is not None
     sources = dict(zip(part[::-1].tolist(), messages[::-1, 0].tolist(), strict=True))
@@ -166,6 +169,6 @@ def _bits(mask: int) -> list[int]:
 
 
 def _pes(pes: list[int]) -> str:
-    """Some PEs in words, the first few."""
+    """Return some PEs in words, the first few."""
     more = f" and {len(pes) - MOST_NAMED} more" if len(pes) > MOST_NAMED else ""
     return ", ".join(map(str, pes[:MOST_NAMED])) + more

@@ -59,7 +59,7 @@ class PlaneSchedule:
 
 
 def straight(row: int, col: int, side: int, hops: int) -> I32:
-    """The links ``[hops, 3]`` from a PE to one side.
+    """Return the links ``[hops, 3]`` from a PE to one side.
 
     >>> straight(2, 5, WEST, 2).tolist()
     [[2, 5, 3], [2, 4, 3]]
@@ -70,7 +70,7 @@ def straight(row: int, col: int, side: int, hops: int) -> I32:
 
 
 def row_then_column(source: tuple[int, int], target: tuple[int, int]) -> I32:
-    """The links ``[n, 3]`` along the source's row and then along the target's column (X-Y routing)."""
+    """Return the links ``[n, 3]`` along the source's row and then along the target's column (X-Y routing)."""
     (row, col), (to_row, to_col) = source, target
     along = straight(row, col, EAST if to_col > col else WEST, abs(to_col - col))
     return np.concatenate([along, straight(row, to_col, SOUTH if to_row > row else NORTH, abs(to_row - row))])

@@ -76,12 +76,12 @@ class LineSchedule:
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, chosen: tuple[bool, ...]) -> LineSchedule:
-        """The schedule of one variant with some of its messages alone."""
+        """Return the schedule of one variant with some of its messages alone."""
         messages = np.ascontiguousarray(self.messages[np.array(chosen, np.bool_)])
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """The variants among ``variants`` that must be timed to know the slowest."""
+        """Return the variants among ``variants`` that must be timed to know the slowest."""
         distinct = set(variants.tolist())
         return sorted(distinct & self._slowest or distinct)
 
@@ -101,7 +101,7 @@ class LineSchedule:
         return np.stack([cuts[part], cuts[part + 1]])
 
     def of_line(self, line: int, round_: int = 0) -> I32:
-        """The messages ``[m, 3]`` of one line in one round."""
+        """Return the messages ``[m, 3]`` of one line in one round."""
         return self.of_variant(int(self.variants[round_ % len(self.variants), line]))[0]
 
     def of_variant(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
@@ -128,7 +128,7 @@ def uniform_schedule(
     *,
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
-    """A schedule in which every line does the same."""
+    """Return a schedule in which every line does the same."""
     array = _messages(messages)
     return LineSchedule(
         name=name,
@@ -152,7 +152,7 @@ def varied_schedule(
     changes_with_round: bool = False,
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
-    """A schedule whose lines choose among several groups of messages, ``variants`` int32 ``[rounds, lines]``."""
+    """Return a schedule whose lines choose among several groups of messages, ``variants`` int32 ``[rounds, lines]``."""
     first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
     return LineSchedule(
         name=name,

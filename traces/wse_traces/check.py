@@ -22,7 +22,7 @@ _ROWS_BYTES = 1 << 16
 
 
 def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
-    """The header's values that could be read, and a line for each that could not."""
+    """Return the header's values that could be read, and a line for each that could not."""
     values: dict[str, Any] = {}
     problems = []
     for attribute in ATTRIBUTES:
@@ -63,7 +63,7 @@ class RunState(NamedTuple):
 
 
 def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
-    """The header, the version of the schema, and the state of the run.
+    """Return the header, the version of the schema, and the state of the run.
 
     Raises: TraceError if this is no trace for us.
     """
@@ -89,7 +89,7 @@ def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
 
 
 def row_counts(file: Any, path: Path) -> dict[str, int]:
-    """Rows of each table that are whole. Raises: TraceError if the dataset that says so is damaged."""
+    """Return the rows of each table that are whole. Raises: TraceError if the dataset that says so is damaged."""
     try:
         dataset = dataset_of(file, ROWS.path)
         if dataset is None or dataset.dtype != ROWS.dtype or len(dataset.shape) != 1 or not _is_plain(dataset):
@@ -109,7 +109,7 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
 
 
 def _is_plain(dataset: Any) -> bool:
-    """Whether the counts of rows are stored in one piece: few bytes, of this file, as they are."""
+    """Return whether the counts of rows are stored in one piece: few bytes, of this file, as they are."""
     properties = dataset.get_create_plist()
     small = 0 < dataset.shape[0] * dataset.dtype.itemsize <= _ROWS_BYTES
     whole = properties.get_layout() in (h5py.h5d.CONTIGUOUS, h5py.h5d.COMPACT)

@@ -59,7 +59,7 @@ def storage_problems(dataset: Any) -> Iterator[str]:
 
 
 def read_box(dataset: Any, box: Box) -> NDArray[Any]:
-    """The elements from ``box[axis][0]`` up to ``box[axis][1]`` on each axis; what is not stored is 0.
+    """Return the elements from ``box[axis][0]`` up to ``box[axis][1]`` on each axis; what is not stored is 0.
 
     Only chunks that hold some of them are read. The dataset has no ``storage_problems``.
 
@@ -100,7 +100,10 @@ def read_box(dataset: Any, box: Box) -> NDArray[Any]:
 
 
 def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.dtype[Any], rows: slice) -> NDArray[Any]:
-    """The elements of some rows of a chunk. Raises: ValueError if the bytes are not exactly a chunk of this shape."""
+    """Return the elements of some rows of a chunk.
+
+    Raises: ValueError if the bytes are not exactly a chunk of this shape.
+    """
     size = math.prod(shape) * dtype.itemsize
     for name in reversed(filters):
         if name == "sum":
@@ -123,7 +126,7 @@ def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.d
 
 
 def _inflate(data: bytes, limit: int) -> bytes:
-    """The content of gzip, if it is at most ``limit`` bytes and whole."""
+    """Return the content of gzip, if it is at most ``limit`` bytes and whole."""
     stream = zlib.decompressobj()
     try:
         inflated = stream.decompress(data, limit + 1)
@@ -136,7 +139,7 @@ def _inflate(data: bytes, limit: int) -> bytes:
 
 
 def _without_checksum(data: bytes) -> bytes:
-    """The bytes before a Fletcher-32 checksum, if the checksum is right.
+    """Return the bytes before a Fletcher-32 checksum, if the checksum is right.
 
     Words of 16 bits, the first byte the high one; two sums modulo 65535, of which the second is the high half; stored
     least significant byte first. Source: J. G. Fletcher, IEEE Trans. Comm. 30 (1982) 247, and what HDF5 writes.

@@ -46,11 +46,11 @@ class Column:
         return {axis: AXIS_LABELS[axis] for axis in self.axes if axis in AXIS_LABELS}
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        """The values that integers and slices select, as numpy gives them; only their chunks are read.
+        """Return the values that integers and slices select, as numpy gives them; only their chunks are read.
 
         Raises: IndexError if an integer is out of range; TypeError for other keys; TraceError if the file is damaged.
         """
@@ -66,7 +66,7 @@ class Column:
         return self._read(box)[tuple(within for _, within in chosen)]
 
     def _chosen_places(self, axis: int, key: Any) -> tuple[range, int | slice]:
-        """The places that a key selects on an axis, and the key that selects them out of all between."""
+        """Return the places that a key selects on an axis, and the key that selects them out of all between."""
         length = self.shape[axis]
         if isinstance(key, slice):
             places = range(*key.indices(length))
@@ -82,11 +82,11 @@ class Column:
         return range(at % length, at % length + 1), 0
 
     def __iter__(self) -> Iterator[Any]:
-        """The rows of the whole column."""
+        """Return the rows of the whole column."""
         return iter(self[:])
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001
-        """The whole column."""
+        """Return the whole column."""
         if copy is False:
             message = f"{self.path}: its values are in a file, so an array of them is a copy"
             raise ValueError(message)

@@ -25,7 +25,7 @@ _GZIP_LEVEL = 2  # 4 takes twice as long for two thirds of the bytes
 
 
 def empty_trace(header: RunHeader) -> bytes:
-    """The bytes of a trace with all datasets, none of which has rows.
+    """Return the bytes of a trace with all datasets, none of which has rows.
 
     Made with HDF5's low-level interface: there are a hundred datasets with several attributes each, and a run that
     takes a second should not wait for them.
@@ -53,7 +53,7 @@ def empty_trace(header: RunHeader) -> bytes:
 
 
 def _storage(chunk: tuple[int, ...]) -> Any:
-    """The properties by which the rows of a dataset are stored."""
+    """Return the properties by which the rows of a dataset are stored."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk(chunk)
     properties.set_shuffle()

@@ -18,7 +18,7 @@ def check_index(trace: TraceFile, index: Array, rows: int, where: str) -> None:
 
 
 def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
-    """The first step of each schedule, and its number of steps.
+    """Return the first step of each schedule, and its number of steps.
 
     Raises: TraceError if the table of steps has not all of them.
     """
@@ -31,13 +31,13 @@ def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
 
 
 def rows_of(first: Array, count: Array) -> Array:
-    """The rows of some schedules, one after the other."""
+    """Return the rows of some schedules, one after the other."""
     rows: Array = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
     return rows
 
 
 def cache_shifts(trace: TraceFile) -> Columns:
-    """The table of cache shifts, with the ``row`` of each in the table of steps.
+    """Return the table of cache shifts, with the ``row`` of each in the table of steps.
 
     Raises: TraceError if one is of no pass, or no step of its schedule.
     """
@@ -53,7 +53,7 @@ def cache_shifts(trace: TraceFile) -> Columns:
 
 
 def executed_steps(trace: TraceFile, passes: Array) -> Columns:
-    """The steps of some passes, each at most once, one pass after the other.
+    """Return the steps of some passes, each at most once, one pass after the other.
 
     The columns of ``steps``, with ``start_cycle`` counted from the start of the run and the words and hops of the
     pass's own shifts, and ``pass``, ``schedule``, ``phase`` and ``kv_slots``.

@@ -121,7 +121,7 @@ The steps of one token, with absolute start cycles:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     axes = "; ".join(f"`{name}`: {', '.join(labels)}" for name, labels in AXIS_LABELS.items())
     lines = [_HEAD.replace("{axes}", axes).rstrip("\n")]
     lines += [f"| `{a.path}` | `{a.name}` | {a.kind.__name__} | {a.doc} |" for a in ATTRIBUTES]

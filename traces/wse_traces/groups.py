@@ -52,7 +52,7 @@ def group_sums(values: Array, group: Array, groups: int) -> Array:
 
 
 def range_sums(column: Array, first: Array, end: Array) -> Array:
-    """The sums of ranges of a column's rows, each from ``first`` to before ``end``: int64 ``[range, ...]``.
+    """Return the sums of ranges of a column's rows, each from ``first`` to before ``end``: int64 ``[range, ...]``.
 
     >>> range_sums(np.array([1, 2, 4]), np.array([0, 1]), np.array([2, 3])).tolist()
     [3, 6]

@@ -118,7 +118,7 @@ class _ReleasedFile(io.FileIO):
 
 
 def _is_unfinished(start: bytes) -> bool:
-    """Whether the first bytes of a file say that its writer has not closed it."""
+    """Return whether the first bytes of a file say that its writer has not closed it."""
     return len(start) == SUPERBLOCK_BYTES and start[8] == 3 and start[_FLAGS_AT] != 0
 
 

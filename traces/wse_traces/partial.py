@@ -23,7 +23,7 @@ REMEDY = "give another path with --trace, or --trace none"
 
 
 def partial_path(target: Path) -> Path:
-    """The name of the unfinished file: ``wse-run.h5`` grows as ``wse-run.h5.partial``."""
+    """Return the name of the unfinished file: ``wse-run.h5`` grows as ``wse-run.h5.partial``."""
     return target.with_name(target.name + ".partial")
 
 
@@ -81,7 +81,7 @@ class PartialFile:
             self._take(lacking, last=True)
 
     def _take(self, take_bytes: int, *, last: bool = False) -> bool:
-        """Whether there was that much room. Raises: TraceError if there was not, the ``last`` time."""
+        """Return whether there was that much room. Raises: TraceError if there was not, the ``last`` time."""
         try:
             os.posix_fallocate(self._fd, self._reserved_bytes, take_bytes)
         except OSError as error:

@@ -46,7 +46,7 @@ class Trace(TraceFile):
     def frame(
         self, what: str | Columns, start: int = 0, stop: int | None = None, *, kind: FrameKind | None = None
     ) -> Frame:
-        """A table, or columns that ``steps`` or ``top_steps`` gave, as a frame of polars or else pandas.
+        """Return a table, or columns that ``steps`` or ``top_steps`` gave, as a frame of polars or else pandas.
 
         Codes are categories; an axis within a column becomes columns (``cycles_by_hops``); the name behind an index
         into ``op`` or ``name`` is beside it: ``trace.frame("edge")`` has ``src``, ``src_text``, ``dst``, ``dst_text``.
@@ -73,7 +73,7 @@ class Trace(TraceFile):
         return frame_of(flat, {name: self.column(field.path, start, stop) for name, field in flat.items()}, names, kind)
 
     def steps(self, token: int | None = None) -> Columns:
-        """The steps that were executed for one token, or all, in order of execution.
+        """Return the steps that were executed for one token, or all, in order of execution.
 
         The columns of ``steps``, with ``start_cycle`` counted from the start of the run, and
         ``phase``, ``kv_slots``, ``schedule``, ``pass`` and ``token`` (the first that the pass
@@ -97,7 +97,7 @@ class Trace(TraceFile):
         return {"token": of_token, **columns}
 
     def top_steps(self, by: str = "cycles", n: int = 20) -> Columns:
-        """The ``n`` costliest steps of the program, summed over the run, largest first.
+        """Return the ``n`` costliest steps of the program, summed over the run, largest first.
 
         Steps of the same phase, op, kernel or pattern and place are one row: ``times`` they ran, and
         the sums of ``cycles``, ``words``, ``hops`` and, for each cause, ``<cause>_cycles``. ``by`` names
@@ -126,21 +126,21 @@ class Trace(TraceFile):
         return {name: column[order] for name, column in {**named, **sums}.items()}
 
     def _execution_counts(self) -> Array:
-        """The number of times that each schedule was executed."""
+        """Return the number of times that each schedule was executed."""
         schedule = self.column("passes/schedule")
         count = len(self.column("schedules/cycles"))
         check_index(self, schedule, count, "passes/schedule")
         return np.bincount(schedule, minlength=count)
 
     def _first_start_cycles(self) -> Array:
-        """The cycle of the run in which the schedule of each row of steps first began, 0 where it never did."""
+        """Return the cycle of the run in which the schedule of each row of steps first began, 0 where it never did."""
         none = np.iinfo("<i8").max
         first = np.full(len(self.column("schedules/cycles")) + 1, none, "<i8")
         np.minimum.at(first, self.column("passes/schedule"), self.column("passes/start_cycle"))
         return np.where(first == none, 0, first)[self._schedule_of_steps()]
 
     def _schedule_of_steps(self) -> Array:
-        """The schedule that each row of the table of steps belongs to, -1: none yet."""
+        """Return the schedule that each row of the table of steps belongs to, -1: none yet."""
         first, count = schedule_rows(self)
         owner = np.full(self.rows("step"), schema.NONE, "<i8")
         if count.sum() > len(owner):

@@ -18,7 +18,7 @@ _LOG = schema.TABLES["wavelet"]
 
 
 def wavelet_passes(trace: Trace) -> list[int]:
-    """The passes whose wavelets were logged."""
+    """Return the passes whose wavelets were logged."""
     passes: set[int] = set()
     for start in range(0, trace.rows("wavelet"), _ROWS_AT_ONCE):
         passes |= set(np.unique(trace.column("wavelets/pass", start, start + _ROWS_AT_ONCE)).tolist())
@@ -26,7 +26,7 @@ def wavelet_passes(trace: Trace) -> list[int]:
 
 
 def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = None) -> Array:
-    """Words that left each router in a pass, over links and into the PE: int64 ``[wafer, move, row, col]``.
+    """Return the words that left each router in a pass, over links and into the PE: int64 ``[wafer, move, row, col]``.
 
     Args:
         trace: An open trace.
@@ -52,7 +52,7 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
 
 
 def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
-    """The cycles of a pass in which some wavelet leaves, ascending, and how many do: both int64 ``[cycle]``.
+    """Return the cycles of a pass in which some wavelet leaves, ascending, and how many do: both int64 ``[cycle]``.
 
     Raises: TraceError if the log is damaged, or has more cycles than the trace's limit allows.
     """

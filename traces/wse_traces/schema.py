@@ -279,13 +279,13 @@ RAGGED: Final = (
 
 
 def shape_of(item: Field, header: RunHeader) -> tuple[int, ...]:
-    """The shape of one row of a dataset: the lengths of its axes but the first."""
+    """Return the shape of one row of a dataset: the lengths of its axes but the first."""
     lengths = {**FIXED_AXES, "row": header.rows, "col": header.cols}
     return tuple(lengths[axis] for axis in item.axes[1:])
 
 
 def chunk_of(item: Field, header: RunHeader) -> tuple[int, ...]:
-    """Rows of a table together; of a plane, at most 256 × 256 PEs of one wafer and direction."""
+    """Return the rows of a table together; of a plane, at most 256 × 256 PEs of one wafer and direction."""
     lengths = shape_of(item, header)
     if "row" in item.axes:
         return (

@@ -52,7 +52,7 @@ class TraceFile:
             self._stack = stack.pop_all()
 
     def tables(self) -> list[str]:
-        """The names of all tables, also of those that were not recorded and have no rows.
+        """Return the names of all tables, also of those that were not recorded and have no rows.
 
         >>> from wse_traces import open_trace
         >>> open_trace("traces/golden/v1/story.h5").tables()[3:6]
@@ -61,7 +61,7 @@ class TraceFile:
         return list(TABLES)
 
     def columns(self, table: str) -> list[str]:
-        """The paths of the columns of a table. Raises: TraceError if there is no such table.
+        """Return the paths of the columns of a table. Raises: TraceError if there is no such table.
 
         >>> from wse_traces import open_trace
         >>> open_trace("traces/golden/v1/story.h5").columns("edge")
@@ -70,16 +70,16 @@ class TraceFile:
         return [field.path for field in self._fields(table)]
 
     def rows(self, table: str) -> int:
-        """The number of rows of a table that are whole; 0 where it was not recorded."""
+        """Return the number of rows of a table that are whole; 0 where it was not recorded."""
         self._fields(table)
         return self._rows[table]
 
     def __iter__(self) -> Iterator[str]:
-        """The paths of all columns."""
+        """Return the paths of all columns."""
         return iter(BY_PATH)
 
     def __getitem__(self, path: str) -> Column:
-        """A column, of which nothing is read yet. Raises: TraceError if the schema has none of this path.
+        """Return a column, of which nothing is read yet. Raises: TraceError if the schema has none of this path.
 
         >>> from wse_traces import open_trace
         >>> cycles = open_trace("traces/golden/v1/story.h5")["tokens/cycles"]
@@ -93,7 +93,7 @@ class TraceFile:
         return Column(field, shape, lambda box: self._read(field, box))
 
     def column(self, path: str, start: int = 0, stop: int | None = None) -> Array:
-        """The array of a column, or its rows from ``start`` to ``stop``.
+        """Return the array of a column, or its rows from ``start`` to ``stop``.
 
         Raises: TraceError if it is missing, deviates from the schema, is damaged or above the limit.
         """
@@ -107,11 +107,11 @@ class TraceFile:
         return {field.name: self.column(field.path, start, stop) for field in fields}
 
     def texts(self, path: str) -> list[str]:
-        """A column of texts, decoded; what is not UTF-8 shows as U+FFFD."""
+        """Return a column of texts, decoded; what is not UTF-8 shows as U+FFFD."""
         return [bytes(text).decode(errors="replace") for text in self.column(path)]
 
     def records(self, table: str, rows: Array | None = None) -> list[dict[str, Any]]:
-        """Rows of a table as plain values by column, all or those at the indices ``rows``.
+        """Return the rows of a table as plain values by column, all or those at the indices ``rows``.
 
         Codes, ops and names are in words, empty where there is none; texts are decoded as by ``texts``.
 
@@ -124,7 +124,7 @@ class TraceFile:
         return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
     def _in_words(self, field: Field, values: Array) -> list[Any]:
-        """The values of a column, with names in place of codes and of indices of ops and names."""
+        """Return the values of a column, with names in place of codes and of indices of ops and names."""
         if values.dtype.kind == "S":
             return [bytes(text).decode(errors="replace") for text in values]
         names = field.labels or (self.texts(_NAMES[field.refers]) if field.refers in _NAMES else None)
@@ -133,7 +133,7 @@ class TraceFile:
         return [names[code] if 0 <= code < len(names) else "" for code in values.tolist()]
 
     def token_bytes(self) -> list[bytes]:
-        """The bytes of each token."""
+        """Return the bytes of each token."""
         self._check_bytes("tokens/text_end", self._rows["token"] * _OBJECT_BYTES)
         stops, whole = self.column("tokens/text_end").tolist(), self.column("tokens/text").tobytes()
         starts = [0, *stops][:-1]
@@ -143,11 +143,11 @@ class TraceFile:
         return [whole[a:b] for a, b in zip(starts, stops, strict=True)]
 
     def token_texts(self) -> list[str]:
-        """The text of each token; a byte that is not a character on its own shows as U+FFFD."""
+        """Return the text of each token; a byte that is not a character on its own shows as U+FFFD."""
         return [text.decode(errors="replace") for text in self.token_bytes()]
 
     def tensor(self, index: int) -> Array:
-        """The values of a recorded tensor, in their shape of four dimensions; bfloat16 comes as float32."""
+        """Return the values of a recorded tensor, in their shape of four dimensions; bfloat16 comes as float32."""
         row = self.table("tensor", index, index + 1)
         start = int(self.column("tensors/end", index - 1, index)[0]) if index else 0
         data = self.column("tensors/bytes", start, int(row["end"][0]))
@@ -158,12 +158,12 @@ class TraceFile:
             raise TraceError(message) from error
 
     def content(self, index: int) -> Array:
-        """The bytes of a buffer of a PE that were recorded, uint8 ``[bytes]``."""
+        """Return the bytes of a buffer of a PE that were recorded, uint8 ``[bytes]``."""
         start = int(self.column("contents/end", index - 1, index)[0]) if index else 0
         return self.column("contents/bytes", start, int(self.column("contents/end", index, index + 1)[0]))
 
     def report(self) -> dict[str, object]:
-        """The report that the run ended with, empty if there is none."""
+        """Return the report that the run ended with, empty if there is none."""
         size = self._rows["summary_byte"]
         if size > _REPORT_BYTES:
             message = f"{self.path}: run/summary: {size:,} B, the limit is {_REPORT_BYTES:,} B; make the trace again"
@@ -190,7 +190,7 @@ class TraceFile:
             raise TraceError(message)
 
     def deviations(self, path: str) -> list[str]:
-        """All deviations of a column, as it is stored, from the schema; one without any may be read."""
+        """Return all deviations of a column, as it is stored, from the schema; one without any may be read."""
         field = self._field(path)
         rows = self._rows[field.table]
         dataset, deviations = checked_dataset(self.file, field, self.header, rows, complete=self.complete)
@@ -222,7 +222,7 @@ class TraceFile:
         return BY_PATH[path]
 
     def _read(self, field: Field, box: Box) -> Array:
-        """The elements of a column within a box, after it was checked for the first time."""
+        """Return the elements of a column within a box, after it was checked for the first time."""
         size = math.prod(max(stop - start, 0) for start, stop in box) * np.dtype(field.dtype).itemsize
         if field.path not in self._datasets and (deviations := self.deviations(field.path)):
             message = f"{self.path}: {deviations[0]}; the file is damaged or not of this version, make it again"

@@ -63,7 +63,7 @@ def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) ->
 
 
 def _header_lines(path: Path) -> list[str]:
-    """All problems of a header that stopped the reader at its first."""
+    """Return all problems of a header that stopped the reader at its first."""
     try:
         with open_file(path) as file:
             return header_problems(file)[1]
@@ -92,7 +92,7 @@ def _problems(trace: Trace) -> Iterator[str]:
 
 
 def _run_check(trace: Trace, check: Callable[[], Iterator[str]]) -> Iterator[str]:
-    """The problems that a check finds, or the one that keeps it from looking."""
+    """Yield the problems that a check finds, or the one that keeps it from looking."""
     try:
         yield from check()
     except TraceError as error:

@@ -45,7 +45,10 @@ def pattern_problems(trace: Trace) -> Iterator[str]:
 
 
 def placed_problems(trace: Trace) -> Iterator[str]:
-    """A layer is once on a wafer, within the mesh; in a complete trace the layers add up to the words on links."""
+    """Yield a layer is once on a wafer, within the mesh.
+
+    In a complete trace the layers add up to the words on links.
+    """
     columns = trace.table("placed_layer")
     sizes = [trace.column(f"links/patterns/{name}") for name in ("rows", "cols")]
     for row, times in repetitions(np.stack([columns["layer"], columns["wafer"]], axis=1)):
@@ -67,7 +70,7 @@ def placed_problems(trace: Trace) -> Iterator[str]:
 
 
 def hop_problems(trace: Trace) -> Iterator[str]:
-    """The words on all links of a complete trace are the hops of all steps, each as often as it was executed."""
+    """Yield the words on all links of a complete trace are the hops of all steps, each as often as it was executed."""
     if not trace.complete or not trace.rows("links/words"):
         return
     words = sum(int(trace.column("links/words", wafer, wafer + 1).sum()) for wafer in range(trace.rows("links/words")))

@@ -98,7 +98,7 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
 
 
 def _furthest_ends(ends: Array) -> Array:
-    """The furthest end of the buffers before each one, in order of addresses."""
+    """Return the furthest end of the buffers before each one, in order of addresses."""
     return np.concatenate([[0], np.maximum.accumulate(ends)])[: len(ends)]
 
 
@@ -145,7 +145,7 @@ def content_problems(trace: Trace) -> Iterator[str]:
 
 
 def ragged_problems(trace: Trace, ends: str) -> Iterator[str]:
-    """A column of ends goes up to the end of the table that it cuts, in a complete trace exactly."""
+    """Yield a column of ends goes up to the end of the table that it cuts, in a complete trace exactly."""
     sliced = next(sliced for _, path, sliced in RAGGED if path == ends)
     stops, rows = trace.column(ends), trace.rows(sliced)
     wrong = np.diff(stops, prepend=0) < 0

@@ -18,7 +18,10 @@ def first_row(wrong: Any) -> Iterator[int]:
 
 
 def repetitions(values: Any) -> Iterator[tuple[int, int]]:
-    """The first row of values, or row of rows, that is there more than once, and how often; nothing where none is."""
+    """Yield the first row of values, or row of rows, that is there more than once, and how often.
+
+    Nothing where none is.
+    """
     _, first, times = np.unique(values, axis=0, return_index=True, return_counts=True)
     for which in first_row(times > 1):
         yield int(first[which]), int(times[which])
@@ -59,7 +62,7 @@ def schedule_problems(trace: Trace) -> Iterator[str]:
 
 
 def shift_problems(trace: Trace) -> Iterator[str]:
-    """A cache shift is a step of the schedule of its pass, and there once."""
+    """Yield a cache shift is a step of the schedule of its pass, and there once."""
     shifts = trace.table("shift")
     steps = trace.column("schedules/steps")[trace.column("passes/schedule")[shifts["pass"]]]
     wrong = shifts["step"] >= steps

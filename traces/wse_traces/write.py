@@ -102,7 +102,7 @@ class TraceWriter:
         self._flush_if_due()
 
     def append_names(self, names: Sequence[str]) -> Array:
-        """Indices of kernel and pattern names in ``strings/names``; new names are added."""
+        """Return the indices of kernel and pattern names in ``strings/names``; new names are added."""
         fresh = list(dict.fromkeys(n for n in names if n not in self._names))
         if fresh:
             rows = self.append("name", {"names": fresh})
@@ -285,7 +285,7 @@ class TraceWriter:
             self.flush()
 
     def _bound_bytes(self, waiting: Mapping[str, Mapping[str, list[Array]]]) -> int:
-        """The most that a flush adds to the file: the rows, the last chunks again, and metadata."""
+        """Return the most that a flush adds to the file: the rows, the last chunks again, and metadata."""
         again = 0
         for table, arrays in waiting.items():
             for column in self._columns[table]:
@@ -306,7 +306,7 @@ class TraceWriter:
 
 
 def _ending_of(error: BaseException | None) -> str:
-    """The error that ends a run, by its kind and what it says; Ctrl-C is no error of the run's own."""
+    """Return the error that ends a run, by its kind and what it says; Ctrl-C is no error of the run's own."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     return f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -64,14 +64,14 @@ class WrittenColumn:
         return self.dtype.itemsize * math.prod(self.shape)
 
     def check(self, value: Any) -> Any:
-        """A value as one row. Raises: ValueError if it is a whole number that the type cannot hold."""
+        """Return a value as one row. Raises: ValueError if it is a whole number that the type cannot hold."""
         if self.most and not self.shape and not self.least <= value <= self.most:
             message = f"{self.path}: values that {self.dtype} cannot hold"
             raise ValueError(message)
         return value
 
     def cast(self, values: ArrayLike) -> Array:
-        """Rows in the type and shape, or less of the mesh. Raises: ValueError if that would change them."""
+        """Return the rows in the type and shape, or less of the mesh. Raises: ValueError if that would change them."""
         if self.dtype.kind == "S":
             return self._texts(values)
         array_given = np.asarray(values)

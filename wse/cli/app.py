@@ -60,7 +60,7 @@ wse --help lists all commands, wse COMMAND --help shows examples.
 
 
 def command() -> Any:
-    """The group of all commands, each of which is built when it is asked for."""
+    """Return the group of all commands, each of which is built when it is asked for."""
     app = typer.Typer(
         cls=Commands,
         rich_markup_mode=None,
@@ -75,11 +75,11 @@ class Commands(TyperGroup):
     """The group of `COMMANDS`; its help ends with its own options, which few need."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names of the commands."""
+        """Return the names of the commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command by its name; None where there is none."""
+        """Return a command by its name; None where there is none."""
         if cmd_name not in COMMANDS:
             return None
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -106,7 +106,7 @@ def _group(
 
 
 def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
-    """The error of wrong usage of ``arguments`` in one line; None for another error."""
+    """Return the error of wrong usage of ``arguments`` in one line; None for another error."""
     if not isinstance(error, UsageError):
         return None
     first = next((a for a in arguments if not a.startswith("-")), "")
@@ -132,7 +132,7 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
 
 
 def _commands_with(option: str) -> list[str]:
-    """The commands that have an option of this very name."""
+    """Return the commands that have an option of this very name."""
     group = command()
     return [name for name in COMMANDS if option in _options(typer.Context(group.get_command(None, name)))]
 
@@ -144,13 +144,13 @@ def _plain(error: Exception) -> str:
 
 
 def _label(parameter: Any) -> str:
-    """An option by its long name, an argument by its metavar."""
+    """Return an option by its long name, an argument by its metavar."""
     options = [name for name in getattr(parameter, "opts", []) if name.startswith("--")]
     return str(options[0]) if options else str(parameter.metavar or parameter.name).upper()
 
 
 def _options(context: Any) -> list[str]:
-    """The long options of a command that help shows."""
+    """Return the long options of a command that help shows."""
     parameters = context.command.get_params(context) if context is not None else []
     shown = [p for p in parameters if not getattr(p, "hidden", False)]
     return [name for p in shown for name in (*p.opts, *p.secondary_opts) if name.startswith("--")]

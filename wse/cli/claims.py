@@ -44,7 +44,7 @@ def claims(
 
 
 def _number(text: str) -> int:
-    """The number of a claim. Raises BadInput where the text is no number."""
+    """Return the number of a claim. Raises BadInput where the text is no number."""
     from wse.errors import BadInput
 
     number = whole_number(text)

@@ -85,7 +85,7 @@ def estimate(
 
 
 def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfResult:
-    """The result of --what-if, with its picture written where --png asks for it."""
+    """Return the result of --what-if, with its picture written where --png asks for it."""
     from wse.reports.output_file import picture_path, write_output
     from wse.reports.progress import TRYING, progress_on
     from wse.studies.what_if.changes import read_changes

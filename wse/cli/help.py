@@ -28,7 +28,7 @@ class PanelCommand(TyperCommand):
     """A command whose help has its options in panels."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words behind the command's name in the line of its usage."""
+        """Return the words behind the command's name in the line of its usage."""
         return ["[OPTIONS]", *(_argument(p) for p in self.get_params(ctx) if p.param_type_name == "argument")]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -56,6 +56,6 @@ def option_rows(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
 
 
 def _argument(parameter: Any) -> str:
-    """An argument in the line of usage: in brackets where it may be left out."""
+    """Return an argument in the line of usage: in brackets where it may be left out."""
     text = str(parameter.metavar)
     return text if parameter.required or text.startswith("[") else f"[{text}]"

@@ -28,7 +28,7 @@ WriteMapping = Annotated[
 
 
 def given(context: typer.Context, request: type) -> set[str]:
-    """The fields of a request that the command line gives, be it their default."""
+    """Return the fields of a request that the command line gives, be it their default."""
     from wse.studies.options.option import options_of
 
     sources = {name: context.get_parameter_source(name) for name in options_of(request)}
@@ -36,7 +36,10 @@ def given(context: typer.Context, request: type) -> set[str]:
 
 
 def mapping_path(write_mapping: str | None) -> Path | None:
-    """The path that --write-mapping names, checked before anything long is done. Raises BadInput where it is none."""
+    """Return the path that --write-mapping names, checked before anything long is done.
+
+    Raises BadInput where it is none.
+    """
     if write_mapping is None:
         return None
     from wse.reports.output_file import output_path  # reads no trace, but knows their errors, and h5py with them

@@ -54,7 +54,7 @@ def with_options(command: Command) -> Command:
 
 
 def _parameter(field: RequestField) -> Parameter:
-    """The parameter of an option."""
+    """Return the parameter of an option."""
     required = field.option.required or field.default is Parameter.empty
     default = Parameter.empty if required else _shown_default(field)
     type_ = _typer_type(field)
@@ -69,7 +69,7 @@ def _typer_type(field: RequestField) -> Any:
 
 
 def _shown_default(field: RequestField) -> Any:
-    """A field's default as the command line has it: the word for None, where there is one."""
+    """Return a field's default as the command line has it: the word for None, where there is one."""
     if field.default is None or field.option.repeats:
         return field.option.none or None
     unit = field.option.unit if is_time(field.option.unit) else ""
@@ -90,7 +90,7 @@ def _info(field: RequestField) -> Any:
 
 
 def _completer(option: Option) -> Callable[[str], list[str]] | None:
-    """The completer of an option's value: of its known names, or of the words of its metavar."""
+    """Return the completer of an option's value: of its known names, or of the words of its metavar."""
     words = tuple(word for word in option.metavar.split("|") if word.islower()) if "|" in option.metavar else ()
     choices = option.known_values or words
     if not choices:

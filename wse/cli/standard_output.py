@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def while_read(write: Callable[[str], None]) -> Callable[[str], None]:
-    """A function that writes as ``write`` does until nobody reads any more, and then to nowhere."""
+    """Return a function that writes as ``write`` does until nobody reads any more, and then to nowhere."""
 
     def write_or_drop(text: str) -> None:
         try:

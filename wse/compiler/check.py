@@ -105,7 +105,7 @@ def _loops(block: Block, phase: int) -> str | None:
 
 
 def _users(state: State, phase: SymPhase, block: Block) -> str | None:
-    """The first step that takes one user for another, or None.
+    """Return the first step that takes one user for another, or None.
 
     With several users, a step that goes by one user's counters is in a loop over them in decode. In prefill the
     addresses in the cache tell users apart without a loop, and are in none.
@@ -158,7 +158,7 @@ def _allocate(state: State) -> str | None:
 
 
 def _expert_stage_fault(state: State) -> str | None:
-    """Whether the stage of experts stands above all others, with which it shares PEs."""
+    """Return whether the stage of experts stands above all others, with which it shares PEs."""
     tops = [stage.sram_top_byte for stage, plan in zip(state.stages, state.plans, strict=True) if not plan.experts]
     for stage, plan in zip(state.stages, state.plans, strict=True):
         if plan.experts and stage.sram_base_byte < max(tops):

@@ -35,7 +35,7 @@ class _Storage(NamedTuple):
 
 
 def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int], ColumnBytes]:
-    """The bytes of a column of a region, given its layers and parts of them, and its tables of the vocabulary.
+    """Return the bytes of a column of a region, given its layers and parts of them, and its tables of the vocabulary.
 
     Heads, blocks and vocabulary are cut into whole features of a column, as `wse.compiler.passes.shard` cuts them.
     Latent attention and vectors count as if they were cut evenly. Of codes the column has the scales of what sums over
@@ -87,7 +87,10 @@ def _column_bytes(spec: ModelSpec, held: _Storage) -> Callable[[LayerRange, int]
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """The bytes of a token's gate and up in a dense block on a column; what is made of them takes their place."""
+    """Return the bytes of a token's gate and up in a dense block on a column.
+
+    What is made of them takes their place.
+    """
     features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
     return options.cache.of(_block_bytes, 16)(features, (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")])
 
@@ -97,14 +100,14 @@ def _block_bytes(features: int, size: int) -> ColumnBytes:
 
 
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """The bytes of a token's scores with all entries of the cache on a column, in all of its rows."""
+    """Return the bytes of a token's scores with all entries of the cache on a column, in all of its rows."""
     return options.cache.of(_score_bytes, 16)(
         replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")]
     )
 
 
 def _score_bytes(spec: ModelSpec, of_entry: int) -> ColumnBytes:
-    """The bytes of a token's scores where each entry has so many for a head."""
+    """Return the bytes of a token's scores where each entry has so many for a head."""
 
     @cache
     def of_columns(cols: int) -> float:
@@ -122,7 +125,7 @@ def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
 
 
 def _shares(spec: ModelSpec, held: HeldTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """The share of each kind of bytes on the fullest of ``cols`` columns, with that placement of experts.
+    """Return the share of each kind of bytes on the fullest of ``cols`` columns, with that placement of experts.
 
     Of scales it is the groups of inputs that the column touches.
     """

@@ -17,7 +17,7 @@ from wse_mappings.strategies.strategy import Demand
 
 
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
-    """The demand of a request: weights and cache of a model, of its layers alone, or of one product.
+    """Return the demand of a request: weights and cache of a model, of its layers alone, or of one product.
 
     The released schedule has the placement with which its costs were fitted on the two figures of August 2024.
     """

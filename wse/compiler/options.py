@@ -196,15 +196,15 @@ class Choice:
     attention_cols: int = 0
 
     def uses(self, rewrite: str) -> bool:
-        """Whether a rewrite of that name is used in any phase."""
+        """Return whether a rewrite of that name is used in any phase."""
         return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
 
     def setting_of(self, rewrite: str) -> int:
-        """The setting of a rewrite of a token's steps; 0 where it is not used."""
+        """Return the setting of a rewrite of a token's steps; 0 where it is not used."""
         return dict(self.rewrites).get(rewrite, 0)
 
     def always_uses(self, rewrite: str) -> bool:
-        """Whether a rewrite of that name is used in all phases."""
+        """Return whether a rewrite of that name is used in all phases."""
         of_phases = [self.rewrites] if self.verify_rewrites is None else [self.rewrites, self.verify_rewrites]
         return all(any(name == rewrite for name, _ in rewrites) for rewrites in of_phases)
 

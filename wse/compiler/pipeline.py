@@ -31,7 +31,7 @@ PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, lower_ops, route, 
 def first_state(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> State:
-    """The state that the first pass starts from."""
+    """Return the state that the first pass starts from."""
     mesh = turned_wafer(wafer) if choice.turned else wafer
     graph = op_graph(spec, options.scope)
     return State(spec=spec, wafer=mesh, software=software, options=options, choice=choice, graph=graph)
@@ -81,7 +81,7 @@ def with_tiles(
     options: Options,
     choice: Choice,
 ) -> Program:
-    """A Program that was compiled without its tiles, with them."""
+    """Return a Program that was compiled without its tiles, with them."""
     state = compile_until("shard", first_state(spec, wafer, software, options, choice))
     tiles = tiles_at(state, program.stages, program.buffers)
     return replace(program, tiles=tiles, padding_fraction=padding_fraction(state))

@@ -65,7 +65,7 @@ class RegionCut:
         return int(self.ffn.shape[1])
 
     def router_copies(self, outputs: int, most: int) -> int:
-        """How many stretches of columns have a router's outputs, each all of them: one where ``most`` is 0.
+        """Return how many stretches of columns have a router's outputs, each all of them: one where ``most`` is 0.
 
         A column of several has no more than ``most``; where a region spans wafers there is one.
         """
@@ -89,11 +89,11 @@ class PatternCall(NamedTuple):
     options: tuple[tuple[str, Any], ...]
 
     def with_options(self, **options: Any) -> PatternCall:
-        """The call with other options of these names."""
+        """Return the call with other options of these names."""
         return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
     def schedule(self, cache: ResultCache) -> LineSchedule:
-        """The pattern: one object for the Programs of a request, so that it is worked out and timed once."""
+        """Return the pattern: one object for the Programs of a request, so that it is worked out and timed once."""
         return cache.of(_schedule, 2048)(self)
 
 
@@ -167,7 +167,7 @@ class State:
         return self.choice.mesh or (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     def cut_of(self, stage: int, parts: Parts) -> RegionCut:
-        """The cut of extents over the region of a stage, of a feed-forward block those of some parts."""
+        """Return the cut of extents over the region of a stage, of a feed-forward block those of some parts."""
         return self.cuts_of_parts[stage, parts] if parts.cuts_block else self.cuts[stage]
 
     @property

@@ -39,7 +39,7 @@ class SymAddress:
     odd_round_buffer: SymBuffer | None = None
 
     def moved_to(self, buffer: SymBuffer, elements: int) -> SymAddress:
-        """The address in another buffer, by so many elements further on."""
+        """Return the address in another buffer, by so many elements further on."""
         return replace(self, buffer=buffer, offset=self.offset + elements)
 
 
@@ -63,7 +63,7 @@ class SymNumber:
 
 @lru_cache(maxsize=1 << 14)
 def fixed_number(value: int) -> SymNumber:
-    """A number that is the same in every token and turn: one object for all steps."""
+    """Return a number that is the same in every token and turn: one object for all steps."""
     return SymNumber(fixed=value)
 
 
@@ -99,7 +99,7 @@ class SymStep:
         return frozenset([address.buffer for address in addresses] + turns)
 
     def copy_with(self, **fields: Any) -> SymStep:
-        """A copy with other fields, as `dataclasses.replace` makes it, in a fraction of the time."""
+        """Return a copy with other fields, as `dataclasses.replace` makes it, in a fraction of the time."""
         copy = object.__new__(SymStep)
         values = copy.__dict__
         values.update(self.__dict__)
@@ -184,7 +184,7 @@ class SymPhase:
 
 
 def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """The phases whose steps are not those of an earlier chunk, and how many have them."""
+    """Return the phases whose steps are not those of an earlier chunk, and how many have them."""
     first: dict[SymSteps, int] = {}
     for number, phase in enumerate(phases):
         first.setdefault(phase.steps, number)

@@ -68,7 +68,7 @@ class Defects:
     listed: I64
 
     def on(self, wafer: int) -> FabricFaults:
-        """The PEs and links that are dead on one whole wafer."""
+        """Return the PEs and links that are dead on one whole wafer."""
         planes = np.zeros((3, self.rows, self.cols), bool)
         if self.rate is not None:
             planes[0] = np.random.default_rng([self.seed, wafer]).random((self.rows, self.cols)) < self.rate
@@ -85,7 +85,7 @@ def check_seed(seed: int) -> None:
 
 
 def read_defects(option: str | Path, seed: int, wafer: WaferSpec) -> Defects:
-    """The defects of ``FILE|RATE`` on wafers of a kind.
+    """Return the defects of ``FILE|RATE`` on wafers of a kind.
 
     Raises:
         BadDefects: a rate outside of 0 to 1, a seed below 0, a file that cannot be read, a place that the wafer does
@@ -139,7 +139,7 @@ def _check_header(path: Path, header: list[str]) -> None:
 
 
 def _parse_line(where: str, line: dict[str, str | None]) -> _Line:
-    """A line's values."""
+    """Return a line's values."""
     if None in line or None in line.values():
         message = f"{where}: has another number of values than the header; give one for each column, or nothing there"
         raise BadDefects(message)
@@ -158,7 +158,7 @@ def _parse_line(where: str, line: dict[str, str | None]) -> _Line:
 
 
 def _place(where: str, line: _Line, wafer: WaferSpec) -> tuple[int, int, int, int]:
-    """A line as Defects has it."""
+    """Return a line as Defects has it."""
     on, row, col = (_EVERY if line.wafer == "" else line.wafer), line.row, line.col
     for name, value, count in (("row", row, wafer.mesh_rows), ("col", col, wafer.mesh_cols)):
         if value >= count:

@@ -21,7 +21,7 @@ Meshes = tuple[LogicalMesh, ...]
 
 
 def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Meshes:
-    """The largest mesh of live PEs that each of some wafers has, of the same size on all.
+    """Return the largest mesh of live PEs that each of some wafers has, of the same size on all.
 
     Raises:
         BadDefects: a wafer has no live PE.
@@ -38,7 +38,7 @@ def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Mesh
 
 
 def corner_meshes(defects: Defects, whole: WaferSpec, mesh: WaferSpec, wafers: int) -> Meshes | None:
-    """A mesh of live PEs as large as ``mesh``, on the smallest corner of each wafer that has it.
+    """Return a mesh of live PEs as large as ``mesh``, on the smallest corner of each wafer that has it.
 
     The corner grows by a row and a column at a time, as far as the ``whole`` wafer goes; None where that is too small.
     """
@@ -53,7 +53,7 @@ def corner_meshes(defects: Defects, whole: WaferSpec, mesh: WaferSpec, wafers: i
 def logical_wafer(
     wafer: WaferSpec, defects: Defects | None, wafers: int, *, grow_to: WaferSpec | None
 ) -> tuple[WaferSpec, Meshes]:
-    """A wafer as programs see it, and where its PEs are on each of some.
+    """Return a wafer as programs see it, and where its PEs are on each of some.
 
     With ``grow_to`` programs see the ``wafer``'s own mesh, on a corner of that one which is larger where PEs are dead,
     or all of it. There are no meshes where nothing is dead on what programs see of any wafer.
@@ -81,7 +81,7 @@ def fewest_wafers_with_defects(wafer: WaferSpec, defects: Defects | None, fewest
 
 
 def live_wafer(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
-    """The wafer with the rows and columns of live PEs."""
+    """Return the wafer with the rows and columns of live PEs."""
     rows, cols = meshes[0].shape
     return replace(wafer, mesh_rows=rows, mesh_cols=cols)
 

@@ -77,22 +77,22 @@ _SOFTWARE: Final = PresetKind(
 
 
 def known_wafers() -> tuple[str, ...]:
-    """Names of the wafer presets."""
+    """Return the names of the wafer presets."""
     return _WAFER.names()
 
 
 def bundled_wafers() -> tuple[str, ...]:
-    """Names of the wafer presets, without those of other packages."""
+    """Return the names of the wafer presets, without those of other packages."""
     return _WAFER.bundled_names()
 
 
 def known_software() -> tuple[str, ...]:
-    """Names of the software profiles."""
+    """Return the names of the software profiles."""
     return _SOFTWARE.names()
 
 
 def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
-    """The wafer of a preset's name, without regard to case, or of a TOML file, some numbers replaced.
+    """Return the wafer of a preset's name, without regard to case, or of a TOML file, some numbers replaced.
 
     A preset wins over a file so named.
 
@@ -121,7 +121,10 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
 
 
 def load_software(name_or_path: str | Path, generation: str, values: Values = ()) -> SoftwareProfile:
-    """The costs on a generation of the software profile of a name or of a TOML file; the rest as of `load_wafer`."""
+    """Return the costs on a generation of the software profile of a name or of a TOML file.
+
+    The rest as of `load_wafer`.
+    """
     where = str(name_or_path)
     texts, numbers = _SOFTWARE.read(where)
     return SoftwareProfile(**texts, **_SOFTWARE.values(_with_values(_SOFTWARE, where, numbers, values), generation))
@@ -133,7 +136,7 @@ def check_value(spec: type[WaferSpec | SoftwareProfile], where: str, key: str, v
 
 
 def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, SourcedNumber]:
-    """The source of each number of a wafer, or of a software profile if the name is one, with some replaced.
+    """Return the source of each number of a wafer, or of a software profile if the name is one, with some replaced.
 
     A number given by generation has its key followed by a point and the generation. A file counts as a software
     profile if it is based on one or has one of its fields.
@@ -158,7 +161,10 @@ def _kind_of(where: str) -> PresetKind:
 
 
 def _with_values(kind: PresetKind, where: str, numbers: Numbers, values: Values) -> Numbers:
-    """The numbers of ``where``, with others in place of some, for all generations; those are checked as a file's."""
+    """Return the numbers of ``where``, with others in place of some, for all generations.
+
+    Those are checked as a file's.
+    """
     fields = numeric_fields(kind.spec)
     for key, _ in values:
         if key not in fields:

@@ -14,7 +14,7 @@ _FORM: Final = re.compile(r"\s*([0-9]{1,9})\s*[xX×]\s*([0-9]{1,9})\s*")
 
 
 def parse_mesh(text: str, option: str = "mesh") -> tuple[int, int]:
-    """Rows and columns of ROWSxCOLS; ``option`` is who gives them, for the message.
+    """Return the rows and columns of ROWSxCOLS; ``option`` is who gives them, for the message.
 
     Raises:
         BadMesh: another form, or a side outside 1 to 10,000.

@@ -137,12 +137,12 @@ class SourcedNumber:
 
 
 def weakest(grades: Iterable[Grade]) -> Grade:
-    """The grade of what follows from numbers of these ones: the last of them in the order of ``GRADES``."""
+    """Return the grade of what follows from numbers of these ones: the last of them in the order of ``GRADES``."""
     return max(grades, key=list(GRADES).index)
 
 
 def unit_of(field: str) -> str:
-    """The unit that a field's name ends in.
+    """Return the unit that a field's name ends in.
 
     >>> unit_of("sram_bytes_per_pe"), unit_of("hop_cycles"), unit_of("mac_fp16_per_cycle")
     ('byte/PE', 'cycle', 'element/cycle')
@@ -153,11 +153,11 @@ def unit_of(field: str) -> str:
 
 
 def bounds_of(field: str) -> tuple[float, float]:
-    """The smallest and the largest value that ``field`` may have."""
+    """Return the smallest and the largest value that ``field`` may have."""
     return _BOUNDS.get(field, _OTHER_BOUNDS)
 
 
 def numeric_fields(spec: type[Any]) -> dict[str, type]:
-    """The number fields of a dataclass of such numbers, and int or float for each."""
+    """Return the number fields of a dataclass of such numbers, and int or float for each."""
     types: dict[str, type] = {"int": int, "float": float}
     return {f.name: types[str(f.type)] for f in fields(spec) if f.type in types}

@@ -50,7 +50,7 @@ def entries_by(owners: Collection[str], word: str, place: str, key: str, stated:
 
 
 def read_number(path: Path | str, name: str, stated: Any, type_: type, default_source: str) -> SourcedNumber:
-    """A checked number of a file; a whole number is welcome where a float is expected, not the reverse.
+    """Return a checked number of a file; a whole number is welcome where a float is expected, not the reverse.
 
     ``path`` is the file, or says where else the number was given. ``name`` is the field, after which a point and whose
     number it is may follow; ``type_`` is int or float.

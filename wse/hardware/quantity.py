@@ -94,7 +94,7 @@ def whole_number(text: str, unit: str = "") -> int | None:
 
 
 def read_factor(text: str) -> float | None:
-    """The factor of ``x2``, ``×0.5`` or ``*2``; None where a text is none, or it is not above 0.
+    """Return the factor of ``x2``, ``×0.5`` or ``*2``; None where a text is none, or it is not above 0.
 
     >>> read_factor("x2"), read_factor("×0.5"), read_factor("2"), read_factor("x-1")
     (2.0, 0.5, None, None)
@@ -105,7 +105,7 @@ def read_factor(text: str) -> float | None:
 
 
 def _counted(unit: str) -> str:
-    """A unit without whose it is: bytes of a PE are bytes."""
+    """Return a unit without whose it is: bytes of a PE are bytes."""
     return unit.removesuffix("/PE")
 
 

@@ -48,7 +48,7 @@ class WaferSpec:
 
 
 def burst_words(words_per_cycle: float) -> int:
-    """Words of a vector stream between two pauses of a cycle each; 0 where it makes none."""
+    """Return the words of a vector stream between two pauses of a cycle each; 0 where it makes none."""
     return 0 if words_per_cycle >= 1 else max(1, round(words_per_cycle / (1 - words_per_cycle)))
 
 

@@ -44,13 +44,13 @@ class Origin:
 
 @cache
 def origins() -> dict[str, Origin]:
-    """The origin of each of `CONFIGURATIONS`."""
+    """Return the origin of each of `CONFIGURATIONS`."""
     table = tomllib.loads((_CONFIGS / "index.toml").read_text(encoding="utf-8"))
     return {name: Origin(**entry | {"same_shape": tuple(entry.get("same_shape", ()))}) for name, entry in table.items()}
 
 
 def name_of_repository(repository: str) -> str | None:
-    """The name of the configuration of a repository, or of its tuned form; None where none has its shape.
+    """Return the name of the configuration of a repository, or of its tuned form; None where none has its shape.
 
     >>> name_of_repository("meta-llama/Llama-3.1-8B-Instruct"), name_of_repository("nobody/gpt-9")
     ('llama-3.1-8b', None)
@@ -66,5 +66,5 @@ def _plain_model(repository: str) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """Every name that stands for a bundled model or configuration."""
+    """Return every name that stands for a bundled model or configuration."""
     return (*BUNDLED, *CONFIGURATIONS)

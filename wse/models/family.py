@@ -41,13 +41,13 @@ class Piece:
         return not self.index or isinstance(self.index[0], slice)
 
     def read_values(self, count: int) -> int:
-        """The number of values of the file that are read, and decoded, for a stretch of ``count`` rows."""
+        """Return the number of values of the file that are read, and decoded, for a stretch of ``count`` rows."""
         lead = self.index[0] if self.index else slice(None)
         all_rows = len(range(self.file_shape[0])[lead]) if isinstance(lead, slice) else 1
         return (count if self.is_cut_by_rows else all_rows) * math.prod(self.file_shape[1:])
 
     def cut(self, entry: TensorEntry, stretch: slice = slice(None)) -> Array:
-        """The rows, or a stretch of them: a view of what the entry gives unless they are put in another order.
+        """Return the rows, or a stretch of them: a view of what the entry gives unless they are put in another order.
 
         No more is decoded than the stretch, where the rows are rows of the file.
         """
@@ -80,7 +80,7 @@ def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
 
 
 def harmless_names_beyond(spec: ModelSpec) -> re.Pattern[str]:
-    """A rule like `harmless_names`, also for the layer behind the last, which predicts a second token ahead."""
+    """Return a rule like `harmless_names`, also for the layer behind the last, which predicts a second token ahead."""
     return re.compile(rf"model\.layers\.{spec.layer_count}\..*|{harmless_names()(spec).pattern}")
 
 

@@ -40,7 +40,7 @@ class Op:
     parts: Parts = ATTENTION
 
     def in_layer(self, layer: int) -> Op:
-        """The op as it is in another layer of its kind; an op outside of the layers does not change."""
+        """Return the op as it is in another layer of its kind; an op outside of the layers does not change."""
         if self.layer < 0:
             return self
         return Op(
@@ -55,7 +55,7 @@ class Op:
 
 @lru_cache(maxsize=1 << 15)
 def name_in_layer(name: str, layer: int) -> str:
-    """A name, or names joined by +, as of another layer.
+    """Return a name, or names joined by +, as of another layer.
 
     >>> name_in_layer("prefill.layers.12.q+layers.12.k", 3)
     'prefill.layers.3.q+layers.3.k'
@@ -65,7 +65,7 @@ def name_in_layer(name: str, layer: int) -> str:
 
 @lru_cache(maxsize=16)
 def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) -> nx.DiGraph[str]:
-    """The ops of one decoder-only transformer, frozen; edges follow activations, residual edges included.
+    """Return the ops of one decoder-only transformer, frozen; edges follow activations, residual edges included.
 
     ``scope``: ``model``, ``layers`` (no embedding, final norm or head) or ``product`` (one op, of weights [hidden,
     feed-forward]). Of layers that are ``placed`` in parts there are the ops of each of these, and no others.
@@ -205,7 +205,7 @@ class _GraphBuilder:
 
 
 def parts_suffix(parts: Parts) -> str:
-    """The ending of the name of an op, or of a table of its own, that works on parts of a block alone.
+    """Return the ending of the name of an op, or of a table of its own, that works on parts of a block alone.
 
     >>> parts_suffix(ATTENTION), parts_suffix(BLOCK), parts_suffix(Parts(1, 3))
     ('', '', ':1-2')

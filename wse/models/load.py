@@ -73,7 +73,7 @@ def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
 
 
 def _named(where: str) -> tuple[str, Path]:
-    """What names a model, as a bundled name where it is one, and the path that it stands for."""
+    """Return what names a model, as a bundled name where it is one, and the path that it stands for."""
     bundled = BUNDLED | CONFIGURATIONS
     if where not in bundled and not path_exists(where):
         where = known_name(where, bundled) or where
@@ -154,7 +154,7 @@ def _not_found(where: str, path: Path) -> Exception:
 
 
 def _hub_remedy(repository: str) -> str:
-    """What to do about a model's name on the hub: a bundled one of its shape, or its files."""
+    """Return what to do about a model's name on the hub: a bundled one of its shape, or its files."""
     folder = repository.partition("/")[2]
     bundled = name_of_repository(repository)
     by_name = "" if bundled is None else f"its shape comes with wse: give {bundled}; or "

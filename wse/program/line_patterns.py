@@ -42,7 +42,7 @@ def patterns() -> Mapping[str, Pattern]:
 
 @cache
 def line_reduces() -> Mapping[str, LineReduce]:
-    """The reduces of a line into its end, by the names of their patterns; errors as of `patterns`."""
+    """Return the reduces of a line into its end, by the names of their patterns; errors as of `patterns`."""
     return {name: pattern.reduce for name, pattern in patterns().items() if pattern.reduce is not None}
 
 
@@ -99,12 +99,12 @@ _kept: dict[str, tuple[Any, NamedPattern]] = {}
 
 
 def known_line_patterns() -> list[str]:
-    """Names of the patterns that come with wse, and of those of packages."""
+    """Return the names of the patterns that come with wse, and of those of packages."""
     return [*_reduces(), *_collectives()]
 
 
 def named_pattern(named: str | Callable[..., Any]) -> NamedPattern:
-    """The pattern of a name, of ``NAME@NUMBER``, of ``FILE.py:NAME``, or that a function makes.
+    """Return the pattern of a name, of ``NAME@NUMBER``, of ``FILE.py:NAME``, or that a function makes.
 
     Raises:
         UnknownName: there is none of that name.
@@ -159,7 +159,7 @@ _FINISHES: dict[str, Finish] = {
 
 
 def _reduces() -> dict[str, tuple[str, Finish]]:
-    """The reduce and what is made of it, by name."""
+    """Return the reduce and what is made of it, by name."""
     return {base + end: (base, finish) for base in line_reduces() for end, finish in _FINISHES.items()}
 
 
@@ -193,7 +193,7 @@ def _without_number(named: str) -> BadInput:
 
 
 def _of_object(named: str, number: int | None, thing: Any, path: Path, own_name: str) -> NamedPattern:
-    """The pattern that an object of a user's own is."""
+    """Return the pattern that an object of a user's own is."""
     if isinstance(thing, Pattern):
         chosen = _of_pattern(named, number, thing)
     elif callable(thing):

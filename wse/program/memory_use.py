@@ -33,11 +33,11 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
 
 
 def _stages_in_sram(program: Program, stage: int) -> set[int]:
-    """A stage and those in the same SRAM: all above it, and of those below the fullest."""
+    """Return a stage and those in the same SRAM: all above it, and of those below the fullest."""
     fullest = max(program.stages_below(stage), key=lambda i: program.stages[i].sram_top_byte, default=stage)
     return {stage, fullest, *program.stages_above(stage)}
 
 
 def fullest_stage(program: Program) -> int:
-    """The stage whose PEs use the most SRAM."""
+    """Return the stage whose PEs use the most SRAM."""
     return max(range(len(program.stages)), key=lambda i: program.stages[i].sram_top_byte)

@@ -38,14 +38,17 @@ class Phase:
         return self.cached == 0 and self.user <= 0
 
     def user_of(self, step: int, turn: int) -> int:
-        """The user whose counters a step goes by in a turn of its loop."""
+        """Return the user whose counters a step goes by in a turn of its loop."""
         loop = int(self.steps.loop[step])
         return turn if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
     def round_of(self, step: int, turn: int) -> int:
-        """The round by which a step's operands vary: the turn of its loop; outside of loops the user, 0 for decode."""
+        """Return the round by which a step's operands vary: the turn of its loop.
+
+        Outside of loops the user, 0 for decode.
+        """
         return turn if self.steps.loop[step] >= 0 else max(self.user, 0)
 
     def of_pairs(self, step: int, pairs: int) -> Phase:
-        """The phase with one step alone, as it is where the column has so many pairs of tokens and experts."""
+        """Return the phase with one step alone, as it is where the column has so many pairs of tokens and experts."""
         return replace(self, steps=self.steps.of_pairs(step, pairs))

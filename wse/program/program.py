@@ -197,7 +197,7 @@ class Program:
         return tuple(of_rows[stage.rect.rows] for stage in self.stages)
 
     def shares_pes(self, first: int, second: int) -> bool:
-        """Whether two stages are on the same PEs of some wafer."""
+        """Return whether two stages are on the same PEs of some wafer."""
         a, b = self.stages[first], self.stages[second]
         return a.rect == b.rect and bool(set(a.wafers) & set(b.wafers))
 
@@ -214,7 +214,7 @@ class Program:
         return tuple(i for i in lower if self.shares_pes(i, stage))
 
     def used_bytes(self, stage: int) -> int:
-        """Bytes in use on a PE of a stage, by itself and by those above it in the same SRAM."""
+        """Return the bytes in use on a PE of a stage, by itself and by those above it in the same SRAM."""
         higher = [self.stages[i] for i in self.stages_above(stage)]
         return self.stages[stage].sram_top_byte + sum(
             stage_above.sram_top_byte - stage_above.sram_base_byte for stage_above in higher

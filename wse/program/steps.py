@@ -114,11 +114,11 @@ class Steps:
         return len(self.kind)
 
     def computes(self, step: int) -> bool:
-        """Whether a step runs a kernel; the others move words."""
+        """Return whether a step runs a kernel; the others move words."""
         return bool(self.kind[step] == _COMPUTE)
 
     def operands(self, step: int, slots: Slots, round_: int = 0) -> list[int]:
-        """The OPERAND_COUNT operands of one step."""
+        """Return the OPERAND_COUNT operands of one step."""
         in_use = slots[self.stage[step]]
         if round_ == 0:
             return [
@@ -134,13 +134,13 @@ class Steps:
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def of_pairs(self, step: int, pairs: int) -> Steps:
-        """A sequence of one step alone, as it is where the column has so many pairs of tokens and experts."""
+        """Return a sequence of one step alone, as it is where the column has so many pairs of tokens and experts."""
         arrays: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
         arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.most_pairs[step] - pairs)
         return replace(self, **arrays, most_pairs=np.array([pairs], np.int64))
 
     def turns(self, step: int) -> int:
-        """The number of times that a step runs."""
+        """Return the number of times that a step runs."""
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
 

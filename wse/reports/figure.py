@@ -21,7 +21,7 @@ class NotebookFigure(Figure):
 
 
 def png_of(figure: Figure, dpi: int = DPI) -> bytes:
-    """A figure as a PNG image."""
+    """Return a figure as a PNG image."""
     image = io.BytesIO()
     figure.savefig(image, dpi=dpi, format="png", metadata={"Software": None})
     return image.getvalue()

@@ -17,7 +17,7 @@ _LONGEST: Final = 50  # characters of a name that the file beside it begins with
 
 
 def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inputs: Iterable[Path] = ()) -> Path:
-    """The path that an option names; ``suffix`` and what ``kind`` of file it is for where only one will do.
+    """Return the path that an option names; ``suffix`` and what ``kind`` of file it is for where only one will do.
 
     Raises:
         BadInput: the path does not end in ``suffix``, is empty, a folder or one of the ``inputs``, which are read, or
@@ -44,12 +44,15 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
 
 
 def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
-    """The path of a picture that an option names: PNG is what is drawn. Raises BadInput as `output_path` does."""
+    """Return the path of a picture that an option names: PNG is what is drawn.
+
+    Raises BadInput as `output_path` does.
+    """
     return output_path(option, text, suffix=".png", kind="a PNG image", inputs=inputs)
 
 
 def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
-    """The path of an HTML page that an option names. Raises BadInput as `output_path` does."""
+    """Return the path of an HTML page that an option names. Raises BadInput as `output_path` does."""
     return output_path(option, text, suffix=".html", kind="a page", inputs=inputs)
 
 
@@ -117,5 +120,5 @@ def _refused_in_one_line(option: str, path: Path) -> Iterator[None]:
 
 
 def _free_path(path: Path, kind: str) -> Path:
-    """A name in the same folder that nothing else uses."""
+    """Return a name in the same folder that nothing else uses."""
     return path.with_name(f".{path.name[:_LONGEST]}.{os.getpid()}.{kind}")

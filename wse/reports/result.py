@@ -39,7 +39,7 @@ class Result:
     """The base of the results of studies, and of their parts."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain values: the same keys and values as the command line's ``--json``."""
+        """Return the result as plain values: the same keys and values as the command line's ``--json``."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         kind: type = type(self)
         nulls = _nulls(kind)
@@ -47,16 +47,16 @@ class Result:
 
     @classmethod
     def from_record(cls, values: Mapping[str, Any], **more: Any) -> Self:
-        """The result with the ``values`` that are under keys of its own, and ``more``."""
+        """Return the result with the ``values`` that are under keys of its own, and ``more``."""
         keys = {field.name: field.name.removesuffix("_") for field in fields(cls)}
         return cls(**{**{name: values[key] for name, key in keys.items() if key in values}, **more})
 
     def convert(self, kind: type[R], **more: Any) -> R:
-        """The result as one of a ``kind`` that has its fields and ``more``."""
+        """Return the result as one of a ``kind`` that has its fields and ``more``."""
         return kind(**{field.name: getattr(self, field.name) for field in fields(self)}, **more)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The tables that show the result to people, those that its command prints; none where it has no view.
+        """Return the tables that show the result to people, those that its command prints; none where it has no view.
 
         Args:
             detail: Whether all is shown that there is, in addition to what most people look for.
@@ -65,21 +65,21 @@ class Result:
         return ()
 
     def _repr_html_(self) -> str | None:
-        """The result in a notebook: its tables, or nothing, so that Python's own text is shown."""
+        """Return the result in a notebook: its tables, or nothing, so that Python's own text is shown."""
         tables = self.tables()
         return tables_as_html(tables) if tables else None
 
 
 @cache
 def docs_of(result: type) -> dict[str, Doc]:
-    """The descriptions of a result's fields, by name."""
+    """Return the descriptions of a result's fields, by name."""
     hints = get_type_hints(result, include_extras=True)
     return {name: doc for name, hint in hints.items() for doc in get_args(hint)[1:] if isinstance(doc, Doc)}
 
 
 @cache
 def _nulls(result: type) -> frozenset[str]:
-    """The fields of a result that are null, and not left out, where they have no value."""
+    """Return the fields of a result that are null, and not left out, where they have no value."""
     return frozenset(name for name, doc in docs_of(result).items() if doc.or_null)
 
 

@@ -14,7 +14,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_text(value: str) -> str:
-    """A text as one cell; an apostrophe, which spreadsheets take for the sign of a text, goes before a formula.
+    """Return a text as one cell; an apostrophe, which spreadsheets take for the sign of a text, goes before a formula.
 
     >>> csv_text("=1+1"), csv_text("once"), csv_text("a\\n")
     ("'=1+1", 'once', 'a\\\\n')
@@ -23,7 +23,7 @@ def csv_text(value: str) -> str:
 
 
 def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
-    """The rows under those of ``columns`` that any of them has; a cell without a value is empty.
+    """Return the rows under those of ``columns`` that any of them has; a cell without a value is empty.
 
     Numbers are written so that they read back the same; texts are written by `csv_text`.
     """
@@ -37,7 +37,7 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
 
 
 def nested_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows under all of their keys; a value inside of another has both keys, joined by an underscore."""
+    """Return the rows under all of their keys; a value inside of another has both keys, joined by an underscore."""
     flat = [dict(_flat(row)) for row in rows]
     return as_csv(flat, list(dict.fromkeys(name for row in flat for name in row)))
 
@@ -53,7 +53,7 @@ def _flat(row: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _element(value: Any) -> str:
-    """An element of a list within a cell: numbers with a colon between where it has several."""
+    """Return an element of a list within a cell: numbers with a colon between where it has several."""
     numbers = list(value.values()) if isinstance(value, dict) else value
     return ":".join(map(str, numbers)) if isinstance(numbers, list) else str(value)
 

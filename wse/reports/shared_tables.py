@@ -52,7 +52,7 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
 
 
 def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: int = WIDEST) -> Table:
-    """Bytes by use on one PE, as bars."""
+    """Return the bytes by use on one PE, as bars."""
     total = sum(uses.values())
     rows = [{"use": use, "bytes": bytes_, "fraction": bytes_ / total} for use, bytes_ in uses.items()]
     bar_width = 24 if width < NARROW else 40
@@ -84,7 +84,7 @@ def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
 
 
 def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
-    """The balance of experts: the expert with the largest share of its layer's tokens, and experts without any.
+    """Return the balance of experts: the expert with the largest share of its layer's tokens, and experts without any.
 
     Args:
         load: By layer its index ``layer`` and the tokens of each expert, of the ``prompt`` and ``generated``.

@@ -18,7 +18,7 @@ Row = Any
 
 
 def value_of(row: Row, key: str) -> Any:
-    """The value of a row under a key; None where it has none."""
+    """Return the value of a row under a key; None where it has none."""
     return row.get(key) if isinstance(row, Mapping) else getattr(row, key, None)
 
 
@@ -56,14 +56,14 @@ class Column:
     width: int | None = None
 
     def text(self, row: Row) -> str | Text:
-        """The text of the row's cell; empty where the row has no such value."""
+        """Return the text of the row's cell; empty where the row has no such value."""
         if self.cell is not None:
             return self.cell(row)
         value = value_of(row, self.key)
         return "" if value is None else self.formatter(value)
 
     def best_value(self, rows: Sequence[Row]) -> Any:
-        """The value that is marked in ``rows``; None where nothing is, or no two rows have different ones."""
+        """Return the value that is marked in ``rows``; None where nothing is, or no two rows have different ones."""
         if not self.best:
             return None
         values = [value for row in rows if (value := value_of(row, self.key)) is not None]
@@ -94,21 +94,21 @@ class Table:
 
 
 def number(key: str, title: str = "", formatter: Callable[[Any], str] = count, **settings: Any) -> Column:
-    """A column of numbers, each written by ``formatter``."""
+    """Return a column of numbers, each written by ``formatter``."""
     return Column(key=key, title=title, formatter=formatter, numeric=True, **settings)
 
 
 def address(key: str, title: str = "") -> Column:
-    """A column of addresses in the SRAM of a PE, in hexadecimal digits."""
+    """Return a column of addresses in the SRAM of a PE, in hexadecimal digits."""
     return number(key, title, "{:#06x}".format)
 
 
 def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ...]:
-    """The line below a table that shows the first rows alone: how many others there are."""
+    """Return the line below a table that shows the first rows alone: how many others there are."""
     return (("...", f"and {len(rows) - shown_rows} more; --json has them all"),) if len(rows) > shown_rows else ()
 
 
 def pair_table(rows: Sequence[tuple[str, str]], title: str = "", note: str = "") -> Table:
-    """A table of names and texts, without headings."""
+    """Return a table of names and texts, without headings."""
     columns = (Column(key="name", style="bright_black", wraps=True), Column(key="text", wraps=True))
     return Table(columns=columns, rows=[{"name": name, "text": text} for name, text in rows], title=title, note=note)

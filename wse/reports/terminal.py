@@ -26,7 +26,7 @@ COLOURS: Final = {name: colour.light for name, colour in (colours.CAUSES | colou
 
 
 def console_on(stream: TextIO) -> Console:
-    """A console at most 100 columns wide, that takes every text as it is."""
+    """Return a console at most 100 columns wide, that takes every text as it is."""
     console = _Console(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.file = cast(TextIO, _TrimmedFile(stream))
@@ -115,7 +115,7 @@ def lines(console: Console, rows: Sequence[tuple[str, str]]) -> None:
 
 
 def plain_table(*, header: bool = False) -> Table:
-    """A table without lines."""
+    """Return a table without lines."""
     return Table(box=None, show_header=header, header_style="bright_black", padding=(0, 2, 0, 0), pad_edge=False)
 
 
@@ -125,7 +125,7 @@ def show(console: Console, table: Table) -> None:
 
 
 def bar(fraction: float, width: int, colour: str = "") -> Text:
-    """A horizontal bar of ``width`` characters at 1, in eighths of a character; something is never nothing."""
+    """Return a horizontal bar of ``width`` characters at 1, in eighths of a character; something is never nothing."""
     eighths = round(max(0.0, min(1.0, fraction)) * width * 8)
     if fraction > 0 and eighths == 0:
         eighths = 1
@@ -189,14 +189,14 @@ def number_ranges(numbers: Iterable[int]) -> str:
 
 
 def percent(fraction: float) -> str:
-    """A share; what is not nothing never reads as zero."""
+    """Return a share; what is not nothing never reads as zero."""
     if 0 < fraction < 0.001:
         return "<0.1 %"
     return f"{fraction:.1%}".replace("%", " %")
 
 
 def in_bytes(number: float) -> str:
-    """Bytes with a decimal unit of fitting size."""
+    """Return the bytes with a decimal unit of fitting size."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(number) >= scale:
             value = number / scale
@@ -215,7 +215,7 @@ def seconds(number: float) -> str:
 
 
 def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, joint: str = " ") -> str:
-    """The speed of a link: its rate and, where that is known, its latency.
+    """Return the speed of a link: its rate and, where that is known, its latency.
 
     >>> rate_and_latency(8e9), rate_and_latency(150e9, 5e-7, joint=" and ")
     ('8 GB/s', '150 GB/s and 500 ns')
@@ -225,7 +225,7 @@ def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, join
 
 
 def hertz(number: float) -> str:
-    """A clock."""
+    """Return a clock."""
     return f"{number / 1e9:g} GHz" if number >= 1e9 else f"{number / 1e6:g} MHz"
 
 

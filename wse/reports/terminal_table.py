@@ -75,12 +75,12 @@ def shown_columns(console: Console, table: Table) -> list[Column]:
 
 
 def _is_marked(column: Column, table: Table) -> bool:
-    """Whether the best cell of a column has a mark behind it, for which all cells leave a place."""
+    """Return whether the best cell of a column has a mark behind it, for which all cells leave a place."""
     return column.numeric and column.best_value(table.rows) is not None
 
 
 def _cells(column: Column, table: Table) -> list[Text]:
-    """The texts of a column's cells, the best of them marked."""
+    """Return the texts of a column's cells, the best of them marked."""
     best = column.best_value(table.rows)
     return [_cell(column, row, best) for row in table.rows]
 

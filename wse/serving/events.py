@@ -44,7 +44,10 @@ class _Progress:
 
 
 def run(jobs: Sequence[Job]) -> list[float]:
-    """The time at which each job is over, its last latency included. Jobs that wait for none begin at 0, in order."""
+    """Return the time at which each job is over, its last latency included.
+
+    Jobs that wait for none begin at 0, in order.
+    """
     return _Run(jobs).ended
 
 
@@ -88,7 +91,7 @@ class _Run:
                 self._begin(now, number)
 
     def _waits(self, number: int) -> bool:
-        """Whether the job that it is behind has not gone where it is about to go."""
+        """Return whether the job that it is behind has not gone where it is about to go."""
         visit, behind = self._progress[number].visit, self.jobs[number].leader
         if behind < 0 or self._progress[behind].over:
             return False
@@ -127,5 +130,5 @@ def passes(route: Route, streams: int, count: int) -> list[Job]:
 
 
 def chunks(routes: Sequence[Route]) -> list[Job]:
-    """The chunks of prompts, each behind the one before."""
+    """Return the chunks of prompts, each behind the one before."""
     return [Job(route, leader=number - 1) for number, route in enumerate(routes)]

@@ -57,7 +57,7 @@ _NAMES: Final = tuple(numeric_fields(Network))
 
 
 def load_network(path: str | Path | None = None) -> Network:
-    """The bundled assumptions, with the numbers of a TOML file in place of theirs.
+    """Return the bundled assumptions, with the numbers of a TOML file in place of theirs.
 
     Raises:
         UnknownName: an unknown key in the file; the nearest known one is named.
@@ -70,7 +70,7 @@ def load_network(path: str | Path | None = None) -> Network:
 
 
 def _read(path: Path, default_source: str) -> dict[str, SourcedNumber]:
-    """The numbers of one file."""
+    """Return the numbers of one file."""
     fields, numbers = numeric_fields(Network), {}
     for key, stated in read_toml(path, BadWafer).items():
         if key not in fields:

@@ -30,7 +30,7 @@ class CycleEstimate:
 
 
 def cycles_between_passes(route: Route, streams: int) -> CycleEstimate:
-    """Cycles from one pass to the next, of any stream, in the steady state: max(T / M, the slowest server).
+    """Return the cycles from one pass to the next, of any stream, in the steady state: max(T / M, the slowest server).
 
     Args:
         route: Of one pass, the same for all; T is how long it takes alone.
@@ -70,7 +70,7 @@ def idle_fraction(routes: Sequence[Route], servers: Collection[int], cycles: flo
 
 
 def chunks_cycles(routes: Sequence[Route]) -> CycleEstimate:
-    """Cycles from the begin of the first chunk until all are over, each in the next stage as soon as it can.
+    """Return the cycles from the begin of the first chunk until all are over, each in the next stage as soon as it can.
 
     A chunk begins a visit when the one before has ended the same visit, whose keys and values it needs. Where every
     server works on the chunks in order, which holds if only the last comes back to a server, the recurrence over

@@ -31,7 +31,7 @@ def alone_cycles(route: Route) -> float:
 
 
 def busy_cycles(routes: Sequence[Route]) -> dict[int, float]:
-    """Cycles that each server works, by its number."""
+    """Return the cycles that each server works, by its number."""
     cycles: dict[int, float] = {}
     for route, times in Counter(routes).items():
         for visit in route:
@@ -40,17 +40,17 @@ def busy_cycles(routes: Sequence[Route]) -> dict[int, float]:
 
 
 def slowest(route: Route) -> tuple[int, float]:
-    """The server that works longest for one pass, and how long; of equal ones the first."""
+    """Return the server that works longest for one pass, and how long; of equal ones the first."""
     return max(busy_cycles([route]).items(), key=lambda item: item[1])
 
 
 def visits_once(route: Route) -> bool:
-    """Whether no server is visited twice. Tokens then never overtake each other."""
+    """Return whether no server is visited twice. Tokens then never overtake each other."""
     return max(Counter(visit.server for visit in route).values()) == 1
 
 
 def as_loop(route: Route) -> Route:
-    """The route of a stream that goes through it again and again.
+    """Return the route of a stream that goes through it again and again.
 
     Where it ends at the server that it begins at, with no latency between, the two visits are one: the server goes on
     with the same stream, from the next token's id to its embedding, before it takes another.

@@ -40,7 +40,7 @@ def distinct_experts(experts: int, active: int, batch: float) -> float:
 
 
 def bytes_per_pass(weights: Weights, batch: float) -> float:
-    """Bytes that come from outside for one token of each user."""
+    """Return the bytes that come from outside for one token of each user."""
     used = distinct_experts(weights.experts, weights.active, batch) / weights.experts
     return weights.always_bytes + weights.expert_bytes * used
 
@@ -54,19 +54,19 @@ class StreamingBound:
     pass_s: float = 0.0
 
     def seconds(self, batch: int) -> float:
-        """Seconds of a pass, at least."""
+        """Return the seconds of a pass, at least."""
         return max(bytes_per_pass(self.weights, batch) / self.bytes_per_s, self.pass_s)
 
     def waits(self, batch: int) -> bool:
-        """Whether a pass waits for its weights."""
+        """Return whether a pass waits for its weights."""
         return self.seconds(batch) > self.pass_s
 
     def tokens_per_s(self, batch: int) -> float:
-        """Tokens a second of all users together, at most."""
+        """Return the tokens a second of all users together, at most."""
         return batch / self.seconds(batch)
 
     def users_for(self, wanted_tokens_per_s: float) -> int | None:
-        """The smallest batch that gives so many tokens a second; None where not even ``MOST_USERS`` do.
+        """Return the smallest batch that gives so many tokens a second; None where not even ``MOST_USERS`` do.
 
         Tokens a second rise with the batch, since the bytes of a pass grow by less and less.
         """

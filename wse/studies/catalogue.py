@@ -38,7 +38,7 @@ ANNOUNCED: Final = "announced by its vendor, not measured; the rest is carried o
 
 
 def models() -> ModelsResult:
-    """The names of models, and the families (``model_type``) that can be read."""
+    """Return the names of models, and the families (``model_type``) that can be read."""
     with_weights = []
     for name in BUNDLED:
         loaded = load_model(name)
@@ -115,12 +115,12 @@ def print_models(content: ModelsResult, stream: TextIO) -> None:
 
 
 def _parameters(parameters: int) -> str:
-    """A number of parameters with three digits."""
+    """Return a number of parameters with three digits."""
     return f"{three_figures(parameters / 1e9)} B" if parameters >= 1e9 else f"{three_figures(parameters / 1e6)} M"
 
 
 def wafers() -> WafersResult:
-    """The wafer presets and the software profiles, each number with unit, grade and source."""
+    """Return the wafer presets and the software profiles, each number with unit, grade and source."""
     return WafersResult(
         announced=tuple(name for name in known_wafers() if load_wafer(name).announced),
         wafers={name: _numbers(name) for name in known_wafers()},
@@ -129,7 +129,7 @@ def wafers() -> WafersResult:
 
 
 def machine(name: str) -> MachineResult:
-    """The numbers of a wafer or a software profile, bundled or from a file. Errors as of ``load_wafer``."""
+    """Return the numbers of a wafer or a software profile, bundled or from a file. Errors as of ``load_wafer``."""
     numbers = _numbers(name)
     is_wafer = numbers.keys() == numeric_fields(WaferSpec).keys()
     own = known_name(name, (*known_wafers(), *known_software())) or name
@@ -137,7 +137,7 @@ def machine(name: str) -> MachineResult:
 
 
 def _numbers(name: str) -> Numbers:
-    """The numbers of a wafer or a software profile by name."""
+    """Return the numbers of a wafer or a software profile by name."""
     return {key: NumberResult(**dataclasses.asdict(source)) for key, source in provenance(name).items()}
 
 
@@ -190,7 +190,7 @@ def print_machine(content: MachineResult, stream: TextIO) -> None:
 
 
 def mappings() -> MappingsResult:
-    """The mapping strategies, the bundled ones first."""
+    """Return the mapping strategies, the bundled ones first."""
     return MappingsResult(
         mappings=tuple(
             MappingResult(

@@ -22,7 +22,7 @@ GIB: Final = 2**30
 
 
 def gpus() -> GpusResult:
-    """The GPU presets and the serving stacks, each number with unit, grade and source."""
+    """Return the GPU presets and the serving stacks, each number with unit, grade and source."""
     return GpusResult(
         gpus={name: _numbers(gpu_numbers(name)) for name in known_gpus()},
         stacks={name: _stack(name) for name in known_stacks()},
@@ -30,7 +30,7 @@ def gpus() -> GpusResult:
 
 
 def gpu(name: str) -> GpuResult:
-    """The numbers of a GPU, bundled or from a file, or of a stack.
+    """Return the numbers of a GPU, bundled or from a file, or of a stack.
 
     Raises:
         UnknownName: it is the name of neither; the nearest is named.

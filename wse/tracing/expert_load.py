@@ -59,7 +59,7 @@ class ExpertLoad:
         }
 
     def result(self) -> ExpertLoadResult | None:
-        """The load of each layer; None for a model without experts."""
+        """Return the load of each layer; None for a model without experts."""
         layers = [
             LayerLoadResult(
                 layer=layer,

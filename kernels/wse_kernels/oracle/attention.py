@@ -236,13 +236,13 @@ def attention_finish(pe, x, sums, out, M, H, F):
 
 
 def _slots(ctl: I32, row: int, T: int, capacity: int) -> I64:
-    """The slots of a row's T oldest entries."""
+    """Return the slots of a row's T oldest entries."""
     slots: I64 = (ctl[row, 7] + np.arange(T)) % capacity
     return slots
 
 
 def _visible(ctl: I32, row: int, M: int, positions: I32, window: int, chunk: int) -> Bools:
-    """Whether token m of the row sees the entry at ``positions[t]``, ``[M, T]``."""
+    """Return whether token m of the row sees the entry at ``positions[t]``, ``[M, T]``."""
     token = ctl[row, 0] + np.arange(M)[:, None]
     visible: Bools = (positions >= 0) & (positions <= token)
     if window:

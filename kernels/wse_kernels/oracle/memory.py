@@ -20,7 +20,7 @@ ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def widen(stored: Bytes, element: str) -> F32:
-    """The float32 values of stored elements ``[n * element bytes]``."""
+    """Return the float32 values of stored elements ``[n * element bytes]``."""
     if element == "bfloat16":
         return (stored.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
     return stored.view(element).astype(np.float32)
@@ -61,7 +61,7 @@ def e8m0(exponents: Bytes) -> F32:
 
 
 def take(memory: Bytes, element: str, address: int, count: int) -> Bytes:
-    """A copy of ``count`` raw elements of one PE."""
+    """Return a copy of ``count`` raw elements of one PE."""
     size = ELEMENT_BYTES[element]
     return memory[address * size : (address + count) * size].copy()
 
@@ -82,13 +82,13 @@ class Pe:
     types: dict[str, str]
 
     def read(self, view: str, address: int, *shape: int) -> F32:
-        """The elements from ``address`` on, in an array of ``shape``."""
+        """Return the elements from ``address`` on, in an array of ``shape``."""
         size = ELEMENT_BYTES[self.types[view]]
         count = int(np.prod(shape))
         return widen(self.memory[address * size : (address + count) * size], self.types[view]).reshape(shape)
 
     def bytes(self, address: int, count: int) -> Bytes:
-        """A copy of ``count`` bytes."""
+        """Return a copy of ``count`` bytes."""
         return self.memory[address : address + count].copy()
 
     def write(self, view: str, address: int, values: F32) -> None:

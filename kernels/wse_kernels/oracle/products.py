@@ -248,12 +248,12 @@ def _pair_list(pe: Pe, pairs: int, P: int, M: int, local_experts: int) -> list[t
 
 
 def _rows(pe: Pe, w: int, k_stride: int, K: int, N: int) -> F32:
-    """The weights ``[K, N]`` whose rows are ``k_stride`` apart."""
+    """Return the weights ``[K, N]`` whose rows are ``k_stride`` apart."""
     return np.stack([pe.read("wgt", w + k * k_stride, N) for k in range(K)])
 
 
 def _unpack(pe: Pe, w: int, groups: int, scale: int, K: int, N: int, k_stride: int, coding: int, G: int) -> F32:
-    """The weights ``[K, N]`` that codes and scales stand for, rounded to activations."""
+    """Return the weights ``[K, N]`` that codes and scales stand for, rounded to activations."""
     halves = 2 if coding == INT4 else 1
     codes = np.stack([pe.bytes(w + k // halves * k_stride, N) for k in range(K)])
     scales = np.stack([pe.read("wgt", scale + g * k_stride, N) for g in range(G)])
@@ -270,18 +270,18 @@ def _unpack(pe: Pe, w: int, groups: int, scale: int, K: int, N: int, k_stride: i
 
 
 def _powers(pe: Pe, scale: int, stride: int, N: int, G: int) -> F32:
-    """The factors ``[G, N]`` that bytes stand for."""
+    """Return the factors ``[G, N]`` that bytes stand for."""
     return np.stack([e8m0(pe.bytes(scale + g * stride, N)) for g in range(G)])
 
 
 def _runs(pe: Pe, scale: int, stride: int, widths: int, N: int, G: int, B: int) -> F32:
-    """The factors ``[G, N]`` of B runs of outputs with a scale each."""
+    """Return the factors ``[G, N]`` of B runs of outputs with a scale each."""
     width = pe.bytes(widths, B).astype(np.int64)
     return np.stack([np.repeat(pe.read("f32", scale + g * stride, B), width)[:N] for g in range(G)])
 
 
 def _times_factors(pe: Pe, coding: int, of_group: F32, w: int, groups: int, K: int, N: int, k_stride: int) -> F32:
-    """The weights ``[K, N]``, rounded to activations, of codes and rounded factors."""
+    """Return the weights ``[K, N]``, rounded to activations, of codes and rounded factors."""
     halves = 2 if coding == MXFP4 else 1
     codes = np.stack([pe.bytes(w + k // halves * k_stride, N) for k in range(K)])
     nibbles = np.where(np.arange(K)[:, None] % 2, codes >> 4, codes & 0xF)

@@ -99,6 +99,6 @@ def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, str
 
 
 def _starts(total: int, parts: int) -> I64:
-    """The starts of the parts, the larger ones first, and the end of the last one."""
+    """Return the starts of the parts, the larger ones first, and the end of the last one."""
     sizes = [total // parts + (part < total % parts) for part in range(parts)]
     return np.concatenate([[0], np.cumsum(sizes)])

@@ -45,7 +45,7 @@ def store_codes(
 def _shares(
     view: Any, rows: I32, columns: I32, row_places: I32, column_places: I32, a: I64
 ) -> Iterator[tuple[tuple[int, int, int], int, int, int, int]]:
-    """The place of every element in the view, its row and column in the tensor, and their numbers on the PE."""
+    """Yield the place of every element in the view, its row and column in the tensor, and their numbers on the PE."""
     address, first_row, height, first_col, width, per_row = (int(word) for word in a)
     of_row = np.broadcast_to(rows, (height, rows.shape[1], width))
     of_column = np.broadcast_to(columns, (height, columns.shape[1], width))

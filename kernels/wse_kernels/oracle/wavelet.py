@@ -90,7 +90,7 @@ class _Machine:
         return self.moves, int(self.threads[:, [0]].sum()) * 2**32 + int(self.threads[:, 3].sum())
 
     def has_event_after(self, t: int, span: I32) -> bool:
-        """Whether time alone lets something happen after cycle ``t``."""
+        """Return whether time alone lets something happen after cycle ``t``."""
         del span
         waiting = [queue.waiting[0][0] for queue in self.queues if queue.waiting]
         starts = [int(h[2]) for h in self.threads if h[0] != h[1]]
@@ -117,7 +117,7 @@ class _Machine:
         return bool(targets) and self.queues[q].ready(t) and all(len(s.waiting) < s.capacity for s in targets)
 
     def arbitrate(self, link: int, t: int) -> list[int]:
-        """The member that gets a link, in turn from the one after the last winner."""
+        """Return the member that gets a link, in turn from the one after the last winner."""
         if link < 0 or self.links[link, 0] == t:
             return []
         _, turn, first, end = self.links[link].tolist()

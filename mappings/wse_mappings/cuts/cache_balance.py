@@ -48,7 +48,7 @@ class CacheBalance:
 
     @staticmethod
     def host_bytes(rows: int, context: int) -> int:
-        """Bytes of the counters of so many rows."""
+        """Return the bytes of the counters of so many rows."""
         return 4 * rows * (HEADER_WORDS + ceil_div(context, rows) + 1)
 
     @property

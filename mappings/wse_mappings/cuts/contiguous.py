@@ -51,7 +51,7 @@ def _even_runs(shares: tuple[float, ...], parts: int) -> tuple[tuple[int, int], 
 
 
 def _least(costs: F64, parts: int, joined: np.ufunc) -> list[F64]:
-    """The least cost of cutting the shares from each place on, ``[place]``, by number of runs up to ``parts``.
+    """Return the least cost of cutting the shares from each place on, ``[place]``, by number of runs up to ``parts``.
 
     ``costs`` ``[start, end]`` are those of one run; ``joined`` adds them up or takes the larger.
     """
@@ -117,7 +117,7 @@ def _evenest_runs(shares: tuple[float, ...], parts: int, cuts: tuple[bool, ...])
 
 
 def _longest(before: Sequence[float], parts: int, bound: float) -> list[int]:
-    """The ends of runs that are as long as a bound on their sums lets them be, 0 first."""
+    """Return the ends of runs that are as long as a bound on their sums lets them be, 0 first."""
     ends, most = [0], bound * (1 + 1e-12)
     for _ in range(parts):
         ends.append(bisect_right(before, before[ends[-1]] + most) - 1)

@@ -26,7 +26,7 @@ is SPREAD unless a search finds no room so.
 
 
 def is_placement(text: str) -> bool:
-    """Whether a text asks for a placement of experts: a name, or a number of groups from 1 on.
+    """Return whether a text asks for a placement of experts: a name, or a number of groups from 1 on.
 
     >>> is_placement("4"), is_placement("0"), is_placement("all")
     (True, False, False)
@@ -68,7 +68,7 @@ class ExpertGroups:
         return _rows(self)
 
     def one_group(self) -> ExpertGroups:
-        """The first of the groups with the fewest columns, alone: a column of it holds as much as any other."""
+        """Return the first of the groups with the fewest columns, alone: a column of it holds as much as any other."""
         first, columns = min(self.segments, key=lambda segment: segment[1])
         of_group = slice(first, first + columns)
         return ExpertGroups(

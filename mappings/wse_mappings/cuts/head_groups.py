@@ -58,7 +58,7 @@ class HeadGroups:
         return np.where(self.kv_heads[:, :, None] < 0, np.int32(-1), heads).reshape(len(heads), -1)
 
     def rows(self, head_size: int, queries_per_kv: int) -> I32:
-        """Rows of the projection matrix that give the column's features, int32 ``[cols, heads * F]``.
+        """Return the rows of the projection matrix that give the column's features, int32 ``[cols, heads * F]``.
 
         ``queries_per_kv`` 1 gives keys and values; more gives the queries, head after head.
         """
@@ -68,7 +68,7 @@ class HeadGroups:
         return np.where((heads < 0) | (features < 0), np.int32(-1), index).reshape(len(index), -1)
 
     def on_the_middle(self, cols: int) -> HeadGroups:
-        """The assignment to the columns in the middle of more."""
+        """Return the assignment to the columns in the middle of more."""
         first, _ = middle_stretch(len(self.features), cols)
         return replace(
             self,
@@ -185,7 +185,7 @@ def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
 
 
 def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
-    """The places that a PE needs where those of pairs are for features that rotate alone."""
+    """Return the places that a PE needs where those of pairs are for features that rotate alone."""
     return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
 
 
@@ -198,7 +198,7 @@ def _mixes(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> bool:
 def _assign_groups(
     kv_head_count: int, sharing: int, segments: list[tuple[int, int]], features: I32, rotated: int
 ) -> HeadGroups:
-    """The assignment with ``sharing`` heads in each group of columns."""
+    """Return the assignment with ``sharing`` heads in each group of columns."""
     heads = np.arange(kv_head_count, dtype=np.int32).reshape(-1, sharing)
     kv_heads = np.repeat(heads, [count for _, count in segments], axis=0)
     return HeadGroups(kv_heads=kv_heads, features=features, rotated=rotated, segments=tuple(segments))
@@ -228,7 +228,7 @@ def _whole_heads(heads: int, cols_of_stretch: int, stretches: int) -> I32:
 
 
 def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
-    """The features of every column in blocks of one size; how many rotate."""
+    """Return the features of every column in blocks of one size; how many rotate."""
     width = max(ceil_div(head_size, count) for _, count in segments)
     place = np.concatenate([np.arange(count, dtype=np.int32) for _, count in segments])
     index = place[:, None] * width + np.arange(width, dtype=np.int32)

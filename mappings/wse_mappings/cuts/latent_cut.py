@@ -43,7 +43,7 @@ class LatentCut:
     value: I32
 
     def on_the_middle(self, cols: int) -> LatentCut:
-        """The assignment with what lies on columns on those in the middle of more."""
+        """Return the assignment with what lies on columns on those in the middle of more."""
         of_columns = {name: on_the_middle(getattr(self, name), cols) for name in ("source", "latent", "hidden")}
         return replace(self, **of_columns)
 

@@ -47,7 +47,7 @@ class Parts(NamedTuple):
         return self.block not in (None, BLOCK)
 
     def features(self, extent: int) -> tuple[int, int]:
-        """The first of ``extent`` features of a block that the parts have, and one past the last.
+        """Return the first of ``extent`` features of a block that the parts have, and one past the last.
 
         >>> Parts(0, 5).features(64), Parts(5, 9).features(64)
         ((0, 32), (32, 64))
@@ -124,7 +124,7 @@ def layer_units(block_parts: int) -> list[Parts]:
 
 
 def unit_bytes(units: Sequence[Parts], attention_bytes: float, block_bytes: float) -> list[float]:
-    """The bytes of each of some parts of a layer, by those of its attention and of its block."""
+    """Return the bytes of each of some parts of a layer, by those of its attention and of its block."""
     return [
         attention_bytes * parts.has_attention
         + block_bytes * ((parts.block.last - parts.block.first) / BLOCK_PARTS if parts.block else 0.0)

@@ -19,7 +19,7 @@ SENDER, RECEIVER, FIRST, PLACE, COUNT = range(5)
 
 @lru_cache(maxsize=64)
 def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_group: int = 0) -> I64:
-    """The pieces of ``extent`` elements over ``rows``, cut as `blocks` cuts them at groups, for ``target_rows``.
+    """Return the pieces of ``extent`` elements over ``rows``, cut as `blocks` cuts them at groups, for ``target_rows``.
 
     >>> cut_anew(6, 3, 2).tolist()
     [[0, 0, 0, 0, 2], [1, 0, 0, 2, 1], [1, 1, 1, 0, 1], [2, 1, 0, 1, 2]]
@@ -32,7 +32,7 @@ def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_gr
 
 
 def _starts(cut: I32) -> I64:
-    """The first element of each row that has any; these rows come first."""
+    """Return the first element of each row that has any; these rows come first."""
     return np.asarray(cut[cut[:, 0] >= 0, 0], np.int64)
 
 

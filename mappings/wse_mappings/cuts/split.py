@@ -12,7 +12,7 @@ I32 = npt.NDArray[np.int32]
 
 
 def ceil_div(a: int, b: int) -> int:
-    """The smallest integer that is not below a / b.
+    """Return the smallest integer that is not below a / b.
 
     >>> ceil_div(7, 3)
     3
@@ -43,7 +43,7 @@ def blocks_in_the_middle(extent: int, parts: int) -> I32:
 
 
 def first_in_the_middle(extent: int, parts: int) -> int:
-    """The part that has the first of `blocks_in_the_middle`."""
+    """Return the part that has the first of `blocks_in_the_middle`."""
     return middle_stretch(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
 
 

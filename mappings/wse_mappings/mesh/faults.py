@@ -44,7 +44,7 @@ class FabricFaults:
         return int(self.east.sum()) + int(self.south.sum())
 
     def corner(self, rows: int, cols: int) -> FabricFaults:
-        """The faults of the first rows and columns of the fabric."""
+        """Return the faults of the first rows and columns of the fabric."""
         east, south = self.east[:rows, :cols].copy(), self.south[:rows, :cols].copy()
         east[:, -1:], south[-1:] = False, False
         return FabricFaults(dead=self.dead[:rows, :cols], east=east, south=south)
@@ -84,7 +84,7 @@ class FabricFaults:
         return along_row, along_column
 
     def neighbours(self, row: int, col: int) -> list[tuple[int, int]]:
-        """The PEs that one has a working link to: north, east, south, west."""
+        """Return the PEs that one has a working link to: north, east, south, west."""
         rows, cols = self.shape
         dead, east, south = self.unreachable, self.east, self.south
         near = []
@@ -103,7 +103,7 @@ Place = tuple[int, int]
 
 
 def shortest_route(faults: FabricFaults, start: Place, end: Place) -> list[Place]:
-    """The PEs of a shortest route round the faults, both ends among them; the same each time.
+    """Return the PEs of a shortest route round the faults, both ends among them; the same each time.
 
     Both ends are in the connected part of the fabric.
 

@@ -33,7 +33,10 @@ _SIDEWAYS_FIRST, _DOWN_FIRST, _SEARCHED = range(3)
 
 
 def usable_shape(fabrics: Sequence[FabricFaults]) -> tuple[int, int]:
-    """Rows and columns of the largest logical mesh that each of some equal fabrics has; (0, 0) where one has none."""
+    """Return the rows and columns of the largest logical mesh that each of some equal fabrics has.
+
+    (0, 0) where one has none.
+    """
     cols = fabrics[0].shape[1]
     spare = np.arange(cols + 1)
     rows = np.min([np.bincount(f.unreachable.sum(axis=1), minlength=cols + 1).cumsum() for f in fabrics], axis=0)
@@ -79,12 +82,12 @@ class LogicalMesh:
         return rows, cols
 
     def links(self, axis: int) -> tuple[int, int]:
-        """Rows and columns of the links along rows, or along columns."""
+        """Return the rows and columns of the links along rows, or along columns."""
         rows, cols = self.shape
         return (rows, cols - 1) if axis == ALONG_ROWS else (rows - 1, cols)
 
     def runs(self, axis: int, rect: Rect | None = None) -> Stretches:
-        """The routes east along rows, or south along columns; of all links or of those inside a rectangle."""
+        """Return the routes east along rows, or south along columns; of all links or of those inside a rectangle."""
         straight, detours = self._straight(axis, rect or Rect(0, 0, *self.shape)), self._detours[axis]
         if rect is not None:
             row, col = np.divmod(detours.link, max(1, self.links(axis)[1]))
@@ -110,7 +113,7 @@ class LogicalMesh:
         return before[0].cumsum(axis=1, dtype=np.int32), before[1].cumsum(axis=1, dtype=np.int32)
 
     def physical_words(self, words: I64) -> I64:
-        """Words on physical links from those on logical ones.
+        """Return the words on physical links from those on logical ones.
 
         Args:
             words: int64 ``[4, rows, cols]``: words that leave each logical PE to the north, east, south and west.
@@ -139,7 +142,7 @@ class LogicalMesh:
         return {}
 
     def _straight(self, axis: int, rect: Rect) -> Stretches:
-        """The routes that need no search: those in one stretch, and then those in two."""
+        """Return the routes that need no search: those in one stretch, and then those in two."""
         rows, cols = (slice(begin, begin + size) for begin, size in zip(rect[:2], rect[2:], strict=True))
         row_of, col_of, kinds = self.row_of[rows], self.col_of[rows, cols], self._kinds[axis]
         link = np.arange(kinds.size).reshape(kinds.shape)[rows, cols]
@@ -224,14 +227,14 @@ class TurnedMesh:
         return along_columns.T, along_rows.T
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """The most routes over one physical link, as `LogicalMesh.streams`."""
+        """Return the most routes over one physical link, as `LogicalMesh.streams`."""
         return self.mesh.streams(1 - axis, Rect(rect.col, rect.row, rect.cols, rect.rows))
 
     def physical_words(self, words: I64) -> I64:
-        """Words on physical links from those on logical ones, as `LogicalMesh.physical_words`."""
+        """Return the words on physical links from those on logical ones, as `LogicalMesh.physical_words`."""
         return turned_words(self.mesh.physical_words(turned_words(words)))
 
 
 def turned_words(words: I64) -> I64:
-    """Words by direction and place ``[4, rows, cols]``, the directions north, east, south, west, turned."""
+    """Return the words by direction and place ``[4, rows, cols]``, the directions north, east, south, west, turned."""
     return words[::-1].transpose(0, 2, 1)

@@ -20,7 +20,7 @@ def ring_place(pe: int, length: int) -> int:
 
 
 def ring_pe(place: int, length: int) -> int:
-    """Index on the line of the PE at ``place`` of the ring, counted modulo its length.
+    """Return the index on the line of the PE at ``place`` of the ring, counted modulo its length.
 
     >>> [ring_pe(k, 5) for k in range(5)]
     [0, 2, 4, 3, 1]

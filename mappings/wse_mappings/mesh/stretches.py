@@ -47,7 +47,7 @@ class LinkLoads:
 
     @classmethod
     def empty_over(cls, runs: Stretches) -> LinkLoads:
-        """An empty count in the smallest box that holds some stretches."""
+        """Return an empty count in the smallest box that holds some stretches."""
         if not len(runs.link):
             return cls(0, 0, 0, 0)
         row, col = (np.append(begin, begin + hops) for begin, hops in ((runs.row, runs.down), (runs.col, runs.right)))

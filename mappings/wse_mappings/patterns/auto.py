@@ -79,7 +79,7 @@ def cheapest_pattern(
     cost: Cost,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> PatternChoice:
-    """The pattern of the least cost. Arguments and errors as of ``pattern_families``, and ``cost``."""
+    """Return the pattern of the least cost. Arguments and errors as of ``pattern_families``, and ``cost``."""
     candidates = pattern_families(
         operation, length, lines, arrival, words=words, level_cycles=level_cycles, reduces=reduces
     )
@@ -109,7 +109,7 @@ class _Search:
         self._least: dict[tuple[int, int], int] = {}
 
     def least(self, key: tuple[int, int]) -> int:
-        """Cycles that the pattern of a family and a number cannot go below."""
+        """Return the cycles that the pattern of a family and a number cannot go below."""
         if key not in self._least:
             chosen = self.families[key[0]]
             self._least[key] = chosen.least or schedule_bound_cycles(self._make(key)[0], self.words, self.level_cycles)
@@ -146,7 +146,7 @@ def pattern_families(
     level_cycles: int,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> list[PatternFamily]:
-    """All families of patterns that carry out an operation over every line.
+    """Return all families of patterns that carry out an operation over every line.
 
     Args:
         operation: ``reduce`` into whatever PE is best, ``all_reduce``, or ``broadcast`` from PE 0.
@@ -204,7 +204,7 @@ def pattern_families(
 
 
 def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
-    """Cycles of the longest way and a message's words, or of the words that one PE takes in to combine."""
+    """Return the cycles of the longest way and a message's words, or of the words that one PE takes in to combine."""
     ready = [0] * schedule.length
     received_words = [0] * schedule.length
     for source, target, arrival in schedule.messages.tolist():
@@ -215,7 +215,7 @@ def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int)
 
 
 def _starts(most: int, *authors: int) -> tuple[int, ...]:
-    """The powers of two up to ``most``, and what authors choose."""
+    """Return the powers of two up to ``most``, and what authors choose."""
     powers = {1 << i for i in range(most.bit_length())}
     return tuple(sorted(powers | {max(1, number) for number in authors}))
 

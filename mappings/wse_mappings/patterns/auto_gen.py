@@ -82,7 +82,7 @@ def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
 
 
 def best_depth(length: int, words: int, level_cycles: int) -> int:
-    """The depth with the fewest cycles, the smallest of several; 0 for one PE.
+    """Return the depth with the fewest cycles, the smallest of several; 0 for one PE.
 
     >>> best_depth(16, 16, 5), best_depth(256, 4096, 5)
     (4, 255)
@@ -91,13 +91,13 @@ def best_depth(length: int, words: int, level_cycles: int) -> int:
 
 
 def _last_subtree(count: int, depth: int, energy: I32) -> int:
-    """The number of last PEs that form the farthest subtree; the fewest of several that are as good."""
+    """Return the number of last PEs that form the farthest subtree; the fewest of several that are as good."""
     split_energy = energy[1:count, depth - 1] + energy[count - 1 : 0 : -1, depth] + np.arange(count - 1, 0, -1)
     return 1 + int(split_energy.argmin())
 
 
 def terms(length: int, words: int, level_cycles: int) -> Terms:
-    """The closed form: the tree of the depth that suits the words best, contention ignored: the lower bound."""
+    """Return the closed form: the tree of the depth that suits the words best, contention ignored: the lower bound."""
     depth = best_depth(length, words, level_cycles)
     return line_terms(length, contention=0, energy=words * int(least_energy(length)[length, depth]), depth=depth)
 

@@ -19,7 +19,7 @@ def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """The closed form: every PE adds its words to its neighbour's."""
+    """Return the closed form: every PE adds its words to its neighbour's."""
     return line_terms(length, contention=words, energy=words * (length - 1), depth=length - 1)
 
 

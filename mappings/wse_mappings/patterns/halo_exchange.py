@@ -15,7 +15,7 @@ COLOURS = 6
 
 
 def halo_colour(row: int, col: int) -> int:
-    """The colour on which a PE sends.
+    """Return the colour on which a PE sends.
 
     >>> [halo_colour(row, 0) for row in range(5)]
     [0, 3, 1, 4, 0]
@@ -24,7 +24,7 @@ def halo_colour(row: int, col: int) -> int:
 
 
 def halo_exchange(rows: int, cols: int) -> PlaneSchedule:
-    """An exchange on ``rows`` × ``cols`` PEs; those at the edges have fewer neighbours."""
+    """Return an exchange on ``rows`` × ``cols`` PEs; those at the edges have fewer neighbours."""
     streams, stream_colours = [], []
     for row in range(rows):
         for col in range(cols):

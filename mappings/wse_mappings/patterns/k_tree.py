@@ -30,7 +30,7 @@ SHARED_COLOURS_PER_LEVEL, SHARED_COLOURS_OF_BROADCAST = 2, 1
 
 
 def group_count(length: int) -> int:
-    """The number of groups with the fewest relays on the longest way, floor(g / 2) + floor(G / 2); the smallest.
+    """Return the number of groups with the fewest relays on the longest way, floor(g / 2) + floor(G / 2); the smallest.
 
     >>> group_count(16), group_count(1)
     (3, 1)
@@ -54,7 +54,7 @@ def relays_of(count: int, groups: Groups = None) -> int:
 
 
 def equal_group_count(length: int) -> int:
-    """The number of equal groups nearest to the square root of ``length``; the smaller of two that are as near.
+    """Return the number of equal groups nearest to the square root of ``length``; the smaller of two that are as near.
 
     The group counts of the released WaferLLM configurations follow it for 10 of their 11 lengths; at 512 they take 32.
     A length without a divisor within half and twice the root is cut into as many groups as the root, which then differ
@@ -129,7 +129,7 @@ def k_tree(
 
 
 def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
-    """The messages to the root of a segment that begins at place 0."""
+    """Return the messages to the root of a segment that begins at place 0."""
     levels = _levels(count, groups)  # 1
     # 2. Chains toward the middles.
     return [message for level in levels for group in level for message in _inward_chains(group, arrival)]
@@ -137,7 +137,7 @@ def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
 
 @lru_cache(maxsize=1024)
 def root_of(count: int, groups: Groups = None) -> int:
-    """Index of the global root in a segment of ``count`` PEs."""
+    """Return the index of the global root in a segment of ``count`` PEs."""
     return _middle(_levels(count, groups)[-1][0])
 
 
@@ -158,7 +158,7 @@ def _check(length: int, groups: Groups, *, whole: bool) -> None:
 
 
 def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
-    """The groups of each level, as the indices of their places; one group in the last."""
+    """Return the groups of each level, as the indices of their places; one group in the last."""
     places = list(range(count))
     levels: list[list[list[int]]] = []
     for group_count in (*_groups_of(count, groups), 1):
@@ -182,7 +182,7 @@ def _outward_multicasts(root: int, start: int, end: int) -> list[Message]:
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
-    """A sample with the group count of least relays half of the time, with any one or two counts otherwise."""
+    """Return a sample with the group count of least relays half of the time, with any one or two counts otherwise."""
     groups: Groups = None
     if sizes.number_below(2):
         groups = (1 + sizes.number_below(sizes.length),)
@@ -194,7 +194,7 @@ def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
 
 
 def _sample_of_stretch(sizes: Sizes) -> Case:
-    """A sum over a stretch of a line for all of its PEs, in groups as `_sample` has them."""
+    """Return a sum over a stretch of a line for all of its PEs, in groups as `_sample` has them."""
     first = sizes.number_below(sizes.length)
     count = 1 + sizes.number_below(sizes.length - first)
     groups: Groups = None if sizes.number_below(2) else (1 + sizes.number_below(count),)
@@ -206,7 +206,7 @@ def _sample_of_stretch(sizes: Sizes) -> Case:
 
 
 def _on_line(length: int, number: int | None, *, broadcast: bool) -> LineSchedule:
-    """The tree over one line, in ``number`` groups."""
+    """Return the tree over one line, in ``number`` groups."""
     groups = None if number is None else (number,)
     return k_tree(length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)
 

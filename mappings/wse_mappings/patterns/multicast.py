@@ -10,7 +10,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, even_schedule, uniform_
 
 
 def _from(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
-    """The two streams of a root to the ends of its stretch, from ``start`` to before ``end``.
+    """Return the two streams of a root to the ends of its stretch, from ``start`` to before ``end``.
 
     At its own PE there is a copy, so that it too finds the words at the target address.
     """

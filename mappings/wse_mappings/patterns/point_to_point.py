@@ -49,7 +49,7 @@ def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[
 
 
 def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
-    """The lowest colour that is free on all of a stream's PEs, from the west on: the fewest that do."""
+    """Return the lowest colour that is free on all of a stream's PEs, from the west on: the fewest that do."""
     free_from: list[int] = []  # by colour, the first PE east of its streams so far
     message_colours = [0] * len(streams)
     for i in sorted(range(len(streams)), key=lambda i: min(streams[i])):

@@ -26,7 +26,7 @@ def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """An all-reduce by a reduce into an end or from both sides, and a multicast."""
+    """Return an all-reduce by a reduce into an end or from both sides, and a multicast."""
     name, reduce = sample_reduce(sizes)
     if sizes.number_below(2):
         into_end = reduce_multicast(reduce(sizes.length, 1, Arrival.ADD), 0)

@@ -18,7 +18,10 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Every PE of a line gets ``arrival`` (ADD or MAX) over the line; the words are cut into ``length`` parts."""
+    """Return every PE of a line gets ``arrival`` (ADD or MAX) over the line.
+
+    The words are cut into ``length`` parts.
+    """
     steps = [(step, 0, arrival) for step in range(length - 1)] + [
         (step, 1, Arrival.REPLACE) for step in range(length - 1)
     ]
@@ -32,7 +35,7 @@ def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """The closed form: 2 (P - 1) rounds of a P-th of the words each."""
+    """Return the closed form: 2 (P - 1) rounds of a P-th of the words each."""
     moved = 2 * (length - 1) * words / length
     links = 2 * (length - 1)
     return Terms(

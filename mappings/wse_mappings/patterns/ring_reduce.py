@@ -17,7 +17,7 @@ from wse_mappings.schedule import I32, Arrival, LineSchedule, even_schedule
 
 
 def _roots(length: int) -> I32:
-    """The root of each round and line, int32 ``[length, length]``."""
+    """Return the root of each round and line, int32 ``[length, length]``."""
     at = np.array([ring_pe(place, length) for place in range(length)], np.int32)
     place = np.array([ring_place(line, length) for line in range(length)])
     return at[(place[None, :] - np.arange(length)[:, None]) % length]
@@ -36,7 +36,7 @@ def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule
 
 
 def ring_keep(length: int) -> LineSchedule:
-    """A copy of the sum to where the result is kept, at the root of each round; nothing travels."""
+    """Return a copy of the sum to where the result is kept, at the root of each round; nothing travels."""
     messages = np.array([[(root, root, Arrival.COPY)] for root in range(length)], np.int32)
     return even_schedule("ring_keep", length, messages, _roots(length), colours=0)
 

@@ -21,7 +21,7 @@ def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arriva
 
 
 def ring_shift(length: int, lines: int) -> LineSchedule:
-    """Every PE sends to the next place of the ring, at most two hops away."""
+    """Return every PE sends to the next place of the ring, at most two hops away."""
     return uniform_schedule("ring_shift", length, lines, _step(length, 1, Arrival.REPLACE), colours=3)
 
 

@@ -59,22 +59,22 @@ class Sizes:
         self.cols = int(rng.integers(2, WIDEST + 1))
 
     def number_below(self, limit: int) -> int:
-        """A number from 0 to ``limit`` - 1."""
+        """Return a number from 0 to ``limit`` - 1."""
         return int(self.rng.integers(limit))
 
 
 def rows_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """The rows of a mesh as lines: index, and (row, col) of its PEs."""
+    """Return the rows of a mesh as lines: index, and (row, col) of its PEs."""
     return tuple((row, tuple((row, col) for col in range(cols))) for row in range(rows))
 
 
 def columns_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """The columns of a mesh as lines: index, and (row, col) of its PEs."""
+    """Return the columns of a mesh as lines: index, and (row, col) of its PEs."""
     return tuple((col, tuple((row, col) for row in range(rows))) for col in range(cols))
 
 
 def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "") -> Case:
-    """A case of one line of a schedule, in one round, both drawn at random."""
+    """Return a case of one line of a schedule, in one round, both drawn at random."""
     words = min(sizes.words, MOST_STREAMED // schedule.length)
     row = tuple((0, col) for col in range(schedule.length))
     line, round_ = sizes.number_below(schedule.variants.shape[1]), sizes.number_below(len(schedule.variants))

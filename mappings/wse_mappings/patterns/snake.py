@@ -13,7 +13,7 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 def snake(rows: int, cols: int, arrival: Arrival) -> LineSchedule:
-    """The chain along ``snake_path(rows, cols)``."""
+    """Return the chain along ``snake_path(rows, cols)``."""
     return chain(rows * cols, 1, arrival)
 
 

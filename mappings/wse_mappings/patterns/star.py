@@ -18,7 +18,7 @@ def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """The closed form: all send to the root, one after another."""
+    """Return the closed form: all send to the root, one after another."""
     energy = words * length * (length - 1) / 2
     return line_terms(length, contention=words * (length - 1), energy=energy, depth=1)
 

@@ -27,7 +27,7 @@ COLOURS = 4  # two directions on hooks and on mirrored hooks
 
 
 def transpose(side: int) -> LineSchedule:
-    """The pattern on ``transpose_paths(side)``: line k is hook k, line ``side + k`` mirrored hook k.
+    """Return the pattern on ``transpose_paths(side)``: line k is hook k, line ``side + k`` mirrored hook k.
 
     A line's places are counted along its path, at most ``2 side - 1``. Words are sent at one address and stored at
     another, where the diagonal keeps copies of its own.

@@ -42,12 +42,12 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 
 
 def _head_colour(number: int, group: int) -> int:
-    """The colour on which the head of a group sends: that of its place in the first, then by turns."""
+    """Return the colour on which the head of a group sends: that of its place in the first, then by turns."""
     return (group - 1 + number) % 2
 
 
 def terms(length: int, words: int, group: float | None = None) -> Terms:
-    """The closed form: chains inside groups and one of their heads.
+    """Return the closed form: chains inside groups and one of their heads.
 
     Groups are of the square root of the line, not rounded, where ``group`` does not say their size.
     """

@@ -22,7 +22,7 @@ class Auto(Strategy):
     block_parts = (2, 4, 8)
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """The layouts of all other strategies that differ, those that do the same once."""
+        """Return the layouts of all other strategies that differ, those that do the same once."""
         layouts: dict[Layout, Layout] = {}
         for strategy in others:
             apart = strategy.spans_wafers or strategy.experts_apart
@@ -52,13 +52,13 @@ class Auto(Strategy):
 
 
 def _wafer_bytes(demand: Demand) -> float:
-    """Bytes that a wafer holds if all hold equally many."""
+    """Return the bytes that a wafer holds if all hold equally many."""
     tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
     return (sum(demand.whole_layer_bytes) + tables) / demand.wafers
 
 
 def _sides(below: int, steps: int) -> tuple[int, ...]:
-    """The whole numbers below one that are nearest to powers of a root of two, the largest first."""
+    """Return the whole numbers below one that are nearest to powers of a root of two, the largest first."""
     exponents = range(steps * below.bit_length(), -1, -1)
     return tuple(dict.fromkeys(side for n in exponents if (side := round(2 ** (n / steps))) < below))
 

@@ -20,7 +20,7 @@ class Bands(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """Every number of bands and of regions in one, as the mesh lies and turned; none of a stated shape.
+        """Yield every number of bands and of regions in one, as the mesh lies and turned; none of a stated shape.
 
         A square mesh is not turned: the layouts would be the same.
         """

@@ -42,7 +42,7 @@ class Pipeline(Strategy):
         return [Layout(self.name, bands, per_band) for bands, per_band in cuts]
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """The regions that are listed, or as even a share of the bytes for each as whole layers allow."""
+        """Return the regions that are listed, or as even a share of the bytes for each as whole layers allow."""
         if not demand.listed:
             return super().partition(demand, layout)
         return [

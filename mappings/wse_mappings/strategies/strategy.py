@@ -101,7 +101,7 @@ class Demand:
         return tuple(layer + experts for layer, experts in zip(self.layer_bytes, self.expert_bytes, strict=True))
 
     def mesh(self, *, turned: bool) -> tuple[int, int]:
-        """Rows and columns of PEs, as the mesh lies or turned."""
+        """Return the rows and columns of PEs, as the mesh lies or turned."""
         return (self.mesh_cols, self.mesh_rows) if turned else (self.mesh_rows, self.mesh_cols)
 
 
@@ -135,14 +135,14 @@ class Layout(NamedTuple):
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 
     def region(self, demand: Demand) -> tuple[int, int]:
-        """Rows and columns of a region where all have as many; of listed ones the fewest that any has."""
+        """Return the rows and columns of a region where all have as many; of listed ones the fewest that any has."""
         if demand.listed:
             return min(one.rect.rows for one in demand.listed), min(one.rect.cols for one in demand.listed)
         rows, cols = self.mesh or demand.mesh(turned=self.turned)
         return demand.region or (rows // self.bands, cols // self.per_band)
 
     def has_equal_squares(self, demand: Demand) -> bool:
-        """Whether all regions are squares of one size, so far as their shape is the layout's."""
+        """Return whether all regions are squares of one size, so far as their shape is the layout's."""
         listed = [(one.rect.rows, one.rect.cols) for one in demand.listed]
         return all(rows == cols == self.region(demand)[0] for rows, cols in listed or [self.region(demand)])
 
@@ -209,7 +209,7 @@ class Strategy(Protocol):
     block_parts: tuple[int, ...] = ()
 
     def differs(self, demand: Demand) -> bool:
-        """Whether it differs from strategies without ``spans_wafers`` and ``experts_apart`` on that demand.
+        """Return whether it differs from strategies without ``spans_wafers`` and ``experts_apart`` on that demand.
 
         What tries several strategies leaves it out where it does not.
         """
@@ -232,7 +232,7 @@ class Strategy(Protocol):
         return ()
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """The layers of every region of a layout, in order; the embedding goes with the first of them.
+        """Return the layers of every region of a layout, in order; the embedding goes with the first of them.
 
         The head goes with the last, or with the first where it uses the embedding's table. By default layers stand with
         their experts, as `consecutive` places them.
@@ -282,7 +282,7 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
 
 
 def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], block_parts: int) -> list[_Unit]:
-    """The layers, whole or in parts."""
+    """Return the layers, whole or in parts."""
     if not block_parts:
         return [_Unit(size, LayerRange(layer, layer + 1)) for layer, size in enumerate(layer_bytes)]
     parts = layer_units(block_parts)
@@ -303,6 +303,6 @@ def _runs(sizes: tuple[float, ...], cuts: tuple[bool, ...], most: int) -> list[t
 
 
 def _share(wafer: int, band: int, first: _Unit, last: _Unit, size: float) -> Share:
-    """The share of a region of a band, from a unit to another."""
+    """Return the share of a region of a band, from a unit to another."""
     (first_layer, _, first_part, _), (_, last_layer, _, last_part) = first.layers, last.layers
     return Share(wafer, band, first_layer, last_layer, size, first_part=first_part, last_part=last_part)

@@ -20,7 +20,7 @@ class Tensor(Strategy):
     spans_wafers = True
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """A single share with all layers and both tables."""
+        """Return a single share with all layers and both tables."""
         tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
         return [Share(0, 0, 0, demand.layers, sum(demand.whole_layer_bytes) + tables, demand.wafers)]
 

@@ -52,7 +52,7 @@ def accumulation_of(schedule: LineSchedule) -> I32 | None:
 
 
 def _without_dead_stores(steps: list[Step], length: int) -> list[Step]:
-    """The steps without those that store at one PE what another overwrites before it is read."""
+    """Return the steps without those that store at one PE what another overwrites before it is read."""
     kept, is_read = list[Step](), np.ones(length, np.bool_)
     for kind, first, last in reversed(steps):
         stores: npt.NDArray[np.bool_] = is_read[first : last + 1]

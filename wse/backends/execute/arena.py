@@ -60,12 +60,12 @@ class Arena:
 
     @staticmethod
     def host_bytes(rows: int, cols: int, base_byte: int, top_byte: int) -> int:
-        """Bytes of memory that SRAM of that shape takes, without counters."""
+        """Return the bytes of memory that SRAM of that shape takes, without counters."""
         blocks_per_row, lanes = _block_shape(cols)
         return rows * blocks_per_row * lanes * _whole_words(top_byte - base_byte)
 
     def view(self, element_type: str) -> npt.NDArray[Any]:
-        """The whole arena as ``[block, element, lane]`` in the storage type of ``element_type``."""
+        """Return the whole arena as ``[block, element, lane]`` in the storage type of ``element_type``."""
         typed = self._memory.view(STORAGE[element_type])
         return typed.reshape(self.blocks, -1, self.lanes)
 
@@ -87,7 +87,7 @@ class Arena:
         return np.ascontiguousarray(view).view(number_type(element_type))
 
     def read_pe(self, element_type: str, row: int, col: int, address: int, count: int) -> npt.NDArray[np.uint8]:
-        """The bytes of ``count`` elements of one PE from element index ``address``, as they lie in its SRAM."""
+        """Return the bytes of ``count`` elements of one PE from element index ``address``, as they lie in its SRAM."""
         block, lane = divmod(col, self.lanes)
         column = self.view(element_type)[row * self.blocks_per_row + block, address : address + count, lane]
         return np.ascontiguousarray(column).view(np.uint8)
@@ -110,7 +110,7 @@ class Arena:
             STORE_NUMBERS(self.view(element_type), matrix, *indices, operands)
 
     def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
-        """The index in ``memory`` of byte ``byte`` of a PE's SRAM, when an element of that size covers it."""
+        """Return the index in ``memory`` of byte ``byte`` of a PE's SRAM, when an element of that size covers it."""
         block = row * self.blocks_per_row + col // self.lanes
         element, inside = divmod(byte - self.base_byte, element_bytes)
         index = (block * (self.bytes_per_pe // element_bytes) + element) * self.lanes + col % self.lanes
@@ -148,5 +148,5 @@ def _aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
 
 
 def number_type(element_type: str) -> np.dtype[Any]:
-    """The type of numbers of an element type."""
+    """Return the type of numbers of an element type."""
     return np.dtype(ml_dtypes.bfloat16 if element_type == "bfloat16" else element_type)

@@ -120,4 +120,4 @@ class BackendFactory(Protocol):
         on_stored: Callable[[int, int, str], None] = ...,
         profile: bool = False,
     ) -> CheckpointableBackend:
-        """A backend with the weights of a Program in place."""
+        """Return a backend with the weights of a Program in place."""

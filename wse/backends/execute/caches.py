@@ -25,7 +25,7 @@ class Caches:
         return tuple(self.by_user[user][rows].slots for rows in self._heights)
 
     def length(self, user: int) -> int:
-        """Tokens in a user's cache."""
+        """Return the tokens in a user's cache."""
         return self.by_user[user][self._heights[0]].length
 
     def append(self, phase: Phase) -> None:

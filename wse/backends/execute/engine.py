@@ -229,7 +229,7 @@ class Engine:
             self.arenas[stage].carried[loads] += times
 
     def _chunk(self, phase: Phase, ids: Sequence[int]) -> npt.NDArray[np.float32]:
-        """The ids of a chunk as they enter; where rows have a share each, these padded to one length."""
+        """Return the ids of a chunk as they enter; where rows have a share each, these padded to one length."""
         chunk = np.array(ids, np.float32)
         if not phase.on_mesh:
             return chunk
@@ -271,5 +271,5 @@ class Engine:
 
 
 def chunk_of(phase: Phase, prompts: Sequence[Sequence[int]]) -> Sequence[int]:
-    """The ids that a chunk of a prompt reads."""
+    """Return the ids that a chunk of a prompt reads."""
     return prompts[phase.user][phase.cached : phase.cached + phase.tokens]

@@ -126,7 +126,7 @@ class EnginePart:
         return times.by_phase, times.passes_s
 
     def read_bytes_per_s(self) -> float:
-        """Bytes a second at which this part's cores read its largest arena."""
+        """Return the bytes a second at which this part's cores read its largest arena."""
         assert self.engine.step_times is not None
         return self.engine.step_times.read_bytes_per_s()
 
@@ -143,7 +143,7 @@ class EnginePart:
 
 
 def _calls_of(bound: BoundPhase, segment: Segment) -> BoundPhase:
-    """The calls of a segment alone; with the last one of its wafer go the loads of links of the whole pass."""
+    """Return the calls of a segment alone; with the last one of its wafer go the loads of links of the whole pass."""
     own = {*segment.receives, *segment.steps}
     chosen = [(call, step) for call, step in zip(bound.calls, bound.steps, strict=True) if step in own]
     calls, steps = [call for call, _ in chosen], [step for _, step in chosen]

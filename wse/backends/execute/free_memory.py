@@ -28,13 +28,13 @@ VERSION_2: Final = GroupFiles("memory.max", "memory.current", "inactive_file")
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """Bytes that this process can still take; None where nothing says. ``root`` has /proc and /sys."""
+    """Return the bytes that this process can still take; None where nothing says. ``root`` has /proc and /sys."""
     limits = [*_machine(root), *_control_groups(root), *_process_limit(root)]
     return max(0, min(limits)) if limits else None
 
 
 def _machine(root: Path) -> Iterator[int]:
-    """The kernel's estimate of what can be had without swapping (proc_meminfo(5), MemAvailable)."""
+    """Yield the kernel's estimate of what can be had without swapping (proc_meminfo(5), MemAvailable)."""
     amount = _amounts(root / "proc/meminfo").get("MemAvailable")
     if amount is not None:
         yield amount * KIB
@@ -44,7 +44,7 @@ def _machine(root: Path) -> Iterator[int]:
 
 
 def _control_groups(root: Path) -> Iterator[int]:
-    """The bytes that the groups of this process leave, and those around them (cgroups(7))."""
+    """Yield the bytes that the groups of this process leave, and those around them (cgroups(7))."""
     with suppress(OSError, ValueError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -60,14 +60,14 @@ def _control_groups(root: Path) -> Iterator[int]:
 
 
 def _of_group(folder: Path, files: GroupFiles) -> Iterator[int]:
-    """The limit of a group less its usage; nothing where it has no limit."""
+    """Yield the limit of a group less its usage; nothing where it has no limit."""
     with suppress(OSError, ValueError):
         limit, usage = (int((folder / name).read_text()) for name in (files.limit, files.usage))
         yield limit - usage + _amounts(folder / "memory.stat").get(files.file_pages, 0)
 
 
 def _process_limit(root: Path) -> Iterator[int]:
-    """The limit of this process's address space, ``ulimit -v``, less what it has of it; not on Windows."""
+    """Yield the limit of this process's address space, ``ulimit -v``, less what it has of it; not on Windows."""
     with suppress(ImportError, OSError):
         import resource
 
@@ -78,7 +78,7 @@ def _process_limit(root: Path) -> Iterator[int]:
 
 
 def _amounts(path: Path) -> dict[str, int]:
-    """The whole numbers of lines such as ``MemAvailable: 123 kB`` by name; none where there is no such file."""
+    """Return the whole numbers of lines such as ``MemAvailable: 123 kB`` by name; none where there is no such file."""
     try:
         words = [line.replace(":", " ").split() for line in path.read_text().splitlines()]
     except OSError:

@@ -31,7 +31,7 @@ class KeptPart:
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """The number of values that the source makes for rows of ours."""
+        """Return the number of values that the source makes for rows of ours."""
         return decoded_values(self._source, first * self._outputs, min(last * self._outputs, self._source.shape[0]))
 
     def __getitem__(self, rows: slice, /) -> Tensor:
@@ -70,6 +70,6 @@ class KeptPart:
 
 
 def too_large(name: str, largest: float, scale_type: np.dtype[Any]) -> BadModel:
-    """The error where ``largest`` of a tensor asks for a scale that its type cannot hold."""
+    """Return the error where ``largest`` of a tensor asks for a scale that its type cannot hold."""
     message = f"{name}: holds {largest:.3g}, too much for a scale of {scale_type.name}; use --activations float32"
     return BadModel(message)

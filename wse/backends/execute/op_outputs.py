@@ -77,12 +77,12 @@ class Part:
 
 
 def at_the_end(op: Op) -> bool:
-    """Whether an op comes after all layers, for the last token of a prompt alone."""
+    """Return whether an op comes after all layers, for the last token of a prompt alone."""
     return op.layer < 0 and op.kind != "embedding"
 
 
 def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
-    """The shape of an op's output for one token."""
+    """Return the shape of an op's output for one token."""
     match op.kind:
         case "qkv":
             return spec.head_count + 2 * spec.kv_head_count, spec.head_size
@@ -101,7 +101,7 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
 
 
 def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots) -> list[Part]:
-    """The parts of an op's output in the steps that it has in a phase.
+    """Return the parts of an op's output in the steps that it has in a phase.
 
     There are none of a norm that goes into a product, nor of queries whose norms go into their scores.
     """
@@ -124,7 +124,7 @@ def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Seq
 
 
 def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
-    """Whether a layer's scores are scaled by the norms of its queries."""
+    """Return whether a layer's scores are scaled by the norms of its queries."""
     scaled = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["scale_heads"])
     return layer in np.array(program.op_layers)[phase.steps.op[scaled]]
 
@@ -186,5 +186,5 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) 
 
 
 def _operands(phase: Phase, step: int, slots: Slots) -> list[int]:
-    """The operands of the first turn of a step."""
+    """Return the operands of the first turn of a step."""
     return phase.steps.operands(step, slots, phase.round_of(step, 0))

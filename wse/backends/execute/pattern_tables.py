@@ -42,7 +42,7 @@ def stretches_of(schedule: LineSchedule, elements: int, element_bytes: int) -> I
 
 @lru_cache(maxsize=64)
 def multicasts_cover(schedule: LineSchedule) -> bool:
-    """Whether each line's messages are sums, then multicasts to all PEs that have sums or send to them."""
+    """Return whether each line's messages are sums, then multicasts to all PEs that have sums or send to them."""
     for variant in range(len(schedule.first) - 1):
         messages, _, part = schedule.of_variant(variant)
         multicast = messages[:, 2] == Arrival.MULTICAST
@@ -80,7 +80,7 @@ def senders_of(schedule: LineSchedule) -> I32 | None:
 
 @lru_cache(maxsize=64)
 def runs_of(schedule: LineSchedule) -> Runs:
-    """The runs of a schedule that is an exchange."""
+    """Return the runs of a schedule that is an exchange."""
     of_variants = senders_of(schedule)
     assert of_variants is not None
     runs, first, chosen = [], [0], []

@@ -58,7 +58,7 @@ class PeContents:
         return calls
 
     def _is_overwritten(self, buffer: Buffer, phases: Collection[int], step: int) -> bool:
-        """Whether a step of some phases, the last that needs a buffer, is the first that needs one over it."""
+        """Return whether a step of some phases, the last that needs a buffer, is the first that needs one over it."""
         begin, end = buffer.address, buffer.address + buffer.bytes
         others = (other for other in self._program.buffers if other.stage == buffer.stage and other is not buffer)
         return any(
@@ -79,12 +79,12 @@ class PeContents:
 
 
 def readable_buffers(program: Program) -> list[tuple[int, Buffer]]:
-    """The buffers that have bytes, with their indices: all but code."""
+    """Return the buffers that have bytes, with their indices: all but code."""
     return [(index, buffer) for index, buffer in enumerate(program.buffers) if buffer.element in STORAGE]
 
 
 def holds(program: Program, buffer: Buffer, place: PePlace) -> bool:
-    """Whether a PE has a buffer in its SRAM."""
+    """Return whether a PE has a buffer in its SRAM."""
     stage = program.stages[buffer.stage]
     rect = stage.rect
     inside = 0 <= place.row - rect.row < rect.rows and 0 <= place.col - rect.col < rect.cols

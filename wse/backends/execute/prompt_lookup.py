@@ -14,7 +14,7 @@ LONGEST_RUN: Final = 3
 
 
 def prompt_lookup(text_ids: Sequence[int], tokens: int) -> tuple[int, ...]:
-    """The draft of so many tokens, at least 1, after a text; none where no run of its last tokens occurs before.
+    """Return the draft of so many tokens, at least 1, after a text; none where no run of its last tokens occurs before.
 
     A run that is followed by fewer tokens is no match, so that a draft is as long as the pass that verifies it takes.
 

@@ -143,7 +143,7 @@ def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any])
 
 
 def _powers(top: F32, largest: int) -> tuple[Codes, F32]:
-    """The e8m0 scales of groups by their largest magnitudes, and the powers of two that they stand for.
+    """Return the e8m0 scales of groups by their largest magnitudes, and the powers of two that they stand for.
 
     OCP Microscaling Formats 1.0, section 6.3: the largest power of two that is not above the magnitude over that of the
     largest code. What is then beyond the largest code becomes that.
@@ -156,7 +156,7 @@ def _powers(top: F32, largest: int) -> tuple[Codes, F32]:
 
 
 def _rounded_up(values: F32, scale_type: np.dtype[Any]) -> Tensor:
-    """The smallest numbers of a type that are not below ``values``."""
+    """Return the smallest numbers of a type that are not below ``values``."""
     with np.errstate(over="ignore"):
         near = values.astype(scale_type)
     up = np.nextafter(near, np.array(np.inf, scale_type))

@@ -32,7 +32,7 @@ class RandomWeights:
         self._shapes = tensor_shapes(spec)
 
     def rows(self, name: str) -> RandomRows:
-        """A tensor that is made a stretch of rows at a time."""
+        """Return a tensor that is made a stretch of rows at a time."""
         shape = self._shapes[name]
         key = int.from_bytes(sha256(f"{self._seed} {name}".encode()).digest()[:8], "little")
         return RandomRows(shape, key, initial_values(self._spec, name, shape))
@@ -47,7 +47,7 @@ class RandomRows:
         self._key, self._mean, self._factor = np.uint64(key), mean, factor
 
     def __getitem__(self, rows: slice) -> F32:
-        """The rows of a slice without a step."""
+        """Return the rows of a slice without a step."""
         first, last, _ = rows.indices(self.shape[0])
         row_values = math.prod(self.shape[1:])
         values = np.empty(max(0, last - first) * row_values, np.float32)

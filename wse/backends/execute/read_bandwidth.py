@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 
 def read_bytes_per_s(memory: npt.NDArray[Any], repeats: int = 5) -> float:
-    """Bytes a second at which all cores together read ``memory``, each summing a stretch of it with numpy.
+    """Return the bytes a second at which all cores together read ``memory``, each summing a stretch of it with numpy.
 
     The fastest of ``repeats`` readings, after one that is not counted.
     """

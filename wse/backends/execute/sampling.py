@@ -56,7 +56,7 @@ class Sampler:
         self._seen = dict.fromkeys(prompt)
 
     def draw(self, logits: npt.NDArray[np.float32]) -> int:
-        """The next id, or -1 when a logit is not finite. float32 ``[vocabulary]``."""
+        """Return the next id, or -1 when a logit is not finite. float32 ``[vocabulary]``."""
         if not np.isfinite(logits).all():
             return -1
         scores = adjusted_scores(logits, list(self._seen), self._sampling)
@@ -72,7 +72,7 @@ class Sampler:
         draft: Sequence[int],
         draft_probabilities: Sequence[Scores] | None = None,
     ) -> list[int]:
-        """The drafted ids that are accepted, and one more: together as if they were drawn one by one.
+        """Return the drafted ids that are accepted, and one more: together as if they were drawn one by one.
 
         Leviathan, Kalman, Matias, arXiv 2211.17192, algorithm 1; p are the model's probabilities, q the draft's:
 
@@ -118,7 +118,7 @@ class Sampler:
 
 
 def draw(weights: Scores, random: np.random.Generator) -> int:
-    """An id with probability in proportion to its weight, float64 ``[vocabulary]`` of at least 0, not all 0."""
+    """Return an id with probability in proportion to its weight, float64 ``[vocabulary]`` of at least 0, not all 0."""
     with np.errstate(divide="ignore"):
         return int((np.log(weights) + random.gumbel(size=len(weights))).argmax())
 

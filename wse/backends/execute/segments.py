@@ -42,7 +42,7 @@ class Segment:
 
 
 def segments(program: Program, steps: Steps) -> tuple[Segment, ...]:
-    """The segments of the phases that go through some steps, in the order of these.
+    """Return the segments of the phases that go through some steps, in the order of these.
 
     1. A segment ends where the next step is on another wafer, or brings in ids that the host drew.
     2. What crosses to a wafer arrives when its next segment begins, or in one without steps at the end.

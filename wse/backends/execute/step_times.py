@@ -64,7 +64,7 @@ class StepTimes:
         self.passes_s = 0.0
 
     def __iter__(self) -> Iterator[PassTimes]:
-        """The times of each sequence of steps, in the order of its first pass."""
+        """Return the times of each sequence of steps, in the order of its first pass."""
         return iter(self._by_steps.values())
 
     @property
@@ -98,7 +98,7 @@ class StepTimes:
         times.bytes += self._bytes(bound.phase, bound.slots) * (np.bincount(steps, minlength=count) > 0)
 
     def _times_of(self, phase: Phase) -> PassTimes:
-        """The times of the steps of a phase, which are begun where there are none."""
+        """Return the times of the steps of a phase, which are begun where there are none."""
         if phase.steps not in self._by_steps:
             count = len(phase.steps)
             zeros = np.zeros(count, np.int64)
@@ -106,7 +106,7 @@ class StepTimes:
         return self._by_steps[phase.steps]
 
     def _bytes_of_steps(self, phase: Phase, slots: Slots) -> I64:
-        """Bytes of each step of a phase, int64 ``[steps]``."""
+        """Return the bytes of each step of a phase, int64 ``[steps]``."""
         sizes = np.zeros(len(phase.steps), np.int64)
         for step in np.flatnonzero(np.isin(phase.steps.stage, list(self._arenas))).tolist():
             of_step = self._kernel_bytes if phase.steps.computes(step) else self._transfer_bytes

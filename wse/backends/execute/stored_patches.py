@@ -50,13 +50,13 @@ def stored_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> 
 
 
 def _done(job: PatchJob, future: Future[None]) -> PatchJob:
-    """A job, once it is carried out. Raises what that raised."""
+    """Return a job, once it is carried out. Raises what that raised."""
     future.result()
     return job
 
 
 def _with_error(jobs: Iterable[PatchJob]) -> Iterator[PatchJob]:
-    """The jobs, and where they end with an error one that raises it."""
+    """Yield the jobs, and where they end with an error one that raises it."""
     try:
         yield from jobs
     except Exception as error:

@@ -52,7 +52,7 @@ class Streams:
         self._draws = draws
 
     def ids(self, places: range) -> list[int]:
-        """The ids at some places of the host. Raises BadModel when no logit of one was a number."""
+        """Return the ids at some places of the host. Raises BadModel when no logit of one was a number."""
         ids = self.host_tokens[places]
         if (ids < 0).any():
             message = (
@@ -72,7 +72,7 @@ class Streams:
         self.host_tokens[users] = [self._draws[user](self.host_logits[user]) for user in users]
 
     def host_call(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> Call:
-        """The call of a stream to or from the host, for what has these places there."""
+        """Return the call of a stream to or from the host, for what has these places there."""
         action = {
             HostWords.TOKENS_IN: self._tokens_in,
             HostWords.TOKEN_OUT: self._token_out,

@@ -31,7 +31,7 @@ class Source(Protocol):
         """Rows first."""
 
     def __getitem__(self, rows: slice, /) -> Tensor:
-        """A stretch of rows."""
+        """Return a stretch of rows."""
 
 
 @runtime_checkable
@@ -47,14 +47,14 @@ class DecodedSource(Protocol):
 
 
 def decoded_values(source: Source, first: int, last: int) -> int:
-    """The number of values that a source makes for rows from the first to one past the last."""
+    """Return the number of values that a source makes for rows from the first to one past the last."""
     if isinstance(source, DecodedSource):
         return source.decoded_values(first, last)
     return (last - first) * math.prod(source.shape[1:])
 
 
 def is_read_whole(source: Source) -> bool:
-    """Whether a source decodes all for any stretch, so that it is better asked for all at once."""
+    """Return whether a source decodes all for any stretch, so that it is better asked for all at once."""
     return isinstance(source, DecodedSource) and source.is_read_whole
 
 
@@ -105,7 +105,7 @@ def _cuts(length: int, count: int) -> list[tuple[int, int]]:
 
 
 def stretches(part: TilePart) -> list[TilePart]:
-    """A part whose inner index comes several times as so many parts, whose rows are read one after another."""
+    """Return a part whose inner index comes several times as so many parts, whose rows are read one after another."""
     if part.offset is None:
         return [part]
     return [replace(part, offset=part.offset[:, at : at + 1]) for at in range(part.offset.shape[1])]
@@ -122,7 +122,7 @@ def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
 
 
 def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
-    """The places in a tile's rows of the inner elements of its parts, which stand side by side in ``blocks``."""
+    """Return the places in a tile's rows of the inner elements of its parts, which stand side by side in ``blocks``."""
     widths = [part.width // blocks for part in parts]
     first = [sum(widths[:i]) for i in range(len(parts))]
     return [
@@ -213,7 +213,7 @@ def _shared_out(part: TilePart, patch: Patch) -> I32:
 
 
 def _shift_indices(index: I32, first: int) -> I32:
-    """Indices counted from ``first`` on; those of padding stay negative."""
+    """Return the indices counted from ``first`` on; those of padding stay negative."""
     return np.where(index >= 0, index - np.int32(first), np.int32(-1))
 
 

@@ -66,7 +66,7 @@ class TransferCalls:
         self.crossings: dict[int, npt.NDArray[Any]] = {}  # by step, on their way
 
     def calls(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
-        """The calls of a step in one turn of its loop, for the user whose counters it goes by."""
+        """Return the calls of a step in one turn of its loop, for the user whose counters it goes by."""
         stage = int(phase.steps.stage[step])
         if stage not in self._arenas and not issubclass(TRANSFERS[phase.steps.code[step]], Crossing):
             return []
@@ -99,7 +99,7 @@ class TransferCalls:
         return compiled_kernel("cache_shift").for_time(n * arena.rows * arena.cols * VECTOR_S), arguments
 
     def _crossing(self, step: int, transfer: Transfer, messages: Translation) -> list[Call]:
-        """The end of a crossing whose other end is in another process, if one is here."""
+        """Return the end of a crossing whose other end is in another process, if one is here."""
         count: Call = (self._streams.count, (transfer,))
         if transfer.site.stage in self._arenas:
             return [(self._send, (step, transfer, messages)), count]
@@ -179,7 +179,7 @@ class TransferCalls:
         )
 
     def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """The kernel of messages along lines, or of an exchange."""
+        """Return the kernel of messages along lines, or of an exchange."""
         arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
         along_columns, apart = messages.axis == COLUMNS, abs(transfer.source - transfer.target) >= n
         assert apart or messages.in_place, "words arrive among those that are sent"
@@ -271,7 +271,7 @@ class TransferCalls:
 
 
 def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
-    """Whether a pattern is carried out as an exchange.
+    """Return whether a pattern is carried out as an exchange.
 
     Along columns that do the same, messages of all lanes at once take no longer; nor does a single message of a row.
     """
@@ -282,7 +282,7 @@ def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
 
 @lru_cache(maxsize=64)
 def _sums_whole(schedule: LineSchedule) -> bool:
-    """Whether PEs send all their words, and some are added."""
+    """Return whether PEs send all their words, and some are added."""
     arrivals = set(schedule.messages[:, 2].tolist())
     return schedule.parts == 1 and Arrival.ADD in arrivals and not arrivals & {Arrival.MAX, Arrival.ARGMAX}
 

@@ -86,7 +86,7 @@ def store_weights(
 def _patch_jobs(
     tile: Tile, parts: list[TilePart], sources: Mapping[str, Source], reader: _Reader, arena: Arena
 ) -> Iterator[PatchJob]:
-    """The jobs that store a tile of ``parts`` in an arena."""
+    """Yield the jobs that store a tile of ``parts`` in an arena."""
     places = inner_places(parts, tile.blocks)
     of_parts = [sources[part.tensor] for part in parts]
     for patch in patches(parts, of_parts, arena.rows, arena.cols):
@@ -133,11 +133,11 @@ class _Reader:
         self._allow_nonfinite = allow_nonfinite
 
     def read(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """The rows from the first to one past the last, rounded to the element type."""
+        """Return the rows from the first to one past the last, rounded to the element type."""
         return self._round(self._stretches(name, source, rows))
 
     def stored_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """The rows from the first to one past the last, in the source's own type where PEs have one for it."""
+        """Return the rows from the first to one past the last, in the source's own type where PEs have one for it."""
         values = self._stretches(name, source, rows)
         return values if values.dtype.name in STORAGE and self.element_type != "uint8" else self._round(values)
 
@@ -190,13 +190,13 @@ def _largest_magnitude(values: Tensor) -> Any:
 
 
 def _magnitudes(values: Tensor) -> npt.NDArray[np.unsignedinteger]:
-    """The bits of floating-point numbers without their signs, which are in the order of the magnitudes."""
+    """Return the bits of floating-point numbers without their signs, which are in the order of the magnitudes."""
     unsigned = np.dtype(f"u{values.dtype.itemsize}")
     return np.asarray(values.view(unsigned) & unsigned.type((1 << 8 * values.dtype.itemsize - 1) - 1))
 
 
 def _nonfinite(source: Source) -> int:
-    """The number of values that are infinite or no numbers."""
+    """Return the number of values that are infinite or no numbers."""
     step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
     stretches = (source[begin : begin + step] for begin in range(0, source.shape[0], step))
     return sum(int((_magnitudes(values) >= INFINITE[values.dtype.name]).sum()) for values in stretches)

@@ -40,7 +40,7 @@ Bound = tuple[float, float, float, float]
 
 
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
-    """The farthest, in links, that anything has come which the messages of a variant bring to a PE.
+    """Return the farthest, in links, that anything has come which the messages of a variant bring to a PE.
 
     ``in_place``: messages send on what earlier ones brought; else all send what was there before.
     """
@@ -94,7 +94,7 @@ class PhaseBounds:
         return most
 
     def _of_class(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """The bounds of a step; ``grows``: whether they go by cache slots."""
+        """Return the bounds of a step; ``grows``: whether they go by cache slots."""
         if grows:
             return self._step(phase, step, slots)
         key = (phase.steps, step)
@@ -115,13 +115,13 @@ class PhaseBounds:
         return 0.0, 0.0, float(self._links(transfer, turns) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """The wafers that hold experts that tokens choose evenly, of a step that goes by them."""
+        """Return the wafers that hold experts that tokens choose evenly, of a step that goes by them."""
         if not phase.steps.routed[step]:
             return None
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
 
     def _off_wafer(self, transfer: Transfer, turns: int) -> Bound:
-        """Bytes over links between wafers, which all work at once, or over the host's link."""
+        """Return the bytes over links between wafers, which all work at once, or over the host's link."""
         wafer = self.wafer
         if not transfer.crossings or not transfer.is_awaited:
             return NO_BOUND

@@ -102,7 +102,7 @@ class RoutedCosts:
         )
 
     def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
-        """The routed steps of a phase, whose layers' tokens chose experts as ``pairs`` says."""
+        """Return the routed steps of a phase, whose layers' tokens chose experts as ``pairs`` says."""
         of_classes = self._classes(phase, classes, slots, pairs)
         return _RoutedSteps(of_classes, cache(partial(_count_traffic, self._traffic, phase, of_classes)))
 
@@ -131,7 +131,7 @@ class RoutedCosts:
         return of_classes
 
     def _class(self, phase: Phase, steps: I64, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
-        """The work and traffic of the steps of a class, with so many pairs on each column."""
+        """Return the work and traffic of the steps of a class, with so many pairs on each column."""
         step = int(steps[0])
         moves = not phase.steps.computes(step)
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
@@ -151,14 +151,14 @@ class RoutedCosts:
     def _crossing_cost(
         self, phase: Phase, step: int, step_class: int, slots: Slots, chosen: frozenset[int], crossings: int
     ) -> LineTime:
-        """The time of a step between wafers, which follows from the number of its crossings."""
+        """Return the time of a step between wafers, which follows from the number of its crossings."""
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
             self._known[key] = self._steps.time(phase, step, slots, 0, chosen)
         return self._known[key]
 
     def _cost(self, phase: Phase, step: int, step_class: int, slots: Slots, pairs: int) -> LineTime:
-        """The time of a step whose fullest column has so many pairs; no operand of it depends on cache slots."""
+        """Return the time of a step whose fullest column has so many pairs; no operand of it depends on cache slots."""
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
             self._known[key] = self._steps.time(phase.of_pairs(step, pairs), 0, slots, 0)
@@ -166,7 +166,7 @@ class RoutedCosts:
 
 
 def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClass]) -> _RoutedTraffic:
-    """The traffic of the routed steps of a phase."""
+    """Return the traffic of the routed steps of a phase."""
     by_step, links = np.zeros((3, len(phase.steps)), np.int64), [NOTHING]
     for of_class in classes:
         moved, steps = of_class.count_traffic(), of_class.steps
@@ -179,7 +179,7 @@ def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClas
 def _with_routed_traffic(
     count_others: Callable[[], PhaseTraffic], count_routed: Callable[[], _RoutedTraffic]
 ) -> PhaseTraffic:
-    """The traffic of a phase with that of its routed steps, of which the others have none."""
+    """Return the traffic of a phase with that of its routed steps, of which the others have none."""
     traffic, (by_step, rectangles) = count_others(), count_routed()
     words, hops, payload = by_step
     return replace(
@@ -200,14 +200,14 @@ def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """A phase and its step as they are for the fullest column, where tokens choose as evenly as they can."""
+    """Return a phase and its step as they are for the fullest column, where tokens choose as evenly as they can."""
     if not phase.steps.routed[step]:
         return phase, step
     return phase.of_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0
 
 
 def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:
-    """The kernel of a compute step and its calls on the fullest column: operands, and the turns that have them.
+    """Return the kernel of a compute step and its calls on the fullest column: operands, and the turns that have them.
 
     Turns after the first cost the same.
     """

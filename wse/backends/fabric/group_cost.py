@@ -79,7 +79,7 @@ class GroupCosts:
         self._of_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
 
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
-        """The cost of all groups of a phase one after another; ``first`` ``[groups]`` are their first steps.
+        """Return the cost of all groups of a phase one after another; ``first`` ``[groups]`` are their first steps.
 
         ``classes`` int64 ``[steps]`` are those of its steps, the same for all phases that share them.
         """
@@ -99,7 +99,7 @@ class GroupCosts:
         return GroupCost._make(column[rows] for column in costs)
 
     def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
-        """The classes of groups of steps, by the ``classes`` of steps."""
+        """Return the classes of groups of steps, by the ``classes`` of steps."""
         numbers, patterns = classes.tolist(), self._costs.program.patterns
         keys = [tuple(numbers[begin:end]) for begin, end in pairwise([*first.tolist(), len(numbers)])]
         begins = dict(zip(keys, first.tolist(), strict=True))  # of one group of each class
@@ -124,7 +124,7 @@ class GroupCosts:
         return _GroupClasses(of_groups, rows + np.arange(len(numbers)))
 
     def _of_class(self, phase: Phase, of_group: _GroupClass, slots: Slots) -> GroupCost:
-        """The cost of the groups of a class."""
+        """Return the cost of the groups of a class."""
         if of_group.routed:
             return _no_cost(len(of_group.group))
         in_use = tuple(slots[stage] for stage in of_group.growing_stages)
@@ -134,7 +134,7 @@ class GroupCosts:
         return self._known[key]
 
     def _of_group(self, phase: Phase, of_group: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
-        """The cost of a group, as another Program has shown it where it goes by nothing else of this one."""
+        """Return the cost of a group, as another Program has shown it where it goes by nothing else of this one."""
         if of_group.content is None:
             return _cost(self._costs, phase, of_group.group, slots)
         key = (of_group.content, in_use)
@@ -168,7 +168,7 @@ def first_steps(phase: Phase) -> I64:
 
 
 def _in_turn(costs: Sequence[GroupCost]) -> GroupCost:
-    """The costs of steps one after another."""
+    """Return the costs of steps one after another."""
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 
@@ -177,7 +177,7 @@ def _no_cost(steps: int) -> GroupCost:
 
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) -> GroupCost:
-    """The cost of one group: its transfers start at once, those of its chain and its kernels follow each other.
+    """Return the cost of one group: its transfers start at once, those of its chain and its kernels follow each other.
 
     What takes longer counts.
     """

@@ -75,7 +75,7 @@ class Fabric:
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
     def verify_use(self, length: int) -> CacheUse:
-        """The use of caches that the cost of such a pass depends on."""
+        """Return the use of caches that the cost of such a pass depends on."""
         return self.program.cache_slots(length + self.program.verify_tokens), ()
 
     def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:

@@ -98,5 +98,5 @@ class PhaseCost:
         return float(self.by_cause.sum())
 
     def cause(self, name: str) -> float:
-        """Cycles of one cause."""
+        """Return the cycles of one cause."""
         return float(self.by_cause[:, CAUSES.index(name)].sum())

@@ -49,7 +49,7 @@ class PhaseTotals:
         return np.concatenate([NOTHING, *(scale_words(part, times) for part, times in self._moved.values())])
 
     def busiest_links(self) -> list[Link]:
-        """The busiest link of each wafer and direction, those loaded alike once; no map of all links is made.
+        """Return the busiest link of each wafer and direction, those loaded alike once; no map of all links is made.
 
         A plane is a wafer times four and a direction.
         """
@@ -101,7 +101,7 @@ class RunTotals:
         return self.prefill.cycles + self.decode.cycles + self.verify.cycles + self.draft_cycles
 
     def links_on(self, wafer: int) -> I64:
-        """Words by link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""
+        """Return the words by link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""
         rectangles = np.concatenate([totals.rectangles() for totals in (self.prefill, self.decode, self.verify)])
         return self.fabric.routes.words_on(wafer, rectangles[rectangles[:, PLANE] // DIRECTIONS == wafer])
 

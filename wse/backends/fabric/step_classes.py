@@ -39,7 +39,7 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 
 
 def contents_of(steps: Steps, which: I64) -> list[bytes]:
-    """All of some steps that their costs depend on, except pattern, region, and the cache slots in use.
+    """Return all of some steps that their costs depend on, except pattern, region, and the cache slots in use.
 
     Steps of different Programs that have one content, and no words that go by where regions stand, cost the same.
     """

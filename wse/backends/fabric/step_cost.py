@@ -41,7 +41,7 @@ class StepCosts:
         self._rounds = cache(partial(_rounds, self._line))
 
     def moves(self, phase: Phase, step: int) -> bool:
-        """Whether a step sends words over links along the lines of a region."""
+        """Return whether a step sends words over links along the lines of a region."""
         if phase.steps.computes(step):
             return False
         transfer = transfer_of(self.program, phase, step, self.program.cache_slots(0))
@@ -90,7 +90,7 @@ class StepCosts:
         return bool(step > 0 and steps.in_chain[step - 1] and steps.overlap[step - 1] == steps.overlap[step])
 
     def _cycles(self, transfer: Transfer) -> Cycles:
-        """Cycles of a transfer that does not go along lines."""
+        """Return the cycles of a transfer that does not go along lines."""
         if not transfer.is_awaited:
             return NO_CYCLES
         if transfer.in_memory:
@@ -141,7 +141,7 @@ class StepCosts:
         return replace(time, cycles=time.cycles.plus(**way).whole())
 
     def _slowest(self, transfer: Transfer) -> LinePattern:
-        """The line of a pattern that takes longest when it is alone."""
+        """Return the line of a pattern that takes longest when it is alone."""
         pattern, axis, words = transfer.site.schedule, transfer.site.axis, transfer.words
         line = self._traffic.routes.line(transfer.site.stage, axis)
         variants = pattern.critical(pattern.variants[transfer.site.round % len(pattern.variants)])
@@ -149,14 +149,14 @@ class StepCosts:
         return max(lines, key=lambda one: self._times.time([one]).cycles) if len(lines) > 1 else lines[0]
 
     def _shift(self, transfer: Transfer) -> Cycles:
-        """Cycles of a shift of rows: one hop, however many rows take part."""
+        """Return the cycles of a shift of rows: one hop, however many rows take part."""
         line = self._traffic.routes.line(transfer.site.stage, COLUMNS)
         farthest, streams = (line.farthest, line.streams) if line else (1, 1)
         hops = farthest * self._line.hop + transfer.words * streams / self._line.words_per_cycle
         return self._launch().plus(relays=self._ramps, hops=hops)
 
     def _stream(self, transfer: Transfer) -> Cycles:
-        """Cycles of words from one region to another, to another wafer, or to and from the host.
+        """Return the cycles of words from one region to another, to another wafer, or to and from the host.
 
         1. Each message is issued, and enters and leaves a PE's router once a round.
         2. Its first word goes over the hops of the longest way; the words of the busiest link follow it.
@@ -185,7 +185,10 @@ class StepCosts:
         return cycles.plus(compute=add, crossing=seconds * wafer.clock_hz)
 
     def _busiest_words(self, transfer: Transfer, stretches: Sequence[I64]) -> int:
-        """Words of the busiest link of streams, of those that share one; at the edge of a wafer all of them do."""
+        """Return the words of the busiest link of streams, of those that share one.
+
+        At the edge of a wafer all of them do.
+        """
         messages, stage = transfer.messages, transfer.site.stage
         if not transfer.leaves_wafer:
             assert isinstance(messages, Translation)
@@ -208,7 +211,7 @@ class StepCosts:
 
 
 def most_peers(crossings: Sequence[WaferPair]) -> int:
-    """The most wafers that one wafer sends to, or receives from; 0 without crossings."""
+    """Return the most wafers that one wafer sends to, or receives from; 0 without crossings."""
     return max((max(Counter(side).values()) for side in zip(*crossings, strict=True)), default=0)
 
 
@@ -217,6 +220,9 @@ def _is_along_lines(transfer: Transfer) -> bool:
 
 
 def _rounds(costs: LineCosts, pattern: LineSchedule, words: int, add_cycles: float, line: LongestLine | None) -> Rounds:
-    """The rounds of a pattern whose rounds overlap, on one line; a PE adds a received message in ``add_cycles``."""
+    """Return the rounds of a pattern whose rounds overlap, on one line.
+
+    A PE adds a received message in ``add_cycles``.
+    """
     carried, places = (words * line.streams, line.places) if line else (words, None)
     return rounds_of(pattern, carried, add_cycles, costs, places)

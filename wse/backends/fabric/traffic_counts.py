@@ -33,7 +33,7 @@ class TrafficCounts:
         self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not go by cache slots
 
     def of(self, phase: Phase, slots: Slots) -> PhaseTraffic:
-        """The traffic of all steps but routed ones and cache shifts."""
+        """Return the traffic of all steps but routed ones and cache shifts."""
         grows, unrouted = by_slots(phase.steps), ~phase.steps.routed
 
         def moved_by(step: int) -> StepTraffic:

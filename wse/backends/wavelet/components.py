@@ -12,7 +12,7 @@ SPAN_QUEUES: Final = 96  # 12 KiB of state, which the nearest cache holds beside
 
 
 def components(count: int, pairs: I32) -> I32:
-    """The smallest member of each node's component, int32 ``[count]``, from edges ``[n, 2]``.
+    """Return the smallest member of each node's component, int32 ``[count]``, from edges ``[n, 2]``.
 
     Every root hooks onto the smallest root that an edge leads to, then every node onto its root, until nothing changes:
     in each round at least half of the roots that still have an edge go.

@@ -64,7 +64,7 @@ class _Waits:
                     self.feeders.setdefault(int(table.ops[op, k.SEND]), []).append(-1 - thread)
 
     def of(self, node: int) -> list[int]:
-        """The nodes that ``node`` waits for."""
+        """Return the nodes that ``node`` waits for."""
         table = self.table
         if node < 0:
             op = table.ops[table.threads[-1 - node, k.CURRENT]]

@@ -176,7 +176,7 @@ class Lines:
         return free
 
     def _port(self, line: I32, place: int, step: int) -> Port:
-        """The port of a place that a step along its line goes through."""
+        """Return the port of a place that a step along its line goes through."""
         if step == 0:
             return Port.RAMP
         cols, source, target = self.machine.cols, int(line[place]), int(line[place + step])
@@ -241,7 +241,7 @@ class Lines:
             self._last(self.written, address)[pes] = stores
 
     def _last(self, last_by_address: dict[int, I32], address: int) -> I32:
-        """The operations ``[PE]`` last noted at an address."""
+        """Return the operations ``[PE]`` last noted at an address."""
         if address not in last_by_address:
             last_by_address[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)
         return last_by_address[address]

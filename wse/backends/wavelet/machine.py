@@ -144,15 +144,15 @@ class Machine:
         return self.wafer.router_queue_words + max(latency, 1) - 1
 
     def pe(self, row: int, col: int) -> int:
-        """The number of a PE."""
+        """Return the number of a PE."""
         return row * self.cols + col
 
     def pe_text(self, pe: int) -> str:
-        """A PE as people read it."""
+        """Return a PE as people read it."""
         return f"PE ({pe // self.cols}, {pe % self.cols})"
 
     def neighbours(self, pes: I32, side: int) -> I32:
-        """The PEs on that side of some, -1 beyond the edge."""
+        """Return the PEs on that side of some, -1 beyond the edge."""
         down, right = STEP[Port(side)]
         row, col = pes // self.cols + down, pes % self.cols + right
         inside = (row >= 0) & (row < self.rows) & (col >= 0) & (col < self.cols)

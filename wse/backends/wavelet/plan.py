@@ -73,7 +73,7 @@ class Plan:
     colours: int = 0
 
     def carries_control_bit(self, flow: Flow) -> bool:
-        """Whether a switch on its way counts the stream's control bit."""
+        """Return whether a switch on its way counts the stream's control bit."""
         return any(self._counts(pe, flow.colour) for pe in flow.way)
 
     def _counts(self, pe: int, colour: int) -> bool:
@@ -84,7 +84,10 @@ class Plan:
 def plan_line(
     messages: I32, colours: I32 | None = None, part: I32 | None = None, *, store_and_forward: bool = False
 ) -> Plan:
-    """The plan of the messages ``[m, 3]`` of one line; ``store_and_forward``: no receive is fused with a send."""
+    """Return the plan of the messages ``[m, 3]`` of one line.
+
+    ``store_and_forward``: no receive is fused with a send.
+    """
     flows = _flows(messages, colours, part)
     if colours is None:
         _choose_colours(flows)
@@ -92,7 +95,7 @@ def plan_line(
 
 
 def plan_plane(schedule: PlaneSchedule) -> Plan:
-    """The plan of a rectangle."""
+    """Return the plan of a rectangle."""
     pairs = zip(schedule.streams, schedule.stream_colours, strict=True)
     return _plan([_tree(stream, schedule.cols, colour) for stream, colour in pairs], fuse=True)
 
@@ -112,7 +115,10 @@ def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
 
 
 def _steps(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
-    """The operations of all PEs, in order; where they ``fuse``, a receive that combines and the next send are one."""
+    """Return the operations of all PEs, in order.
+
+    Where they ``fuse``, a receive that combines and the next send are one.
+    """
     steps: list[PlannedOperation] = []
     waiting: dict[int, Flow] = {}
     for flow in flows:
@@ -159,7 +165,10 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
 
 
 def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Config]:
-    """The switch positions of places for words from ``source`` to ``targets``; with ``tap`` all between take them."""
+    """Return the switch positions of places for words from ``source`` to ``targets``.
+
+    With ``tap`` all between take them.
+    """
     sides = tuple(sorted(1 if target > source else -1 for target in targets))
     way: dict[int, Config] = {source: (0, sides)}
     for target in targets:
@@ -171,7 +180,7 @@ def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Conf
 
 
 def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
-    """A stream of a plane, its links from the source outward."""
+    """Return a stream of a plane, its links from the source outward."""
     entered: dict[int, int] = {stream.source[0] * cols + stream.source[1]: Port.RAMP}
     leaving: dict[int, list[int]] = {place: [] for place in entered}
     for row, col, side in stream.links.tolist():

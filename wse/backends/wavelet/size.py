@@ -57,7 +57,7 @@ def check_fixed(phase: Phase) -> None:
 
 
 def bounding_rect(first: Rect, second: Rect) -> Rect:
-    """The smallest rectangle that holds both."""
+    """Return the smallest rectangle that holds both."""
     row, col = min(first.row, second.row), min(first.col, second.col)
     bottom = max(first.row + first.rows, second.row + second.rows)
     right = max(first.col + first.cols, second.col + second.cols)

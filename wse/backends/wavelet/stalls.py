@@ -26,12 +26,15 @@ from wse_mappings.schedule import COMBINING, Arrival
 
 
 def find_stall(plan: Plan) -> str:
-    """The first circle of streams in words, or the first colour with two uses on a PE; empty where nothing stalls."""
+    """Return the first circle of streams in words, or the first colour with two uses on a PE.
+
+    Empty where nothing stalls.
+    """
     return _mixed_colour(plan) or _circle(plan)
 
 
 def _mixed_colour(plan: Plan) -> str:
-    """A PE that adds some of the words of a colour and stores others: two threads would read one queue."""
+    """Return a PE that adds some of the words of a colour and stores others: two threads would read one queue."""
     combines: dict[tuple[int, int], bool] = {}
     for flow in plan.flows:
         for place in flow.receivers:
@@ -42,7 +45,7 @@ def _mixed_colour(plan: Plan) -> str:
 
 
 def _circle(plan: Plan) -> str:
-    """The first circle of groups that wait for each other, in words."""
+    """Return the first circle of groups that wait for each other, in words."""
     number = {id(flow): i for i, flow in enumerate(plan.flows)}
     if all(step.receive is None or step.send is None for step in plan.operations):
         order = [number[id(step.flow)] for step in plan.operations]
@@ -88,7 +91,7 @@ def _waiting(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
 
 
 def _first_circle(waits: dict[int, dict[int, tuple[Flow, Flow]]]) -> list[tuple[Flow, Flow]]:
-    """The pairs of streams along a circle of groups; none without one."""
+    """Return the pairs of streams along a circle of groups; none without one."""
     finished: set[int] = set()
     for start in waits:
         path, place = [start], {start: 0}

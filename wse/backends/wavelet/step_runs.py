@@ -102,7 +102,7 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def to_edge(self, words: int, start: I32) -> StepRun:
-        """Every PE sends ``words`` words to the last of its row, which stands for the edge."""
+        """Return every PE sends ``words`` words to the last of its row, which stands for the edge."""
         key = ("edge", words, start.shape, start.tobytes())
         if key not in self.runs_by_key:
             machine = self._machine(start, words)

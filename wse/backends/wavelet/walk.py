@@ -118,7 +118,7 @@ class PhaseWalk:
             free[:] = self.end
 
     def overlaps(self, step: int) -> bool:
-        """Whether rounds of a step's pattern overlap."""
+        """Return whether rounds of a step's pattern overlap."""
         pattern = int(self.phase.steps.pattern[step])
         return pattern >= 0 and self.program.patterns[pattern].overlaps
 
@@ -163,7 +163,7 @@ class PhaseWalk:
         self._note_end(step, carried[0][1].site.stage, base, self.runs.lines(carried, start))
 
     def _shift_lines(self, transfer: Transfer, turn: int) -> list[tuple[LineMessages, Transfer]]:
-        """A shift of rows as a pattern down the columns of its region; none where no row passes any words up."""
+        """Return a shift of rows as a pattern down the columns of its region; none where no row passes any words up."""
         rect = transfer.site.placed_stage.rect
         passing = CacheBalance.passing_rows(self.lengths[turn], rect.rows)
         if not passing:

@@ -22,7 +22,7 @@ NONE: Final = -1
 
 
 def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
-    """The value of every block, repeated for each of its PEs."""
+    """Return the value of every block, repeated for each of its PEs."""
     return np.repeat(np.array(values, np.int32), [len(block.pes) for block in blocks])
 
 
@@ -31,7 +31,7 @@ def _pes(blocks: list[Any]) -> I32:
 
 
 def _ranks(sorted_keys: I64) -> I64:
-    """The place of each item among its equals, of keys that are sorted."""
+    """Return the place of each item among its equals, of keys that are sorted."""
     first = np.searchsorted(sorted_keys, sorted_keys)
     return np.asarray(np.arange(len(sorted_keys)) - first, np.int64)
 
@@ -111,12 +111,12 @@ class Wiring:
         return (pe.astype(np.int64) * SIDES + side) * self.machine.wafer.colours + colour
 
     def _find(self, key: I64) -> I64:
-        """The numbers of queues, -1 where there is none."""
+        """Return the numbers of queues, -1 where there is none."""
         at = np.minimum(np.searchsorted(self.key, key), max(len(self.key) - 1, 0))
         return np.where(self.key[at] == key, at, NONE) if len(self.key) else np.full(len(key), NONE)
 
     def _links_before(self) -> I64:
-        """The physical link before each queue, by the PE and the port that it leaves."""
+        """Return the physical link before each queue, by the PE and the port that it leaves."""
         pe, behind = self.identity[:, 0], self.identity[:, 1]
         link = pe.astype(np.int64) * SIDES
         for side in Port:
@@ -189,7 +189,7 @@ class Wiring:
             raise BadInput(msg)
 
     def _operands(self, side: int, colour: I32, does: str) -> I64:
-        """The queue of each operation on that side, -1 where it has none."""
+        """Return the queue of each operation on that side, -1 where it has none."""
         queue = np.full(len(colour), NONE, np.int64)
         at = np.flatnonzero(colour >= 0)
         queue[at] = self._find(self._key(self.op_pe[at], np.int32(side), colour[at]))
@@ -235,7 +235,7 @@ class Wiring:
         return np.concatenate([np.stack(pair, axis=1) for pair in pairs]).astype(np.int32)
 
     def released_positions(self) -> I64:
-        """The position that each position releases as it ends, or -1."""
+        """Return the position that each position releases as it ends, or -1."""
         key = self.pe.astype(np.int64) * self.machine.wafer.colours + self.released_colour
         row = np.searchsorted(self.place, key) + self.released_index
         return np.where(self.released_colour >= 0, row, NONE)

@@ -24,7 +24,7 @@ models, wafers and mappings.
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     group = command()
     with group.make_context("wse", [], resilient_parsing=True) as context:
         sections = [_section(name, group.get_command(context, name), context) for name in COMMANDS]
@@ -44,5 +44,5 @@ def _section(name: str, command: Any, parent: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """A docstring as Markdown: examples, which stand behind a line of their own, as code."""
+    """Return a docstring as Markdown: examples, which stand behind a line of their own, as code."""
     return re.sub(r"^ {2}", "    ", re.sub(r"\n*\x08\n", "\n\n", inspect.cleandoc(text)), flags=re.MULTILINE)

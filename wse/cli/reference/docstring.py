@@ -10,7 +10,7 @@ GENERATED: Final = "<!-- Written by `python -m wse.cli.reference .`. Do not edit
 
 
 def first_line(described: Any) -> str:
-    """The first line of a docstring, which can be read alone."""
+    """Return the first line of a docstring, which can be read alone."""
     return (inspect.getdoc(described) or "").partition("\n")[0]
 
 

@@ -143,7 +143,7 @@ def keys_of(result: type[Result], before: str = "") -> Iterator[Key]:
 
 
 def _inner_keys(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
-    """The keys inside of a value: of an object those of its fields, of a list those of its elements."""
+    """Yield the keys inside of a value: of an object those of its fields, of a list those of its elements."""
     if isinstance(hint, type) and issubclass(hint, Result):
         yield from keys_of(hint, f"{path}.")
     elif get_origin(hint) in (tuple, list, Sequence) and get_args(hint):
@@ -157,7 +157,7 @@ def _inner_keys(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
 
 
 def _kind(hint: Any) -> type:
-    """The kind of JSON value that a type becomes."""
+    """Return the kind of JSON value that a type becomes."""
     origin = get_origin(hint)
     if origin is Literal:
         return type(get_args(hint)[0])
@@ -170,7 +170,7 @@ def _kind(hint: Any) -> type:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     lines = [_HEAD]
     for command, result in (COMMANDS | WITHOUT_FUNCTION | VIEWS).items():
         lines += [f"## wse {command}", "", first_line(result), ""]
@@ -184,7 +184,7 @@ def _row(key: Key) -> tuple[str, ...]:
 
 
 def _sentence(text: str) -> str:
-    """A text with a capital at its beginning, without a full stop at its end."""
+    """Return a text with a capital at its beginning, without a full stop at its end."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}"
 
 

@@ -56,7 +56,7 @@ argument that the function has not, or without one that it needs, is a `TypeErro
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     lines = [_HEAD]
     for name in api.__all__:
         lines += _function(name)
@@ -68,7 +68,7 @@ def page() -> str:
 
 
 def _function(name: str) -> Iterator[str]:
-    """The section of a function: what it is for, an example, its arguments."""
+    """Yield the section of a function: what it is for, an example, its arguments."""
     function = getattr(api, name)
     docstring = inspect.getdoc(function) or ""
     signature = inspect.signature(function)
@@ -89,13 +89,13 @@ def _argument(parameter: inspect.Parameter, form: str, doc: str) -> tuple[str, .
 
 
 def _type(annotation: Any) -> str:
-    """A type as people write it, without its modules."""
+    """Return a type as people write it, without its modules."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text)
 
 
 def _result(command: str, result: type[Result]) -> Iterator[str]:
-    """The section of the result of a command: where its fields are, and what else it has."""
+    """Yield the section of the result of a command: where its fields are, and what else it has."""
     anchor = re.sub(r"[^a-z -]", "", f"wse {command}".lower()).replace(" ", "-")
     yield from (f"### {result.__name__}", "", f"{first_line(result)} Fields: [`wse {command}`](json.md#{anchor}).", "")
     members = list(_members(result, Result))
@@ -103,7 +103,7 @@ def _result(command: str, result: type[Result]) -> Iterator[str]:
 
 
 def _members(kind: type, base: type = object) -> Iterator[str]:
-    """A list of the public methods and properties of a class that are neither its fields nor those of a base."""
+    """Yield a list of the public methods and properties of a class that are neither its fields nor those of a base."""
     known = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
     for name in dir(kind):
         if not name.startswith("_") and name not in known and not hasattr(base, name):
@@ -111,7 +111,7 @@ def _members(kind: type, base: type = object) -> Iterator[str]:
 
 
 def _call(member: Any) -> str:
-    """A method's parameters in brackets; nothing of a property."""
+    """Return a method's parameters in brackets; nothing of a property."""
     if not callable(member):
         return ""
     parameters = list(inspect.signature(member).parameters.values())[1:]
@@ -119,10 +119,10 @@ def _call(member: Any) -> str:
 
 
 def _paragraph(described: Any) -> str:
-    """A docstring up to its examples, as one paragraph."""
+    """Return a docstring up to its examples, as one paragraph."""
     return " ".join((inspect.getdoc(described) or "").partition(">>>")[0].split())
 
 
 def _tree() -> str:
-    """The tree of errors as its module draws it."""
+    """Return the tree of errors as its module draws it."""
     return inspect.cleandoc((wse.errors.__doc__ or "").partition("\n\n")[2].partition("\n\nMessages")[0])

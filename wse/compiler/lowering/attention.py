@@ -56,7 +56,7 @@ def qkv(c: Context, op: Op) -> None:
 
 
 def rotation(c: Context) -> dict[str, Any]:
-    """The operands that say how the first ``c.rotated_size`` local features of a head rotate."""
+    """Return the operands that say how the first ``c.rotated_size`` local features of a head rotate."""
     assert c.spec.rope is not None
     multiplier_pico = round(PICO * c.spec.rope.multiplier)
     numbers = {"R": c.rotated_size, "multiplier_pico": multiplier_pico, "turned": 0}

@@ -25,11 +25,11 @@ class Patterns:
         self.calls: list[PatternCall] = []
 
     def get(self, make: Callable[..., LineSchedule], *args: Any, **options: Any) -> int:
-        """Index of the schedule that ``make(*args, **options)`` gives."""
+        """Return the index of the schedule that ``make(*args, **options)`` gives."""
         return self.index_of(PatternCall(make, args, tuple(sorted(options.items()))))
 
     def index_of(self, call: PatternCall) -> int:
-        """Index of the schedule that a call gives."""
+        """Return the index of the schedule that a call gives."""
         key = (call.make.__name__, call.args, call.options)
         if key not in self._index:
             self._index[key] = len(self.schedules)
@@ -47,17 +47,20 @@ class Buffers:
         self._requests: dict[SymBuffer, int] = {}
 
     def tile(self, stage: int, name: str) -> SymBuffer:
-        """A weight tile."""
+        """Return a weight tile."""
         tile = self._tiles[stage, name]
         self._requests.setdefault(tile, 0)
         return tile
 
     def has_tile(self, stage: int, name: str) -> bool:
-        """Whether there is a weight tile of that name."""
+        """Return whether there is a weight tile of that name."""
         return (stage, name) in self._tiles
 
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
-        """The buffer of that name, grown to hold ``elements``. Raises WseBug when it is asked for as something else."""
+        """Return the buffer of that name, grown to hold ``elements``.
+
+        Raises WseBug when it is asked for as something else.
+        """
         key = (stage, name)
         if key not in self._by_name:
             self._by_name[key] = SymBuffer(
@@ -87,5 +90,5 @@ class Buffers:
         )
 
     def values(self) -> tuple[SymBuffer, ...]:
-        """Every buffer, in the order of first request."""
+        """Return every buffer, in the order of first request."""
         return tuple(self._by_name.values())

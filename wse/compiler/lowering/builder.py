@@ -232,7 +232,7 @@ class PhaseBuilder:
         self._overlap = -1
 
     def phase(self, name: str, tokens: int, user: int, cached: int, *, on_mesh: bool) -> SymPhase:
-        """The phase of the steps that were added."""
+        """Return the phase of the steps that were added."""
         self.rewrite_steps()
         self.close()
         del self.rewrite, self.joins  # they may hold this builder

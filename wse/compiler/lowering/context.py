@@ -105,7 +105,7 @@ class Context:
         return dict(self.choice.rewrites if of_pass is None else of_pass)
 
     def sends_choice(self, layer: int) -> bool:
-        """Whether parts of a layer's block get what the first of them chose, where the block is cut.
+        """Return whether parts of a layer's block get what the first of them chose, where the block is cut.
 
         They do where all regions with parts of blocks have as many rows: each sends the choice along its own.
         """
@@ -130,7 +130,7 @@ class Context:
         return round(PICO * self.spec.attention_scale)
 
     def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
-        """A buffer of the current stage that lives where its values are needed."""
+        """Return a buffer of the current stage that lives where its values are needed."""
         return self.buffers.get(self.builder.stage, name, elements, view, use)
 
     @property
@@ -165,7 +165,7 @@ class Context:
         return SymAddress(buffer=self._ids(before + elements), offset=before)
 
     def next_ids(self) -> SymAddress:
-        """The token ids that this phase finds or leaves: the user's, or those of all in decode.
+        """Return the token ids that this phase finds or leaves: the user's, or those of all in decode.
 
         The tokens of a pass over several of one user stand behind the ids of all users, and so do those that follow.
         """
@@ -205,7 +205,7 @@ class Context:
             yield UserTokens(tokens=1, turns=False)
 
     def tile(self, name: str) -> SymBuffer:
-        """A weight tile of the current stage."""
+        """Return a weight tile of the current stage."""
         return self.buffers.tile(self.builder.stage, name)
 
     def own_tile(self, tensor: str) -> SymBuffer:
@@ -213,7 +213,7 @@ class Context:
         return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:
-        """A trained vector, cut as the hidden vector lies; on the mesh decode's comes from the diagonal."""
+        """Return a trained vector, cut as the hidden vector lies; on the mesh decode's comes from the diagonal."""
         if self.own_weights:
             return self.own_tile(name)
         if not self.on_mesh:

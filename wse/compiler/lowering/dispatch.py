@@ -24,7 +24,7 @@ from wse_mappings.schedule import Arrival
 
 
 def expert_stage(c: Context) -> int | None:
-    """The stage of experts that are not with their layers."""
+    """Return the stage of experts that are not with their layers."""
     return next((stage for stage, plan in enumerate(c.plans) if plan.experts), None)
 
 
@@ -106,7 +106,7 @@ def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
 
 
 def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
-    """A copy of a buffer of the layer's stage in the experts', on the PEs of the layer's wafer."""
+    """Return a copy of a buffer of the layer's stage in the experts', on the PEs of the layer's wafer."""
     wafer, cols = c.plans[c.builder.stage].wafer, c.cut.cols
     with at_experts(c):
         target = c.temp(buffer.name, elements, buffer.view)

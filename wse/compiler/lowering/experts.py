@@ -212,17 +212,17 @@ def _most_pairs(c: Context) -> int:
 
 
 def _is_routed(c: Context) -> bool:
-    """Whether columns hold different experts, so that what they do depends on the choice."""
+    """Return whether columns hold different experts, so that what they do depends on the choice."""
     return len(_mixture(c)[1].segments) > 1
 
 
 def _by_pair(c: Context, count: int = 1) -> SymNumber:
-    """A number for each pair, on the column that has most."""
+    """Return a number for each pair, on the column that has most."""
     return SymNumber(fixed=_most_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
 
 
 def _pairs(c: Context) -> SymBuffer:
-    """The column's list: a count, and three values for each pair."""
+    """Return the column's list: a count, and three values for each pair."""
     return c.temp("expert_pairs", 1 + 3 * _most_pairs(c), "f32")
 
 

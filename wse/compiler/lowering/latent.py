@@ -195,7 +195,7 @@ def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[in
 
 
 def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
-    """The source of queries, the keys that rotate and the latent vectors of the tokens."""
+    """Return the source of queries, the keys that rotate and the latent vectors of the tokens."""
     S, R, C = _shared_widths(c)
     shared = c.temp("shared", c.tokens * (S + R + C), "act")
     return (

@@ -79,14 +79,14 @@ def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **ope
 
 
 def _coding(c: Context, w: SymBuffer) -> Coding:
-    """The coding of a tile of codes."""
+    """Return the coding of a tile of codes."""
     coding = coding_of(c.spec, w.name.partition("+")[0], c.options.dtype)
     assert coding is not None
     return coding
 
 
 def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
-    """The operands of a product with a tile of codes that say how they are unpacked, and where to."""
+    """Return the operands of a product with a tile of codes that say how they are unpacked, and where to."""
     rows, codes = scratch(c, K, N, UNPACKED_CODES)
     operands: dict[str, Any] = {"codes": codes, "rows": rows}
     if coding.group:

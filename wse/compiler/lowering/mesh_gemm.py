@@ -23,12 +23,12 @@ class MovingOperand:
     elements: int | SymNumber
 
     def after_rounds(self, rounds: int) -> MovingOperand:
-        """The operand after a loop of ``rounds``: in the other buffer when they are odd."""
+        """Return the operand after a loop of ``rounds``: in the other buffer when they are odd."""
         return self if rounds % 2 == 0 else MovingOperand(current=self.next, next=self.current, elements=self.elements)
 
 
 def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
-    """An operand that stands in ``buffer`` and moves to ``spare`` and back, round by round."""
+    """Return an operand that stands in ``buffer`` and moves to ``spare`` and back, round by round."""
     return MovingOperand(
         current=SymAddress(buffer=buffer, odd_round_buffer=spare),
         next=SymAddress(buffer=spare, odd_round_buffer=buffer),
@@ -39,7 +39,7 @@ def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumbe
 def moving_copy(
     c: Context, name: str, source: SymAddress | SymBuffer, elements: int | SymNumber, most: int = 0
 ) -> MovingOperand:
-    """A copy of a tile, or of the entries of a cache (``most`` elements), that moves while the source stays."""
+    """Return a copy of a tile, or of the entries of a cache (``most`` elements), that moves while the source stays."""
     view = (source if isinstance(source, SymBuffer) else source.buffer).view
     size = elements if isinstance(elements, int) else most
     copy, spare = (c.temp(f"{name}_moving_{i}", size, view, "buffers") for i in range(2))

@@ -39,7 +39,7 @@ def post_norm(c: Context, op: Op) -> None:
 
 
 def rms_eps(c: Context, size: int) -> dict[str, int]:
-    """The operands of a scaling over ``size`` features."""
+    """Return the operands of a scaling over ``size`` features."""
     return {"size": size, "eps_atto": round(c.spec.norm_eps * ATTO)}
 
 

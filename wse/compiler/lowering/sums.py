@@ -71,7 +71,7 @@ def _named_pattern(
     elements: int | SymNumber,
     **stretch: Any,
 ) -> int:
-    """The all-reduce that the request names, made for the words that do not go by cache slots."""
+    """Return the all-reduce that the request names, made for the words that do not go by cache slots."""
     view = buffer.view if isinstance(buffer, SymBuffer) else buffer.buffer.view
     fixed = elements if isinstance(elements, int) else elements.fixed
     words = max(1, ceil_div(fixed * ELEMENT_BYTES[c.options.element_type(view)], WORD_BYTES))
@@ -207,7 +207,7 @@ def cross_wafers(
 
 
 def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> float:
-    """Seconds that a wafer's link takes to send so many bytes to each other wafer."""
+    """Return the seconds that a wafer's link takes to send so many bytes to each other wafer."""
     return rounds * wafer.wafer_link_latency_s + (wafers - 1) * payload_bytes / wafer.wafer_link_bytes_per_s
 
 

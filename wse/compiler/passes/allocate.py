@@ -31,7 +31,7 @@ def element_type(state: State, view: str) -> str:
 
 
 def element_bytes(state: State, view: str) -> int:
-    """Bytes of one element of a view."""
+    """Return the bytes of one element of a view."""
     return ELEMENT_BYTES[element_type(state, view)]
 
 
@@ -133,7 +133,7 @@ class _Interval(NamedTuple):
 
 
 def aligned_bytes(size: int) -> int:
-    """Bytes that something of ``size`` bytes takes, up to where the next may begin."""
+    """Return the bytes that something of ``size`` bytes takes, up to where the next may begin."""
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
@@ -170,7 +170,7 @@ def _pack(
 
 
 def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) -> int:
-    """The lowest address at which none of the ``needs`` clashes with what is live in any of the same steps.
+    """Return the lowest address at which none of the ``needs`` clashes with what is live in any of the same steps.
 
     What clashes with an address does so by its end and by the address from which on the needs reach into it: in the
     order of these the first that is not reached leaves room before it, and before all others.

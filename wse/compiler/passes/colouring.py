@@ -106,7 +106,7 @@ def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
 
 
 def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
-    """The first colour of each route beside a pool of so many colours; None where that is too small.
+    """Return the first colour of each route beside a pool of so many colours; None where that is too small.
 
     1. The routes that are used most get colours of their own, as many as the pool leaves.
     2. Each other one, those used most first, gets the range of the pool that is wanted least by others, and by none
@@ -141,7 +141,7 @@ def _with_prompts(demand: RouteDemand, available: int, placed: dict[int, int]) -
 
 
 def _move_routes(demand: RouteDemand, routes: Sequence[int], available: int, placed: dict[int, int]) -> dict[int, int]:
-    """The first colours, with one route after another moved to where fewest rewrites are left in tokens.
+    """Return the first colours, with one route after another moved to where fewest rewrites are left in tokens.
 
     What a route costs goes by the others that it shares colours with: of the places with the same others the first is
     counted, and of those with the same and more none.
@@ -199,6 +199,6 @@ def _contention(demand: RouteDemand, route: int, first: dict[int, int], at: int)
 
 
 def _sharers(demand: RouteDemand, route: int, at: int, first: dict[int, int]) -> list[int]:
-    """The routes that share a colour with one from ``at`` on."""
+    """Return the routes that share a colour with one from ``at`` on."""
     end = at + demand.widths[route]
     return [other for other, start in first.items() if start < end and at < start + demand.widths[other]]

@@ -64,7 +64,7 @@ def emit(state: State) -> State:
 
 
 def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -> tuple[Tile, ...]:
-    """The tiles of a state at the addresses of their buffers."""
+    """Return the tiles of a state at the addresses of their buffers."""
     addresses = {(buffer.stage, buffer.name): buffer.address for buffer in buffers if buffer.use == "weights"}
     tiles = []
     for each in state.tiles:
@@ -75,7 +75,7 @@ def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -
 
 
 def _root_row(state: State) -> int:
-    """The row where the head's stage sums logits; 0 without a head."""
+    """Return the row where the head's stage sums logits; 0 without a head."""
     return next((root_of(plan.rows) for plan in state.plans if plan.has_head), 0)
 
 
@@ -87,7 +87,7 @@ def _element(state: State, buffer: SymBuffer) -> int:
 
 
 def _phases(state: State) -> tuple[Phase, ...]:
-    """The phases; chunks with the same steps share their arrays."""
+    """Return the phases; chunks with the same steps share their arrays."""
     emitted: dict[SymSteps, Steps] = {}
     phases = []
     for phase, repaints in zip(state.phases, state.repaints, strict=True):
@@ -107,7 +107,7 @@ def _phases(state: State) -> tuple[Phase, ...]:
 
 
 def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
-    """The arrays of a phase's steps, and of all chunks that share them and so have as many tokens."""
+    """Return the arrays of a phase's steps, and of all chunks that share them and so have as many tokens."""
     steps = phase.steps
     blocks = {block: block_arrays(block) for block in steps.blocks}
     most = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.cuts]

@@ -25,7 +25,7 @@ def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
 
 
 def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
-    """The steps of some spans as a set of bits. ``begins`` are those of `steps_before`."""
+    """Return the steps of some spans as a set of bits. ``begins`` are those of `steps_before`."""
     during = 0
     for phase, first, last in spans:
         during |= ((1 << (last - first + 1)) - 1) << (begins[phase] + first)
@@ -33,7 +33,7 @@ def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
 
 
 def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
-    """The spans of each buffer that a step uses, in the phases that differ."""
+    """Return the spans of each buffer that a step uses, in the phases that differ."""
     spans: dict[SymBuffer, list[Span]] = {}
     for number in distinct_phases(state.phases):
         for key, stretches in _spans(state.phases[number].steps).items():

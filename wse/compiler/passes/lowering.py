@@ -176,7 +176,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
 
 
 def _place(item: tuple[int, Op]) -> tuple[int, ...]:
-    """The layer that neighbouring ops share which are lowered at once; nothing outside of the layers."""
+    """Return the layer that neighbouring ops share which are lowered at once; nothing outside of the layers."""
     index, op = item
     return (op.layer,) if op.layer >= 0 else (-1, index)
 

@@ -88,7 +88,7 @@ def plan_stages(state: State) -> State:
 
 
 def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
-    """The parts of each layer that some stages hold, one after another; none where all layers are whole."""
+    """Return the parts of each layer that some stages hold, one after another; none where all layers are whole."""
     held = [of_layer for plan in plans if not plan.experts for of_layer in plan.layers.parts]
     if all(parts.is_whole for _, parts in held):
         return ()

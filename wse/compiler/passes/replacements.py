@@ -30,7 +30,7 @@ def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mappi
 
 
 def replacing_steps(state: State) -> Replacements:
-    """The steps that make a buffer out of another and may do so in its place, as sets of bits, by these two."""
+    """Return the steps that make a buffer out of another and may do so in its place, as sets of bits, by these two."""
     replacements: dict[tuple[SymBuffer, SymBuffer], int] = {}
     begins = steps_before(state.phases)
     for number, before in begins.items():
@@ -45,7 +45,7 @@ def replacing_steps(state: State) -> Replacements:
 
 
 def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBuffer, SymBuffer]]:
-    """The steps of a block, by index, that may make the second buffer in the place of the first."""
+    """Return the steps of a block, by index, that may make the second buffer in the place of the first."""
     size = {view: ELEMENT_BYTES[state.options.element_type(view)] for view in VIEWS}
     replacing = []
     for index, step in enumerate(block.steps):

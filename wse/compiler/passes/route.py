@@ -77,7 +77,7 @@ def route(state: State) -> State:
 
 
 def repaints(state: State, same: list[int]) -> dict[SymSteps, I32]:
-    """The rewrites of routes of each step in one run of a phase, of all phases; ``same`` as of `same_routes`.
+    """Return the rewrites of routes of each step in one run of a phase, of all phases; ``same`` as of `same_routes`.
 
     Raises TooFewColours as `route` does.
     """
@@ -85,7 +85,7 @@ def repaints(state: State, same: list[int]) -> dict[SymSteps, I32]:
 
 
 def _colour_stages(state: State, same: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
-    """The stages with colours for all of their routes, and the rewrites of routes of each step by phase."""
+    """Return the stages with colours for all of their routes, and the rewrites of routes of each step by phase."""
     routes = _Routes(state, same)
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)
     for number, stage in enumerate(stages):
@@ -117,13 +117,13 @@ class _Routes:
         self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
 
     def of(self, block: Block) -> list[tuple[Key, int] | None]:
-        """The route of each step of a block and the colours that it needs, if any."""
+        """Return the route of each step of a block and the colours that it needs, if any."""
         if block not in self._of_blocks:
             self._of_blocks[block] = [self._of_step(step) for step in block.steps]
         return self._of_blocks[block]
 
     def visits(self, block: Block) -> list[tuple[int, Key, int]]:
-        """The steps of a block that need a route, in the order in which they run: step, route, and how often."""
+        """Return the steps of a block that need a route, in the order in which they run: step, route, and how often."""
         if block not in self._visits:
             needs = self.of(block)
             self._visits[block] = [
@@ -213,7 +213,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
 
 
 def _route_visits(stage: _Stage, block: Block, routes: _Routes) -> Visits:
-    """The routes that a block needs, in order, by number."""
+    """Return the routes that a block needs, in order, by number."""
     return tuple((stage.number[key], times) for _, key, times in routes.visits(block))
 
 
@@ -230,7 +230,7 @@ def _visits(block: Block) -> Iterator[tuple[int, int]]:
 
 
 def _repaints(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, is_prompt: bool) -> I32:
-    """The number of rewrites of the routes of each step in one run of the phase, over all turns of its loop.
+    """Return the number of rewrites of the routes of each step in one run of the phase, over all turns of its loop.
 
     A prompt's chunk puts back the routes that tokens find in place, at its last step with a route.
     """

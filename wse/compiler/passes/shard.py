@@ -64,7 +64,7 @@ def shard(state: State) -> State:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
-    """The tiles of one op on a stage, as of stage 0."""
+    """Return the tiles of one op on a stage, as of stage 0."""
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
 
@@ -86,12 +86,12 @@ def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
 
 
 def model_shape(state: State) -> ModelSpec:
-    """The model of any layers, so that condensed models share their cuts."""
+    """Return the model of any layers, so that condensed models share their cuts."""
     return replace(state.spec, layers=())
 
 
 def regions_of(state: State) -> list[RegionShape]:
-    """The shape of the region of each stage."""
+    """Return the shape of the region of each stage."""
     apart, experts, most = state.has_expert_stage, state.options.experts, state.choice.attention_cols
     return [
         RegionShape(plan.rows, plan.cols, plan.span, experts if plan.experts or not apart else None, apart, most)
@@ -111,7 +111,7 @@ T = TypeVar("T", bound=HasName)
 
 
 def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
-    """Each tile of the tensors once, with its op and stage.
+    """Yield each tile of the tensors once, with its op and stage.
 
     ``tiles`` gives those of an op, as of the first layer, on a stage.
     """
@@ -131,7 +131,7 @@ def _in_first_layer(op: Op) -> Op:
 
 
 def table_needs(state: State) -> list[tuple[bool, bool]]:
-    """Whether each stage holds attention of layers, and whether any of them rotates its queries and keys."""
+    """Return whether each stage holds attention of layers, and whether any of them rotates its queries and keys."""
     of_stages = [
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans
     ]
@@ -148,14 +148,14 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
 
 
 def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
-    """The stage that runs each op."""
+    """Return the stage that runs each op."""
     apart = [stage for stage, plan in enumerate(state.plans) if plan.experts]
     homes = residual_stages(state, ops)
     return [apart[0] if apart and op.kind in ROUTED else home for op, home in zip(ops, homes, strict=True)]
 
 
 def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
-    """The stage of each op's layer, where the residual stream is, or that of the embedding or the head."""
+    """Return the stage of each op's layer, where the residual stream is, or that of the embedding or the head."""
     layers = {
         (layer, part): stage
         for stage, plan in enumerate(state.plans)
@@ -171,7 +171,7 @@ def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
 
 
 def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
-    """A tile of the first layer, or outside of the layers, as another layer's of that kind."""
+    """Return a tile of the first layer, or outside of the layers, as another layer's of that kind."""
     if layer <= 0:
         return replace(tile, stage=stage)
     parts = tuple(replace(part, tensor=name_in_layer(part.tensor, layer)) for part in tile.parts)
@@ -179,7 +179,7 @@ def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
 
 
 def prefill_tile_name(tensor: str) -> str:
-    """The tile that prefill holds of a tensor where it has weights of its own."""
+    """Return the tile that prefill holds of a tensor where it has weights of its own."""
     return f"prefill.{tensor}"
 
 
@@ -204,7 +204,7 @@ class Tiling(NamedTuple):
 
 
 def tiling_of(state: State) -> Tiling:
-    """The choices that the tiles of a compilation go by."""
+    """Return the choices that the tiles of a compilation go by."""
     options, choice = state.options, state.choice
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
@@ -213,7 +213,7 @@ def tiling_of(state: State) -> Tiling:
 
 
 def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """The tiles of one op, as of stage 0, in the arrangements of the phases that use them.
+    """Return the tiles of one op, as of stage 0, in the arrangements of the phases that use them.
 
     What is outside the layers has but one. Layers share them: some are kept, of experts few, as an index of all experts
     for each column of many wafers takes tens of megabytes.
@@ -229,7 +229,7 @@ _OF_EXPERTS = (ROUTER_OP, *ROUTED)
 
 
 def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """The tiles of a router or of experts."""
+    """Return the tiles of a router or of experts."""
     on_columns = tiling.scored_on_columns and cut.span == 1
     whole_tiles = (
         router_tiles(op, cut, _router_index(spec, tiling, cut), scored_on_columns=on_columns)
@@ -246,7 +246,7 @@ def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
 
 
 def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """The tiles of any other op."""
+    """Return the tiles of any other op."""
     tiles = column_vectors(op, cut, spec)
     twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
     if not twice or {DECODE, VERIFY} & {*tiling.phases}:
@@ -262,12 +262,12 @@ def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionC
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
-    """A tile with the buffer that holds it."""
+    """Return a tile with the buffer that holds it."""
     return SymTile(
         buffer=weights_buffer(tile.stage, tile.name, tile.view, tile.elements), tile=tile, real_elements=real_elements
     )
 
 
 def weights_buffer(stage: int, name: str, view: str, elements: int) -> SymBuffer:
-    """The buffer that holds a tile."""
+    """Return the buffer that holds a tile."""
     return SymBuffer(stage=stage, name=name, use="weights", view=view, elements=elements, permanent=True)

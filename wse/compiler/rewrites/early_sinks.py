@@ -39,7 +39,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _may_run_beside(sinks: SymStep, line: SymStep) -> bool:
-    """Whether what a step reads but for the sums is there before a pattern, which is alone."""
+    """Return whether what a step reads but for the sums is there before a pattern, which is alone."""
     return (
         is_line(line) and (line.loop, line.overlap) == (-1, -1) and not touches(line, address(sinks, "maxima").buffer)
     )

@@ -30,7 +30,7 @@ def groups_of(count: int) -> Groups:
 
 
 def with_groups(tree: PatternCall, count: int) -> PatternCall:
-    """The all-reduce ``tree`` in ``count`` groups."""
+    """Return the all-reduce ``tree`` in ``count`` groups."""
     return tree.with_options(groups=groups_of(count))
 
 
@@ -46,7 +46,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
-    """The size of an all-reduce with the fewest relays, as long in every turn; None for all else."""
+    """Return the size of an all-reduce with the fewest relays, as long in every turn; None for all else."""
     if not is_line(step):
         return None
     make, args, options = c.patterns.calls[step.pattern]

@@ -107,7 +107,7 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
 
 
 def _end(steps: Sequence[SymStep], outward: int) -> int:
-    """One past the step that joins the stream, in front of which the first parts of a cut block copy it."""
+    """Return one past the step that joins the stream, in front of which the first parts of a cut block copy it."""
     joining = outward + 1
     while joining + 1 < len(steps) and _kernel_name(steps[joining]) == "copy":
         joining += 1

@@ -85,7 +85,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _first_to_ride(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _NormSteps] | None:
-    """The first norm that can ride along, and what becomes of its steps."""
+    """Return the first norm that can ride along, and what becomes of its steps."""
     for scaling, step in enumerate(steps):
         if runs(step, "rms_scale") or runs(step, "layer_scale"):
             norm = _norm(steps, scaling)
@@ -96,7 +96,7 @@ def _first_to_ride(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _NormSt
 
 
 def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
-    """The norm whose scaling is that step, where it can ride along."""
+    """Return the norm whose scaling is that step, where it can ride along."""
     scale, sums = steps[scaling], address(steps[scaling], "sums")
     reduce_ = next((i for i in reversed(range(scaling)) if is_line(steps[i])), -1)
     squares = _squares(steps, reduce_, "sum_squares" if runs(scale, "rms_scale") else "moments")
@@ -135,14 +135,17 @@ def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
 
 
 def _may_wait(steps: Sequence[SymStep], scaling: int, others: Sequence[int], products: int) -> bool:
-    """Whether the other scalings work on other vectors, which nothing uses between them and the products."""
+    """Return whether the other scalings work on other vectors, which nothing uses between them and the products."""
     apart = not any(touches_elements(steps[i], *_vectors(steps[scaling])) for i in others)
     later = ((i, steps[j]) for i in others for j in range(i + 1, products))
     return apart and not any(touches_elements(step, *_vectors(steps[i])) for i, step in later)
 
 
 def _squares(steps: Sequence[SymStep], reduce_: int, kernel: str) -> range:
-    """The steps before an all-reduce in place that make all of its elements by that kernel; none where others do."""
+    """Return the steps before an all-reduce in place that make all of its elements by that kernel.
+
+    None where others do.
+    """
     line, first, elements = steps[reduce_], reduce_, 0
     if reduce_ < 0 or not in_place(line) or address(line, "source").offset:
         return range(0)
@@ -153,7 +156,7 @@ def _squares(steps: Sequence[SymStep], reduce_: int, kernel: str) -> range:
 
 
 def _vectors(scale: SymStep) -> tuple[SymAddress, int]:
-    """Where a scaling leaves normalised vectors, and their elements."""
+    """Return where a scaling leaves normalised vectors, and their elements."""
     return address(scale, "out"), count(scale, "M") * count(scale, "K")
 
 
@@ -194,7 +197,7 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps:
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | None:
-    """A LayerNorm that rides along; None where PEs do not hold what that needs, or others read the vectors."""
+    """Return a LayerNorm that rides along; None where PEs do not hold what that needs, or others read the vectors."""
     scale, products = steps[norm.scaling], steps[norm.products]
     M, gain = count(scale, "M"), address(scale, "gain")
     name, outputs = norm_products_name(gain.buffer.name), sum(width for _, width in norm.parts)
@@ -213,7 +216,7 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | No
 
 
 def _own_sums(steps: Sequence[SymStep], norm: _Norm) -> SymAddress:
-    """Where the norm's sums stand in front of the products."""
+    """Return where the norm's sums stand in front of the products."""
     return replace(address(steps[norm.scaling], "sums"), buffer=address(steps[norm.products], "source").buffer)
 
 
@@ -223,7 +226,7 @@ def _root(scale: SymStep) -> dict[str, Operand]:
 
 
 def _sum_step(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operand) -> SymStep:
-    """The step that sums, and multiplies by the gain."""
+    """Return the step that sums, and multiplies by the gain."""
     scale, square = steps[norm.scaling], steps[norm.own]
     sizes = {"M": count(scale, "M"), "K": count(scale, "K")}
     at: dict[str, Operand] = {"x": address(square, "x"), "sums": _own_sums(steps, norm), "out": address(scale, "out")}
@@ -255,7 +258,7 @@ def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, riding: _NormSteps) 
 
 
 def _is_read(steps: Sequence[SymStep], at: SymAddress, elements: int) -> bool:
-    """Whether elements that stand in a buffer before these steps are read in them, before it is made anew."""
+    """Return whether elements that stand in a buffer before these steps are read in them, before it is made anew."""
     using = next((i for i, step in enumerate(steps) if touches_elements(step, at, elements)), None)
     return using is not None and live_range(steps, at.buffer, using) is None
 

@@ -61,7 +61,7 @@ def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
 
 
 def _are_queries(steps: Sequence[SymStep]) -> bool:
-    """Whether the steps place the queries of one token, sum them down columns, round them and rotate them."""
+    """Return whether the steps place the queries of one token, sum them down columns, round them and rotate them."""
     if len(steps) < 5 or any(step.loop >= 0 for step in steps):
         return False
     place, rest, line, store, rotate = steps

@@ -23,41 +23,41 @@ NO_PAIRS: Final = fixed_number(0)
 
 
 def kernel_of(step: SymStep) -> Kernel | None:
-    """The kernel of a step that computes."""
+    """Return the kernel of a step that computes."""
     return KERNELS[step.code] if step.kind == Kind.COMPUTE else None
 
 
 def runs(step: SymStep, kernel: str) -> bool:
-    """Whether a step runs the kernel of that name."""
+    """Return whether a step runs the kernel of that name."""
     return step.kind == Kind.COMPUTE and KERNELS[step.code].name == kernel
 
 
 def is_line(step: SymStep) -> bool:
-    """Whether a step carries a pattern out along lines."""
+    """Return whether a step carries a pattern out along lines."""
     return step.kind == Kind.TRANSFER and step.code == _LINE
 
 
 def is_cache_shift(step: SymStep) -> bool:
-    """Whether a step lets rows pass cache entries up."""
+    """Return whether a step lets rows pass cache entries up."""
     return step.kind == Kind.TRANSFER and step.code == _SHIFT
 
 
 def address(step: SymStep, name: str) -> SymAddress:
-    """The address operand of that name."""
+    """Return the address operand of that name."""
     value = _operand(step, name)
     assert isinstance(value, SymAddress)
     return value
 
 
 def number(step: SymStep, name: str) -> SymNumber:
-    """The number operand of that name; 0 where it was not given."""
+    """Return the number operand of that name; 0 where it was not given."""
     value = _operand(step, name)
     assert isinstance(value, SymNumber)
     return value
 
 
 def count(step: SymStep, name: str) -> int:
-    """The number operand of that name where it is the same in every token and turn, -1 elsewhere."""
+    """Return the number operand of that name where it is the same in every token and turn, -1 elsewhere."""
     value = number(step, name)
     return value.fixed if value.is_fixed else -1
 
@@ -67,40 +67,43 @@ def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
 
 
 def _index(step: SymStep) -> dict[str, int]:
-    """The index of each operand of a step by name."""
+    """Return the index of each operand of a step by name."""
     kernel = kernel_of(step)
     return operand_index(TRANSFERS[step.code]) if kernel is None else kernel.index
 
 
 def in_place(step: SymStep) -> bool:
-    """Whether a pattern's words arrive where they come from, and are as many for every column."""
+    """Return whether a pattern's words arrive where they come from, and are as many for every column."""
     return pairs_of(step) == NO_PAIRS and address(step, "source") == address(step, "target")
 
 
 def pairs_of(step: SymStep) -> SymAddress | SymNumber:
-    """Where a pattern's elements are by pairs of tokens and experts, the address of their count; else NO_PAIRS."""
+    """Return where a pattern's elements are by pairs of tokens and experts, the address of their count.
+
+    Else NO_PAIRS.
+    """
     return _operand(step, "count")
 
 
 def by_pairs(value: SymNumber) -> bool:
-    """Whether a number is the same in every turn, and in every token on a column with as many pairs."""
+    """Return whether a number is the same in every turn, and in every token on a column with as many pairs."""
     return not (value.per_slot or value.per_round)
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
-    """Whether two steps carry one pattern out along the same lines, outside of loops."""
+    """Return whether two steps carry one pattern out along the same lines, outside of loops."""
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
     )
 
 
 def touches(step: SymStep, buffer: SymBuffer) -> bool:
-    """Whether an operand of a step is in a buffer."""
+    """Return whether an operand of a step is in a buffer."""
     return buffer in step.buffers
 
 
 def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
-    """Whether an operand of a step may be among so many elements from an address on."""
+    """Return whether an operand of a step may be among so many elements from an address on."""
     for name, index in _index(step).items() if touches(step, at.buffer) else ():
         operand = step.operands.get(index)
         if isinstance(operand, SymAddress) and at.buffer in (operand.buffer, operand.odd_round_buffer):
@@ -126,7 +129,7 @@ def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
 
 
 def goes_by_rounds(step: SymStep) -> bool:
-    """Whether an operand of a step differs from round to round of a loop."""
+    """Return whether an operand of a step differs from round to round of a loop."""
     return any(
         operand.per_round
         or (isinstance(operand, SymAddress) and (operand.per_slot_round or operand.odd_round_buffer is not None))
@@ -135,7 +138,7 @@ def goes_by_rounds(step: SymStep) -> bool:
 
 
 def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
-    """The steps from where the value that a buffer has at step ``index`` is made to where the next one is.
+    """Return the steps from where the value that a buffer has at step ``index`` is made to where the next one is.
 
     None where it is not made in these steps, or the buffer takes turns with another.
     """
@@ -148,7 +151,7 @@ def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range
 
 
 def _makes(step: SymStep, buffer: SymBuffer) -> bool:
-    """Whether a step writes a buffer anew, from its beginning on."""
+    """Return whether a step writes a buffer anew, from its beginning on."""
     kernel = kernel_of(step)
     if kernel is None or ("add" in kernel.index and count(step, "add") != 0):
         return False
@@ -161,13 +164,13 @@ def _takes_turns(step: SymStep) -> bool:
 
 
 def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
-    """The step with other operands of these names."""
+    """Return the step with other operands of these names."""
     index = _index(step)
     return step.copy_with(operands=step.operands | {index[name]: value for name, value in operands.items()})
 
 
 def compute_step(like: SymStep, kernel: str, **operands: Operand) -> SymStep:
-    """A step that runs a kernel on the rows and for the op of another step, outside of loops.
+    """Return a step that runs a kernel on the rows and for the op of another step, outside of loops.
 
     An operand may stand in a buffer of another view with elements of the same type.
     """
@@ -183,7 +186,7 @@ def line_step(
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """A step that carries a pattern out in place, on the rows and for the op of another step, outside of loops.
+    """Return a step that carries a pattern out in place, on the rows and for the op of another step, outside of loops.
 
     Where elements are by pair of a token and an expert, PEs find how many there are at ``pairs``.
     """
@@ -193,7 +196,7 @@ def line_step(
 
 
 def _separate_step(like: SymStep, own: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
-    """A step of other ``fields`` and operands, on the rows and for the op of another, outside of loops.
+    """Return a step of other ``fields`` and operands, on the rows and for the op of another, outside of loops.
 
     It runs in a task of its own.
     """

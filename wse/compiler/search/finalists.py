@@ -164,7 +164,7 @@ def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], attention
 
 
 def with_cheaper_attention(setup: TrialSetup, narrow: Finalist, fitted: Collection[str], cost: Cost) -> Finalist:
-    """A finalist whose attention is on some columns, or on all where the whole costs less so.
+    """Return a finalist whose attention is on some columns, or on all where the whole costs less so.
 
     Its sums have routes of their own, and fewer colours are left for those of all phases.
     """
@@ -176,7 +176,7 @@ def with_cheaper_attention(setup: TrialSetup, narrow: Finalist, fitted: Collecti
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """The trial of fitted trees in a phase, if there are any."""
+    """Return the trial of fitted trees in a phase, if there are any."""
     if not trees.choice.trees:
         return ()
     return (RewriteTrial(name=FITTED_TREES, setting=1, saved_cycles=trees.saved_cycles.get(phase, 0.0)),)

@@ -28,7 +28,7 @@ NARROWER = ("float16", "int8", "int4")
 def smallest_square(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
 ) -> int | None:
-    """The side of the smallest square mesh from ``at_least`` on that holds the model; None without one."""
+    """Return the side of the smallest square mesh from ``at_least`` on that holds the model; None without one."""
     largest = min(wafer.mesh_rows, wafer.mesh_cols)
     least = math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers))
     for side in range(max(at_least, least, 1), largest + 1):
@@ -40,7 +40,7 @@ def smallest_square(
 def smallest_mesh(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
 ) -> tuple[int, int] | None:
-    """Rows and columns of the smallest mesh that holds the model, None without one.
+    """Return the rows and columns of the smallest mesh that holds the model, None without one.
 
     A square where one does; beyond the largest square the whole shorter side and as much of the longer as it takes.
     """
@@ -65,7 +65,7 @@ def smallest_mesh(
 
 
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
-    """The fewest wafers of this mesh that hold the model; the most that can be used where none do."""
+    """Return the fewest wafers of this mesh that hold the model; the most that can be used where none do."""
     least = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
     fewest = _fewest_from(max(1, least), spec, wafer, software, options, whole_layers=False)
     return _most_wafers(spec) if fewest is None else fewest
@@ -74,14 +74,17 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
 def fewest_wafers_for_whole_layers(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> int | None:
-    """The fewest wafers, more than are asked for, that hold the model and no part of a layer; None where none do."""
+    """Return the fewest wafers, more than are asked for, that hold the model and no part of a layer.
+
+    None where none do.
+    """
     return _fewest_from(options.wafers + 1, spec, wafer, software, options, whole_layers=True)
 
 
 def _fewest_from(
     least: int, spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, *, whole_layers: bool
 ) -> int | None:
-    """The fewest wafers, ``least`` or more, that hold the model; None where none do."""
+    """Return the fewest wafers, ``least`` or more, that hold the model; None where none do."""
     misfits = Misfits()
 
     def good(wafers: int) -> bool:
@@ -92,12 +95,12 @@ def _fewest_from(
 
 
 def _most_wafers(spec: ModelSpec) -> int:
-    """The most wafers that are tried: each has a layer at least."""
+    """Return the most wafers that are tried: each has a layer at least."""
     return min(spec.layer_count, MOST_WAFERS)
 
 
 def fewer_prompts(users: int) -> str:
-    """The remedy of fewer users, ``users``, where each brings a prompt."""
+    """Return the remedy of fewer users, ``users``, where each brings a prompt."""
     return "a single prompt" if users == 1 else f"at most {users} prompts"
 
 
@@ -115,7 +118,7 @@ def remedies(
     """
 
     def holds(**changes: Any) -> bool:
-        """Whether the request with some options changed fits on the same mesh."""
+        """Return whether the request with some options changed fits on the same mesh."""
         return fits(spec, wafer, software, replace(options, **changes))
 
     as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
@@ -142,7 +145,7 @@ def remedies(
 
 
 def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
-    """A pass over fewer tokens of one user, or none, where one is asked for."""
+    """Return a pass over fewer tokens of one user, or none, where one is asked for."""
     tokens = largest_good(2, options.verify_tokens, lambda n: holds(verify_tokens=n))
     if tokens is not None:
         return f"--verify-tokens {tokens}"
@@ -171,7 +174,7 @@ def _larger(
 
 
 def _search_mapping(options: Options, below: int, holds: Callable[..., bool]) -> str | None:
-    """The mapping that tries all others, on the fewest wafers ``below`` some; None where it was asked for."""
+    """Return the mapping that tries all others, on the fewest wafers ``below`` some; None where it was asked for."""
     if strategy(options.mapping).tries_others:
         return None
     name = next(name for name, other in bundled_strategies().items() if other.tries_others)
@@ -182,7 +185,7 @@ def _search_mapping(options: Options, below: int, holds: Callable[..., bool]) ->
 
 
 def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> str | None:
-    """The widest narrower type of weights that fits, with what it needs besides."""
+    """Return the widest narrower type of weights that fits, with what it needs besides."""
     for dtype in narrower_types(options.dtype):
         activations = (options.activations or spec.dtype) if dtype in CODINGS else None
         if holds(dtype=dtype, activations=activations, accumulate="float32"):
@@ -191,7 +194,7 @@ def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> 
 
 
 def narrower_types(dtype: str) -> list[str]:
-    """The types of weights that are suggested in place of a type, the widest first."""
+    """Return the types of weights that are suggested in place of a type, the widest first."""
     return [narrower for narrower in NARROWER if _bits(narrower) < _bits(dtype)]
 
 
@@ -210,7 +213,7 @@ def _first_good(values: range, good: Callable[[int], bool]) -> int | None:
 
 
 def largest_good(low: int, high: int, good: Callable[[int], bool]) -> int | None:
-    """The largest good value from ``low`` to below ``high``, all below it being good too; None where none is."""
+    """Return the largest good value from ``low`` to below ``high``, all below it being good too; None where none is."""
     if low >= high or not good(low):
         return None
     while high - low > 1:

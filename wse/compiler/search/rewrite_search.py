@@ -35,7 +35,7 @@ class RewriteTrial:
 
 
 def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
-    """Names and settings, as a choice has them."""
+    """Return the names and settings, as a choice has them."""
     return tuple((one.name, one.setting) for one in rewrites)
 
 
@@ -128,7 +128,7 @@ def verify_choice(
 def _paying_rewrites(
     setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None], *, forced: bool
 ) -> tuple[RewriteTrial, ...]:
-    """The rewrites that pay by the cycles that sets of them take; None for sets that cannot be used.
+    """Return the rewrites that pay by the cycles that sets of them take; None for sets that cannot be used.
 
     1. Of a rewrite with several settings the one with the fewest cycles is taken, the others being as they are.
     2. One after another is left out, or put back, where that takes fewer cycles; or, left out, no more. Again from the
@@ -168,7 +168,7 @@ def _paying_rewrites(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """The settings without a rewrite that they have, or with one that they do not have."""
+    """Return the settings without a rewrite that they have, or with one that they do not have."""
     if name in settings:
         return {other: value for other, value in settings.items() if other != name}
     return {**settings, name: setting}

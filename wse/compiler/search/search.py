@@ -230,7 +230,7 @@ def fits(
     *,
     whole_layers: bool = False,
 ) -> bool:
-    """Whether any choice fits: the least demanding one of the emptiest layouts is tried.
+    """Return whether any choice fits: the least demanding one of the emptiest layouts is tried.
 
     ``misfits`` has, and is given, what was learnt of requests that differ in the number of wafers alone. With
     ``whole_layers`` none may be cut.

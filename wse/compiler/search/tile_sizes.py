@@ -72,7 +72,7 @@ WITHOUT_TILES: Final[tuple[Pass, ...]] = tuple(size_tiles if step is shard else 
 
 
 def sizes_of(state: State) -> Sizes:
-    """The sizes of the tiles of a partitioned model, of any layers."""
+    """Return the sizes of the tiles of a partitioned model, of any layers."""
     held, sizes = HeldTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
     return sizes(model_shape(state), held, state.options.scope, tiling_of(state))
 
@@ -93,7 +93,7 @@ def _sizes(spec: ModelSpec, held: HeldTypes, scope: str, tiling: Tiling) -> Size
 
 
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
-    """Whether an op's matrices of all experts are cut into outputs that share scales at the same features."""
+    """Return whether an op's matrices of all experts are cut into outputs that share scales at the same features."""
     codings = [coding_of(spec, matrix, tiling.dtype) for matrix in op.weights]
     size = 0 if spec.experts is None else spec.experts.ffn_size
     return all(coding is None or size % coding.block == 0 for coding in codings)

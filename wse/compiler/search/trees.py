@@ -52,7 +52,7 @@ class FittedTrees(NamedTuple):
 
 
 def without_fitted(rewrites: Rewrites) -> Rewrites:
-    """The rewrites that are tried one by one: all but those that are fitted to a layout with its chunks."""
+    """Return the rewrites that are tried one by one: all but those that are fitted to a layout with its chunks."""
     return tuple(one for one in rewrites if one[0] not in {WIDE_UNPACKING, FITTED_TREES})
 
 
@@ -102,14 +102,14 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
 
 
 def _runs(setup: TrialSetup, timing: Timer, small: CondensedModel, choice: Choice) -> dict[str, float]:
-    """The number of runs of each phase for a request; of chunks, which follow each other, per stage."""
+    """Return the number of runs of each phase for a request; of chunks, which follow each other, per stage."""
     chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.prompt_tokens)
     tokens = max(1, timing.new_tokens)
     return {PREFILL: chunks / sum(small.stage_multiplicity), DECODE: tokens, VERIFY: tokens}
 
 
 def cheapest_groups(setup: TrialSetup, pes: int, words: Mapping[int, int], around: tuple[int, int] = (0, 0)) -> Saving:
-    """The groups with which all-reduces over some PEs, of so many words in each stage, take the fewest cycles.
+    """Return the groups with which all-reduces over some PEs, of so many words in each stage, take the fewest cycles.
 
     So many PEs ``around`` them, before and behind, get the sums too. Only those are timed that may be cheaper by
     `least_cycles`.
@@ -136,7 +136,7 @@ def cheapest_groups(setup: TrialSetup, pes: int, words: Mapping[int, int], aroun
 
 
 def least_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: SoftwareProfile) -> float:
-    """Cycles that an all-reduce over some PEs takes at least, by the way of the last word.
+    """Return the cycles that an all-reduce over some PEs takes at least, by the way of the last word.
 
     It goes along the whole line and waits at each relay, for the words before it, and, wherever a PE receives from two
     sides, for those of the other side.
@@ -150,7 +150,7 @@ def least_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: 
 def in_groups(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, groups: int
 ) -> Choice:
-    """A choice without fitted trees with every all-reduce that may be fitted in so many groups, worth it or not.
+    """Return a choice without fitted trees with every all-reduce that may be fitted in so many groups, worth it or not.
 
     In one of each PE where it has fewer.
     """
@@ -161,14 +161,14 @@ def in_groups(
 
 
 def _with_trees(choice: Choice) -> Choice:
-    """A choice with the rewrite in all phases."""
+    """Return a choice with the rewrite in all phases."""
     one = ((FITTED_TREES, 1),)
     of_pass = None if choice.verify_rewrites is None else choice.verify_rewrites + one
     return replace(choice, rewrites=choice.rewrites + one, verify_rewrites=of_pass)
 
 
 def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> CondensedModel:
-    """The condensed model after lowering, with one chunk of a prompt, which stands for all."""
+    """Return the condensed model after lowering, with one chunk of a prompt, which stands for all."""
     prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
     options = replace(setup.options_on(layout), prompt_tokens=prompts)
     return condense(setup.spec, setup.wafer, setup.software, options, choice).compile_until("lower_ops")
@@ -180,14 +180,14 @@ def _sizes(run: BlockRun) -> list[TreeSize]:
 
 
 def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
-    """Tokens in a cache in the middle of each phase."""
+    """Return the tokens in a cache in the middle of each phase."""
     longest, context = max(setup.options.prompt_tokens), setup.options.context
     generated = min(longest + timing.new_tokens // 2, context)
     return {PREFILL: ceil_div(longest, 2), DECODE: generated, VERIFY: generated}
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:
-    """The words of all-reduces of each size, by the stage, with so many tokens in a cache in each phase."""
+    """Return the words of all-reduces of each size, by the stage, with so many tokens in a cache in each phase."""
     words: dict[TreeSize, dict[int, int]] = defaultdict(dict)
     for phase in (state.phases[number] for number in distinct_phases(state.phases)):
         for run in phase.steps.runs:

@@ -39,7 +39,7 @@ class ChunkTime(NamedTuple):
     slowest_cycles: float
 
     def of_all(self, chunks: float) -> float:
-        """Cycles of so many chunks that go through the stages behind each other."""
+        """Return the cycles of so many chunks that go through the stages behind each other."""
         return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
 
 
@@ -91,5 +91,5 @@ class Trial:
         return self.layout, self.prefill
 
     def may_be_compiled(self, options: Options) -> bool:
-        """Whether the layout fits, or need not, and colours did not run out."""
+        """Return whether the layout fits, or need not, and colours did not run out."""
         return bool(self.needed_bytes) and (self.fits or options.capacity == REPORT)

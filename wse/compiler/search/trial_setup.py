@@ -68,7 +68,7 @@ class TrialSetup:
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """The request as strategies see it, with experts placed so; None: as was asked for."""
+        """Return the request as strategies see it, with experts placed so; None: as was asked for."""
         if experts is None:
             return self.demand
         return demand_of(self.spec, self.wafer, replace(self.options, experts=experts))
@@ -84,7 +84,7 @@ class TrialSetup:
         return reserved_bytes(self.wafer, self.software)
 
     def layouts(self) -> list[Layout]:
-        """The layouts of the mapping that was asked for, each once, the fewest regions first.
+        """Return the layouts of the mapping that was asked for, each once, the fewest regions first.
 
         For many users a mapping that tries all others leaves out layouts that span wafers, unless there are no others:
         one pass keeps all wafers busy.
@@ -130,7 +130,7 @@ class TrialSetup:
         return [layout._replace(block_parts=count) for count in counts for layout in layouts if _keeps_layers(layout)]
 
     def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
-        """The layouts with the other placements of experts that the mapping tries where these have no room.
+        """Return the layouts with the other placements of experts that the mapping tries where these have no room.
 
         The released schedule has the placement that is asked for alone.
         """
@@ -153,13 +153,13 @@ class TrialSetup:
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:
-        """The request with the mapping of a layout, its groups, and its placement of experts."""
+        """Return the request with the mapping of a layout, its groups, and its placement of experts."""
         groups = self.options.groups if layout.groups is None else layout.groups
         experts = self.options.experts if layout.experts is None else layout.experts
         return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
 
     def least_choice(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
-        """The least demanding choice: some ``tokens`` of a prompt at once, and few entries of the vocabulary."""
+        """Return the least demanding choice: some ``tokens`` of a prompt at once, and few entries of the vocabulary."""
         options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
         return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
 
@@ -170,19 +170,22 @@ class TrialSetup:
         return max(SMALLEST_HEAD_CHUNK, (1 + spec.gated) * max(spec.ffn_size, routed) // cols)
 
     def allows(self, needed: float) -> bool:
-        """Whether a PE may be asked to hold so many bytes."""
+        """Return whether a PE may be asked to hold so many bytes."""
         return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
     def condense(self, layout: Layout, prefill: str, tokens: int) -> CondensedModel:
-        """The condensed model with a chunk of some tokens. Raises BadMesh where the mesh has no room."""
+        """Return the condensed model with a chunk of some tokens. Raises BadMesh where the mesh has no room."""
         return condense(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill, tokens))
 
     def row_tokens(self, layout: Layout, prefill: str) -> int:
-        """Tokens of which a row of a region holds one each."""
+        """Return the tokens of which a row of a region holds one each."""
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:
-        """Bytes that the fullest PE needs at least: a small part of the work of a trial. Errors as of `trial`."""
+        """Return the bytes that the fullest PE needs at least: a small part of the work of a trial.
+
+        Errors as of `trial`.
+        """
         return self.condense(layout, prefill, 1).least_bytes()
 
     def shortest_line(self, layout: Layout, prefill: str) -> int:
@@ -212,7 +215,7 @@ class TrialSetup:
         )
 
     def narrows_attention(self, prefill: str) -> bool:
-        """Whether attention may be on some columns of a region alone.
+        """Return whether attention may be on some columns of a region alone.
 
         Products on the mesh need all. The released schedule, and layers that are timed as released, have all.
         """
@@ -220,6 +223,6 @@ class TrialSetup:
 
 
 def _keeps_layers(layout: Layout) -> bool:
-    """Whether a mapping has each layer at one place, ops and experts."""
+    """Return whether a mapping has each layer at one place, ops and experts."""
     mapping = strategy(layout.mapping)
     return not (mapping.spans_wafers or mapping.experts_apart)

@@ -24,7 +24,7 @@ SMALL_CHUNK = 8
 
 
 def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
-    """A trial in small, timed if that is asked for and it fits.
+    """Return a trial in small, timed if that is asked for and it fits.
 
     1. With a token of the prompt at once: what a PE needs, and what a decoded token takes. Where one of the stages
        is as one that did not fit, what that needed.
@@ -65,7 +65,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
 
 
 def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
-    """The trials of a layout with its products, the least demanding last, up to the one that it is ranked by.
+    """Return the trials of a layout with its products, the least demanding last, up to the one that it is ranked by.
 
     The least demanding comes first. Another product makes prompts faster, which count where they take longer than
     what is generated. Errors and ``worth_cycles`` as of `try_layout`.
@@ -80,7 +80,7 @@ def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], 
 
 
 def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
-    """The cycles that all generated tokens take over the passes at once, if the trial was timed."""
+    """Return the cycles that all generated tokens take over the passes at once, if the trial was timed."""
     if setup.timing is None or trial.token_cycles is None:
         return None
     return trial.token_cycles * setup.timing.new_tokens / trial.passes
@@ -97,13 +97,13 @@ def request_cycles(setup: TrialSetup, trial: Trial) -> float:
 
 
 def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial:
-    """A trial whose token was timed, with the time of prompts."""
+    """Return a trial whose token was timed, with the time of prompts."""
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
     return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
 
 
 def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
-    """The trials of a layout with all its products, with about their best chunks, by what all prompts take then.
+    """Return the trials of a layout with all its products, with about their best chunks, by what all prompts take then.
 
     With the ``preferred`` product alone where the layout has that. As they are where they were not timed.
     """
@@ -121,7 +121,7 @@ def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred:
 
 
 def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
-    """A timed trial with about the best chunk of those that fit, by the bytes and cycles of one token on a row.
+    """Return a timed trial with about the best chunk of those that fit, by the bytes and cycles of one token on a row.
 
     Larger chunks take fewer cycles a token; smaller ones follow each other sooner through the stages.
     """
@@ -169,7 +169,7 @@ def cycles_of_layers(setup: TrialSetup, layers: CondensedModel, rewrites: Rewrit
 
 
 def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
-    """Cycles of the steps of some phases of a Program in small."""
+    """Return the cycles of the steps of some phases of a Program in small."""
     assert setup.timing is not None
     return setup.timing.by_step(program, phases)
 
@@ -182,7 +182,7 @@ def _amid_prompt(setup: TrialSetup, program: Program) -> Program:
 
 
 def _chunk_time(small: CondensedModel, program: Program, by_step: F64) -> ChunkTime:
-    """The time of the first chunk in the whole."""
+    """Return the time of the first chunk in the whole."""
     phase = program.phases[0]
     return ChunkTime(small.sum_over_model(program, phase, by_step), small.slowest_stage_sum(program, phase, by_step))
 

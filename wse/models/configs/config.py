@@ -51,7 +51,7 @@ def known_families() -> Mapping[str, Family]:
 
 
 def family_of(model_type: str, *, where: str = "") -> Family:
-    """The family of a model_type; packages of users are asked for those that are not bundled.
+    """Return the family of a model_type; packages of users are asked for those that are not bundled.
 
     Raises:
         UnknownName: there is none; ``where`` the model_type stands.
@@ -96,7 +96,7 @@ def config_states_dtype(path: Path) -> bool:
 
 
 def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The model ``name`` that the keys of a config describe; errors as of `read_config`."""
+    """Return the model ``name`` that the keys of a config describe; errors as of `read_config`."""
     kind = config.value("model_type")
     if not isinstance(kind, str):
         family_names = ", ".join(sorted(known_families()))

@@ -27,29 +27,29 @@ class ConfigReader:
         self._read: set[str] = set()
 
     def is_stated(self, key: str) -> bool:
-        """Whether the key is present, be it with null. Counts as reading it."""
+        """Return whether the key is present, be it with null. Counts as reading it."""
         self._read.add(key)
         return key in self._values
 
     def has(self, key: str) -> bool:
-        """Whether the key is present with a value other than null. Counts as reading it."""
+        """Return whether the key is present with a value other than null. Counts as reading it."""
         self._read.add(key)
         return self._values.get(key) is not None
 
     def value(self, key: str) -> Any:
-        """The value as it is in the file, None where absent."""
+        """Return the value as it is in the file, None where absent."""
         self._read.add(key)
         return self._values.get(key)
 
     def integer(self, key: str, low: int, high: int, default: int = _MISSING) -> int:
-        """An integer from ``low`` to ``high``; ``default`` where absent or null, if there is one."""
+        """Return an integer from ``low`` to ``high``; ``default`` where absent or null, if there is one."""
         value = self._get(key, default, f"an integer from {low:,} to {high:,}")
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             self.refuse(key, value, f"give an integer from {low:,} to {high:,}")
         return value
 
     def number(self, key: str, low: float, high: float, default: float = _MISSING) -> float:
-        """A number strictly above ``low`` and at most ``high``; ``default`` where absent or null."""
+        """Return a number strictly above ``low`` and at most ``high``; ``default`` where absent or null."""
         rule = f"a number above {low:g}, at most {high:g}"
         value = self._get(key, default, rule)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -66,7 +66,7 @@ class ConfigReader:
         return value
 
     def choice(self, key: str, choices: Collection[str], default: str = _MISSING) -> str:
-        """The string under a key, one of ``choices``; ``default`` where absent or null, if there is one."""
+        """Return the string under a key, one of ``choices``; ``default`` where absent or null, if there is one."""
         value = self._get(key, default, f"one of {', '.join(choices)}")
         if not isinstance(value, str) or value not in choices:
             self.refuse(key, value, f"supported: {', '.join(choices)}")
@@ -79,18 +79,18 @@ class ConfigReader:
             self.refuse(key, value, why)
 
     def table(self, key: str) -> ConfigReader | None:
-        """The object under the key, None where absent, null or empty."""
+        """Return the object under the key, None where absent, null or empty."""
         value = self.value(key)
         if value is not None and not isinstance(value, dict):
             self.refuse(key, value, "give an object or null")
         return ConfigReader(self.path, value, f"{self.prefix}{key}.") if value else None
 
     def keys(self) -> list[str]:
-        """The keys of the object, in the order of the file."""
+        """Return the keys of the object, in the order of the file."""
         return [*self._values]
 
     def integers(self, key: str, low: int, high: int) -> tuple[int, ...] | None:
-        """A list of integers from ``low`` to ``high``; None where absent or null."""
+        """Return a list of integers from ``low`` to ``high``; None where absent or null."""
         value = self.value(key)
         if value is None:
             return None
@@ -99,7 +99,7 @@ class ConfigReader:
         return tuple(value)
 
     def numbers(self, key: str, count: int, low: float, high: float) -> tuple[float, ...]:
-        """A list of ``count`` numbers above ``low``, at most ``high``."""
+        """Return a list of ``count`` numbers above ``low``, at most ``high``."""
         rule = f"a list of {count:,} numbers above {low:g}, at most {high:g}"
         value = self._get(key, _MISSING, rule)
         if not isinstance(value, list) or len(value) != count:

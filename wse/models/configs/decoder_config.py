@@ -71,7 +71,7 @@ def require_class(config: ConfigReader, *architectures: str) -> None:
 
 
 def read_heads(config: ConfigReader, *, size: int | None = None, kv_count: bool = False) -> Heads:
-    """The attention heads.
+    """Return the attention heads.
 
     ``size`` is that of a head where ``head_dim`` is absent: without it, hidden size / heads. ``kv_count``: whether the
     number of heads with keys of their own must be stated, null meaning all; else it is all where it is absent.
@@ -103,7 +103,7 @@ def read_decoder(
     activation_key: str = "hidden_act",
     tied: bool = False,
 ) -> ModelSpec:
-    """A spec of root mean square norms and gated activations, from the keys that such configs share.
+    """Return a spec of root mean square norms and gated activations, from the keys that such configs share.
 
     ``activations`` maps names in the config to ours; the first of them holds where ``activation_key`` is absent.
 
@@ -134,7 +134,7 @@ def read_decoder(
 
 
 def layer_count(config: ConfigReader) -> int:
-    """Number of layers."""
+    """Return the number of layers."""
     return config.integer("num_hidden_layers", 1, MOST_LAYERS)
 
 
@@ -153,7 +153,7 @@ def states_dtype(config: ConfigReader) -> bool:
 
 
 def read_bos(config: ConfigReader, vocab_size: int) -> int | None:
-    """The token that starts a text."""
+    """Return the token that starts a text."""
     return config.integer("bos_token_id", 0, vocab_size - 1) if config.has("bos_token_id") else None
 
 

@@ -15,7 +15,7 @@ COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 def read_experts(config: ConfigReader, width: str) -> Experts:
-    """Number of experts, how many of them a token uses, and their width, which ``width`` is the key of."""
+    """Return the number of experts, how many of them a token uses, and their width, which ``width`` is the key of."""
     stated = [key for key in COUNTS if config.has(key)] or [COUNTS[0]]
     counts = [config.integer(key, 1, MOST_EXPERTS) for key in stated]
     if len(set(counts)) > 1:
@@ -28,7 +28,7 @@ def read_experts(config: ConfigReader, width: str) -> Experts:
 
 
 def add_experts(layers: Sequence[Layer], chosen: Sequence[bool]) -> tuple[Layer, ...]:
-    """The layers with experts where ``chosen``."""
+    """Return the layers with experts where ``chosen``."""
     return tuple(
         Layer(rotary=layer.rotary, window=layer.window, chunk=layer.chunk, experts=experts)
         for layer, experts in zip(layers, chosen, strict=True)
@@ -36,12 +36,12 @@ def add_experts(layers: Sequence[Layer], chosen: Sequence[bool]) -> tuple[Layer,
 
 
 def with_mixture(spec: ModelSpec, chosen: Sequence[bool], experts: Experts) -> ModelSpec:
-    """The spec with ``experts`` in the layers where ``chosen``; dense blocks are left where they are not."""
+    """Return the spec with ``experts`` in the layers where ``chosen``; dense blocks are left where they are not."""
     return replace(spec, ffn_size=0 if all(chosen) else spec.ffn_size, experts=experts if any(chosen) else None)
 
 
 def layers_with_experts(config: ConfigReader, count: int, unstated: int) -> list[bool]:
-    """Whether each of ``count`` layers has experts: all but the first ``first_k_dense_replace``."""
+    """Return whether each of ``count`` layers has experts: all but the first ``first_k_dense_replace``."""
     config.require("moe_layer_freq", (1,), "every layer behind the dense ones has experts; supported: 1")
     dense = config.integer("first_k_dense_replace", 0, MOST_LAYERS, default=unstated)
     return [index >= dense for index in range(count)]

@@ -14,7 +14,7 @@ SLIDING: Final = "sliding_attention"
 
 
 def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated: Sequence[str]) -> tuple[str, ...]:
-    """The kind of each layer; ``unstated``, of the same length, where the config has no layer_types."""
+    """Return the kind of each layer; ``unstated``, of the same length, where the config has no layer_types."""
     kinds = config.value("layer_types")
     if kinds is None:
         return tuple(unstated)
@@ -24,7 +24,7 @@ def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated: Sequence
 
 
 def read_window(config: ConfigReader, unstated: int | None = None) -> int | None:
-    """Tokens that a layer with a sliding window sees, itself among them; null says that none has one."""
+    """Return the tokens that a layer with a sliding window sees, itself among them; null says that none has one."""
     if config.is_stated("sliding_window") and not config.has("sliding_window"):
         return None
     if unstated is None and not config.has("sliding_window"):
@@ -50,7 +50,7 @@ def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[
 
 
 def alternating_kinds(count: int) -> list[str]:
-    """A sliding window in every other layer, the first among them."""
+    """Return a sliding window in every other layer, the first among them."""
     return [FULL if index % 2 else SLIDING for index in range(count)]
 
 

@@ -59,7 +59,7 @@ def read_rope(
     kinds: Mapping[str, str] = KINDS,
     unstated: Mapping[str, Any] = MappingProxyType({}),
 ) -> RopeConfig:
-    """The rotary positions of heads of ``head_size`` features.
+    """Return the rotary positions of heads of ``head_size`` features.
 
     Args:
         config: The config.
@@ -100,7 +100,7 @@ def read_rope(
 
 
 def _table(config: ConfigReader, unstated: Mapping[str, Any]) -> ConfigReader:
-    """The table of either spelling; both are accepted where they say the same."""
+    """Return the table of either spelling; both are accepted where they say the same."""
     tables = [table for table in map(config.table, TABLES) if table is not None]
     newer, older = (config.value(key) for key in TABLES)
     if len(tables) == 2 and newer != older:
@@ -128,7 +128,7 @@ def _base(config: ConfigReader, table: ConfigReader, unstated: float) -> float:
 
 
 def _agreed_value(key: str, stated: Mapping[ConfigReader, float], unstated: float) -> float:
-    """The value that every reader states, ``unstated`` without one."""
+    """Return the value that every reader states, ``unstated`` without one."""
     if len(set(stated.values())) > 1:
         conflict = ", ".join(f"{reader.prefix}{key} = {value:g}" for reader, value in stated.items())
         path = next(iter(stated)).path
@@ -156,7 +156,7 @@ def _rotated_features(config: ConfigReader, table: ConfigReader, head_size: int,
 
 
 def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
-    """Tokens of the context before it was made longer."""
+    """Return the tokens of the context before it was made longer."""
     key = "original_max_position_embeddings"
     stated: dict[ConfigReader, float] = {
         reader: reader.integer(key, 2, LONGEST_CONTEXT) for reader in (config, table) if reader.has(key)
@@ -189,7 +189,7 @@ def _weight(table: ConfigReader, key: str) -> float:
 
 
 def _longrope(table: ConfigReader, size: int, base: float, context: int, original: int) -> Rope:
-    """The factors for short contexts: with them the first ``original`` tokens are computed.
+    """Return the factors for short contexts: with them the first ``original`` tokens are computed.
 
     A longer text would have all its positions computed anew with the factors for long ones, its first tokens too.
     """

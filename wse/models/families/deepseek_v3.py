@@ -30,7 +30,7 @@ UNSTATED_DENSE: Final = 3
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a DeepSeek-V3 config."""
+    """Return the spec of a DeepSeek-V3 config."""
     require_class(config, "DeepseekV3ForCausalLM")
     heads = config.integer("num_attention_heads", 1, MOST_HEADS)
     latent = _latent(config)

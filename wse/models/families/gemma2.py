@@ -54,7 +54,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _cap(config: ConfigReader, key: str, unstated: float) -> float | None:
-    """The cap under a key; none where it is null."""
+    """Return the cap under a key; none where it is null."""
     if config.is_stated(key) and not config.has(key):
         return None
     return config.number(key, 0.0, 1e6, default=unstated)
@@ -68,7 +68,7 @@ NORM_NAMES: Final = {
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Every tensor of a Gemma 2 checkpoint."""
+    """Return every tensor of a Gemma 2 checkpoint."""
     return wanted_tensors(spec, {**NAMES, **NORM_NAMES})
 
 

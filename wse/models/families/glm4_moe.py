@@ -20,7 +20,7 @@ UNSTATED_DENSE: Final = 1
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a GLM-4-MoE config. Biases are those of queries, keys and values alone."""
+    """Return the spec of a GLM-4-MoE config. Biases are those of queries, keys and values alone."""
     require_class(config, "Glm4MoeForCausalLM")
     heads = read_heads(config, kv_count=True)
     count = layer_count(config)
@@ -43,7 +43,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Every tensor of a GLM-4-MoE checkpoint."""
+    """Return every tensor of a GLM-4-MoE checkpoint."""
 
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
         return expert_pieces(name, spec, f"{LAYERS}{layer}.mlp.experts", file_names)

@@ -24,7 +24,7 @@ ACTIVATIONS: Final = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a GPT-2 config, which has names of its own for most keys."""
+    """Return the spec of a GPT-2 config, which has names of its own for most keys."""
     require_class(config, "GPT2LMHeadModel")
     hidden_size = config.integer("n_embd", 1, WIDEST)
     heads = config.integer("n_head", 1, MOST_HEADS)
@@ -72,7 +72,7 @@ TRANSPOSED: Final = FUSED | {"o": "attn.c_proj", "up": "mlp.c_fc", "down": "mlp.
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Every tensor of a GPT-2 checkpoint, with or without ``transformer.`` before the names."""
+    """Return every tensor of a GPT-2 checkpoint, with or without ``transformer.`` before the names."""
     prefix = "transformer." if "transformer.wte.weight" in file_names else ""
     hidden = spec.hidden_size
 

@@ -34,7 +34,7 @@ UNSTATED_SCALING: Final[Mapping[str, Any]] = MappingProxyType(
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a gpt-oss config. The softmax over the chosen scores is that over all of them, normalised."""
+    """Return the spec of a gpt-oss config. The softmax over the chosen scores is that over all of them, normalised."""
     require_class(config, "GptOssForCausalLM")
     heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
     count = layer_count(config)
@@ -67,7 +67,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Every tensor of a gpt-oss checkpoint: experts [experts, in, out], outputs of gate and up in turn."""
+    """Return every tensor of a gpt-oss checkpoint: experts [experts, in, out], outputs of gate and up in turn."""
 
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
         at = f"{LAYERS}{layer}.mlp.experts"

@@ -32,7 +32,7 @@ UNSTATED_INTERVAL: Final = 4
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a Llama 4 config: of its ``text_config`` where images are part of the model."""
+    """Return the spec of a Llama 4 config: of its ``text_config`` where images are part of the model."""
     require_class(config, "Llama4ForConditionalGeneration", "Llama4ForCausalLM")
     text = config.table("text_config")
     if text is None:
@@ -121,7 +121,7 @@ TABLES: Final = ("embedding", "final_norm", "head")
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Every tensor of a Llama 4 checkpoint: experts [experts, in, out], rotated pairs are neighbours."""
+    """Return every tensor of a Llama 4 checkpoint: experts [experts, in, out], rotated pairs are neighbours."""
     prefix = "language_model." if "language_model.model.embed_tokens.weight" in file_names else ""
     layers = f"{prefix}model.layers."
     names = {**NAMES, **BLOCK_NAMES, **{table: prefix + NAMES[table] for table in TABLES}}

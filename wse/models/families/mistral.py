@@ -16,7 +16,7 @@ UNSTATED_WINDOW: Final = 4096
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a Mistral config."""
+    """Return the spec of a Mistral config."""
     require_class(config, "MistralForCausalLM")
     heads = read_heads(config, kv_count=True)
     return read_decoder(

@@ -20,7 +20,7 @@ OLD, NEW = "block_sparse_moe", "mlp"
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a Mixtral config. Dividing by the sum of the chosen scores is their softmax."""
+    """Return the spec of a Mixtral config. Dividing by the sum of the chosen scores is their softmax."""
     require_class(config, "MixtralForCausalLM")
     heads = read_heads(config, kv_count=True)
     layers = equal_layers(config, layer_count(config), read_window(config))
@@ -37,7 +37,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Every tensor of a Mixtral checkpoint; transformers 5 calls the block ``mlp`` in memory."""
+    """Return every tensor of a Mixtral checkpoint; transformers 5 calls the block ``mlp`` in memory."""
     block = OLD if f"{LAYERS}0.{OLD}.gate.weight" in file_names else NEW
 
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:

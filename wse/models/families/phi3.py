@@ -18,7 +18,7 @@ SCALINGS: Final = {"default": "default", "longrope": "longrope", "su": "longrope
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a Phi-3 config."""
+    """Return the spec of a Phi-3 config."""
     require_class(config, "Phi3ForCausalLM")
     heads = read_heads(config)
     for key in ("attention_bias", "mlp_bias", "lm_head_bias"):
@@ -37,7 +37,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Every tensor of a Phi-3 checkpoint: q, k and v are one matrix, and so are gate and up."""
+    """Return every tensor of a Phi-3 checkpoint: q, k and v are one matrix, and so are gate and up."""
     queries, keys = spec.head_count * spec.head_size, spec.kv_head_count * spec.head_size
     first = {"q": 0, "k": queries, "v": queries + keys, "gate": 0, "up": spec.ffn_size}
     fused = {

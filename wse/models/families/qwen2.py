@@ -15,7 +15,7 @@ from wse.models.tensors.tensor_names import plain_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a Qwen2 config. No key says that there are biases."""
+    """Return the spec of a Qwen2 config. No key says that there are biases."""
     require_class(config, "Qwen2ForCausalLM")
     heads = read_heads(config, kv_count=True)
     spec = read_decoder(

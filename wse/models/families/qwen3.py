@@ -17,7 +17,7 @@ UNSTATED_HEAD_SIZE: Final = 128
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a Qwen3 config."""
+    """Return the spec of a Qwen3 config."""
     require_class(config, "Qwen3ForCausalLM")
     heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
     spec = read_decoder(

@@ -17,7 +17,7 @@ from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, expert_pieces,
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a Qwen3-MoE config."""
+    """Return the spec of a Qwen3-MoE config."""
     require_class(config, "Qwen3MoeForCausalLM")
     heads = read_heads(config, kv_count=True)
     count = layer_count(config)
@@ -44,7 +44,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
-    """The window, where used, is that of every layer: max_window_layers has had no effect in this family."""
+    """Return the window, where used, is that of every layer: max_window_layers has had no effect in this family."""
     window = read_window(config)
     has_window = config.flag("use_sliding_window", default=False)
     if has_window and not config.is_stated("sliding_window"):
@@ -53,7 +53,7 @@ def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Every tensor of a Qwen3-MoE checkpoint."""
+    """Return every tensor of a Qwen3-MoE checkpoint."""
 
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
         at = f"{LAYERS}{layer}.mlp.experts"

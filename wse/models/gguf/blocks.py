@@ -61,7 +61,7 @@ class BlockKind:
 
 
 def _d(records: Records, name: str = "d") -> F32:
-    """A float16 of each block as float32 ``[n, 1]``."""
+    """Return a float16 of each block as float32 ``[n, 1]``."""
     return records[name].astype(np.float32)[:, None]
 
 
@@ -85,14 +85,14 @@ def _fifth_bits(qh: U8) -> U8:
 
 
 def _scaled(records: Records, numbers: NDArray[np.integer]) -> F32:
-    """The whole numbers ``[n, 32]`` of each block times its d."""
+    """Return the whole numbers ``[n, 32]`` of each block times its d."""
     values = numbers.astype(np.float32)
     values *= _d(records)
     return values
 
 
 def _with_least(records: Records, values: F32) -> F32:
-    """The values of each block with its m added."""
+    """Return the values of each block with its m added."""
     values += _d(records, "m")
     return values
 

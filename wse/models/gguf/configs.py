@@ -22,7 +22,7 @@ LONG_FACTORS: Final = ("rope_factors_short.weight", "rope_factors_long.weight")
 
 
 def common(header: Header) -> Config:
-    """The keys that all architectures with rotary positions and RMSNorm share."""
+    """Return the keys that all architectures with rotary positions and RMSNorm share."""
     heads, size = header.size("attention.head_count"), header.head_size
     config = {**_rotary(header), "num_attention_heads": heads, "num_key_value_heads": header.kv_heads, "head_dim": size}
     header.require("attention.value_length", (size,), f"supported: as many as of a key, {size}")
@@ -34,7 +34,7 @@ def common(header: Header) -> Config:
 
 
 def _rotary(header: Header) -> Config:
-    """The keys of models with rotary positions and RMSNorm, whatever their attention."""
+    """Return the keys of models with rotary positions and RMSNorm, whatever their attention."""
     return {
         **_every_model(header),
         "hidden_size": header.size("embedding_length"),
@@ -58,7 +58,7 @@ def _every_model(header: Header) -> Config:
 
 
 def rope_scaling(header: Header) -> Config | None:
-    """The scaling of rotary positions. Factors of a tensor rope_freqs are no part of it."""
+    """Return the scaling of rotary positions. Factors of a tensor rope_freqs are no part of it."""
     kind = header.text("rope.scaling.type")
     if kind in (None, "none"):
         linear = header.positive("rope.scale_linear", 1.0)
@@ -215,7 +215,7 @@ def _glm4_moe(header: Header) -> Config:
 
 
 def _expert_routing(header: Header) -> Config:
-    """A sigmoid router over groups of experts, with a shared expert beside them."""
+    """Return a sigmoid router over groups of experts, with a shared expert beside them."""
     header.require("expert_gating_func", (2,), "supported: 2 (sigmoid)")
     return {
         **_experts(header, "n_routed_experts"),
@@ -279,7 +279,7 @@ HARMLESS: Final = (
 
 
 def hugging_face_config(header: Header) -> Config:
-    """The config; raises `BadModel` for a key that is missing, impossible or not understood."""
+    """Return the config; raises `BadModel` for a key that is missing, impossible or not understood."""
     config = ARCHITECTURES[header.architecture](header)
     header.require("attention.causal", (True,), "supported: true")
     header.require("use_parallel_residual", (False,), "supported: false")

@@ -117,7 +117,7 @@ class GgufFile:
         return self.file.path
 
     def elements(self, key: str) -> list[Any] | None:
-        """The elements of an array of metadata: str, int, float or bool; None where there is no such key.
+        """Return the elements of an array of metadata: str, int, float or bool; None where there is no such key.
 
         Raises:
             BadModel: the value is no array, or a text is not UTF-8.
@@ -157,17 +157,17 @@ class _Reader:
         return begin
 
     def scalar(self, code: str, what: str) -> Any:
-        """A number or a truth value."""
+        """Return a number or a truth value."""
         (value,) = struct.unpack_from(code, self._bytes, self.take(struct.calcsize(code), what))
         return value
 
     def text(self, longest: int, what: str) -> str:
-        """A text of at most ``longest`` bytes."""
+        """Return a text of at most ``longest`` bytes."""
         [text] = self.texts(1, longest, what)
         return text
 
     def texts(self, count: int, longest: int, what: str) -> list[str]:
-        """The next ``count`` texts, one behind the other, each of at most ``longest`` bytes."""
+        """Return the next ``count`` texts, one behind the other, each of at most ``longest`` bytes."""
         first, found = self.at, []
         stretches = list(self.stretches(count, longest, what))
         whole = bytes(self._bytes[first : self.at])
@@ -198,7 +198,7 @@ class _Reader:
         return self.take(length, what), length
 
     def value(self, key: str) -> Any:
-        """The kind and the value of one item; arrays are walked past."""
+        """Return the kind and the value of one item; arrays are walked past."""
         kind = self.scalar("<I", key)
         if kind in SCALARS:
             return self.scalar(SCALARS[kind], key)
@@ -263,7 +263,7 @@ def _read_tensor(reader: _Reader, alignment: int) -> tuple[str, int, tuple[int, 
 def _place_tensors(
     reader: _Reader, raw: list[tuple[str, int, tuple[int, ...], int]], data_begin: int
 ) -> dict[str, GgufTensor]:
-    """The tensors by name, in the order of the file, each in bytes of its own."""
+    """Return the tensors by name, in the order of the file, each in bytes of its own."""
     unsupported = [(name, TYPES.get(number, f"type {number}")) for name, number, _, _ in raw]
     unsupported = [(name, kind) for name, kind in unsupported if kind not in SUPPORTED]
     if unsupported:
@@ -296,7 +296,7 @@ def _place_tensors(
 
 
 def _stored_bytes(kind: str, shape: tuple[int, ...]) -> int | None:
-    """Bytes of a tensor; None where rows are no whole blocks."""
+    """Return the bytes of a tensor; None where rows are no whole blocks."""
     if kind in PLAIN:
         return math.prod(shape) * PLAIN[kind].itemsize
     block = BLOCK_KINDS[kind]

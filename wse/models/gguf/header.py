@@ -24,7 +24,7 @@ class Header(ConfigReader):
         super().__init__(gguf.path, values, prefix)
 
     def size(self, key: str, default: int | None = None) -> int:
-        """A whole number of at least 1; an array of equal ones counts as that number."""
+        """Return a whole number of at least 1; an array of equal ones counts as that number."""
         value = self.value(key)
         if isinstance(value, GgufArray):
             values = set(self.gguf.elements(self.prefix + key) or ())
@@ -37,27 +37,27 @@ class Header(ConfigReader):
         return self.integer(key, 1, LARGEST, *([] if default is None else [default]))
 
     def count(self, key: str) -> int:
-        """A whole number, 0 where there is none."""
+        """Return a whole number, 0 where there is none."""
         return self.integer(key, 0, LARGEST, 0)
 
     def positive(self, key: str, default: float | None = None) -> float:
-        """A positive number."""
+        """Return a positive number."""
         return self.number(key, 0.0, 1e15, *([] if default is None else [default]))
 
     def text(self, key: str) -> str | None:
-        """A text, None where there is none."""
+        """Return a text, None where there is none."""
         value = self.value(key)
         if value is not None and not isinstance(value, str):
             self.refuse(key, value, "give a text")
         return value
 
     def token(self, kind: str) -> int | None:
-        """The id ``tokenizer.ggml.KIND_token_id``."""
+        """Return the id ``tokenizer.ggml.KIND_token_id``."""
         key = f"tokenizer.ggml.{kind}_token_id"
         return self._all.integer(key, 0, LARGEST) if self._all.has(key) else None
 
     def has_tensor(self, name: str) -> bool:
-        """Whether the file holds a tensor of that name."""
+        """Return whether the file holds a tensor of that name."""
         return name in self.gguf.tensors
 
     @property

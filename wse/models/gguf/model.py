@@ -22,7 +22,7 @@ OF_QUANTISED: Final = "float16"
 
 
 def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
-    """The model of a file, and its tensors under the names that its family knows.
+    """Return the model of a file, and its tensors under the names that its family knows.
 
     ``spec.dtype`` is the type of the matrices where all are plain numbers of 32 bits, or of 16 bits of one type beside
     some of 32; float16 where any is quantised.

@@ -145,7 +145,7 @@ NAMES: Final[dict[str, Names]] = {
 
 
 def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
-    """The file's tensors under the names that the families know; those without a rule keep theirs.
+    """Return the file's tensors under the names that the families know; those without a rule keep theirs.
 
     Layers from ``layer_count`` on predict further tokens and are left out, as `ROPE_FACTORS` is.
     """

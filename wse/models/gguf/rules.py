@@ -18,7 +18,7 @@ from wse.models.tensors.tensor_entry import Array, Rows, Stretch, TensorEntry, m
 
 
 def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
-    """A tensor as it is in the file."""
+    """Return a tensor as it is in the file."""
     if tensor.kind in PLAIN:
         array = mapped_array(gguf.file, tensor.begin, tensor.shape, PLAIN[tensor.kind])
         return plain_entry(tensor.name, tensor.kind, array, gguf.file)
@@ -50,7 +50,7 @@ class StoredTensor:
     header: Header
 
     def new_name(self, inside: str) -> str:
-        """The new name."""
+        """Return the new name."""
         return f"{self.prefix}{inside}.{self.suffix}"
 
 
@@ -89,12 +89,12 @@ def gain(inside: str) -> Rule:
 
 
 def conv1d(inside: str) -> Rule:
-    """A matrix that GPT-2's own checkpoints have as [in, out]."""
+    """Return a matrix that GPT-2's own checkpoints have as [in, out]."""
     return lambda tensor: [_swap_axes(tensor.entry, tensor.new_name(inside))]
 
 
 def split_experts(inside: str) -> Rule:
-    """A stack of experts as single matrices; ``{}`` is the expert."""
+    """Return a stack of experts as single matrices; ``{}`` is the expert."""
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
         count = tensor.entry.shape[0]
@@ -153,12 +153,12 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """A rule without an entry: the rule of a neighbour takes the tensor too."""
+    """Return a rule without an entry: the rule of a neighbour takes the tensor too."""
     return ()
 
 
 def _split_halves(tensor: StoredTensor, inside: str, heads: int) -> TensorEntry:
-    """Rows whose rotated pairs are neighbours, with the pairs across the halves of each head."""
+    """Return the rows whose rotated pairs are neighbours, with the pairs across the halves of each head."""
     entry, name = tensor.entry, tensor.new_name(inside)
     size, odd = divmod(entry.shape[0], heads)
     if odd or size % 2:
@@ -172,7 +172,7 @@ def _split_halves(tensor: StoredTensor, inside: str, heads: int) -> TensorEntry:
 
 
 def _swap_axes(entry: TensorEntry, name: str) -> TensorEntry:
-    """A matrix with its axes swapped; of a stack of matrices, each."""
+    """Return a matrix with its axes swapped; of a stack of matrices, each."""
     if len(entry.shape) == 3:
         shape = (entry.shape[0], entry.shape[2], entry.shape[1])
         return replace(entry, name=name, rows=lambda rows: entry.rows(rows).swapaxes(1, 2), shape=shape)
@@ -182,7 +182,7 @@ def _swap_axes(entry: TensorEntry, name: str) -> TensorEntry:
 
 
 def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
-    """A tensor of a stack."""
+    """Return a tensor of a stack."""
     return replace(
         entry,
         name=name,

@@ -18,7 +18,7 @@ LINE_ENDS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
 def _words(digits: str, letters: str = r"\p{L}") -> str:
-    """Words with one sign before them, numbers of so many digits, runs of signs, white space by lines."""
+    """Return the words with one sign before them, numbers of so many digits, runs of signs, white space by lines."""
     return (
         rf"(?i:{CONTRACTIONS})|[^\r\n\p{{L}}\p{{N}}]?{letters}+|\p{{N}}{digits}"
         rf"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{LINE_ENDS}"
@@ -26,7 +26,7 @@ def _words(digits: str, letters: str = r"\p{L}") -> str:
 
 
 def _cased_words(contractions: str, digits: str) -> str:
-    """Words that end before a capital, with their contraction."""
+    """Return the words that end before a capital, with their contraction."""
     upper, lower = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
     start = r"[^\r\n\p{L}\p{N}]?"
     return (

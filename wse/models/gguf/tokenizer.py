@@ -59,7 +59,7 @@ class GgufVocabulary:
 
 
 def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
-    """The vocabulary, None where the file has no tokens.
+    """Return the vocabulary, None where the file has no tokens.
 
     Raises:
         BadModel: arrays have other elements or other lengths than they must, or an id is none of the tokens.
@@ -117,7 +117,10 @@ NAMED: Final = (("bos_token", "bos"), ("eos_token", "eos"), ("unk_token", "unkno
 
 
 def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
-    """The tokenizer of a file, None where it has no tokens; errors as of `read_vocabulary` and `tokenizer_of`."""
+    """Return the tokenizer of a file, None where it has no tokens.
+
+    Errors as of `read_vocabulary` and `tokenizer_of`.
+    """
     vocabulary = read_vocabulary(gguf)
     architecture = str(gguf.metadata.get("general.architecture", ""))
     if vocabulary is None or vocabulary.model in NO_TOKENS:
@@ -126,7 +129,7 @@ def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
 
 
 def tokenizer_of(v: GgufVocabulary, architecture: str, where: str, spec: ModelSpec) -> LibraryTokenizer:
-    """The tokenizer of a vocabulary.
+    """Return the tokenizer of a vocabulary.
 
     Raises:
         BadModel: its parts do not make a tokenizer, or it is of another size than ``spec``'s.

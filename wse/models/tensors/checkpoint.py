@@ -71,14 +71,14 @@ class Checkpoint:
         return sum(entry.stored_bytes for entry in self._used.values())
 
     def rows(self, name: str) -> TensorRows:
-        """A tensor to be read a stretch of rows at a time, which keeps little of the file in memory."""
+        """Return a tensor to be read a stretch of rows at a time, which keeps little of the file in memory."""
         if name not in self._wanted:
             msg = f"no tensor {name!r} in {self.spec.name}"
             raise WseBug(msg)
         return TensorRows(self._wanted[name], self._used, self._pages)
 
     def tensor(self, name: str) -> NDArray[Any]:
-        """A read-only array, row-major: float32, or the file's element type where the file holds plain numbers.
+        """Return a read-only array, row-major: float32, or the file's element type where the file holds plain numbers.
 
         A view of the file where the file has the tensor as we do and aligns it to its element size, else a copy.
         """
@@ -131,7 +131,7 @@ def _fault(wanted: WantedTensor, piece: Piece, entries: Mapping[str, TensorEntry
 
 
 def _refusal(faults: list[_Fault], somewhere: Path) -> BadModel:
-    """The error, in one line, for all faults of a checkpoint. ``somewhere`` is one of its files."""
+    """Return the error, in one line, for all faults of a checkpoint. ``somewhere`` is one of its files."""
     folder = somewhere if somewhere.suffix == ".gguf" else somewhere.parent
     if len(faults) == 1:
         fault = faults[0]
@@ -198,7 +198,7 @@ class TensorRows:
         return not all(piece.is_cut_by_rows or entry.kind in FLOATS for piece, entry in self._pieces)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """The number of values that are held for rows from the first to one past the last: all that is decoded.
+        """Return the number of values that are held for rows from the first to one past the last: all that is decoded.
 
         Files of plain numbers decode none: of them it is those of the rows.
         """
@@ -209,7 +209,7 @@ class TensorRows:
         )
 
     def _overlaps(self, first: int, last: int) -> Iterator[tuple[Piece, TensorEntry, int, int]]:
-        """The pieces that have rows between the first and one past the last, with their own numbers of these."""
+        """Yield the pieces that have rows between the first and one past the last, with their own numbers of these."""
         at = 0
         for (piece, entry), count in zip(self._pieces, self._counts, strict=True):
             begin, end = max(first - at, 0), min(last - at, count)
@@ -218,13 +218,13 @@ class TensorRows:
             at += count
 
     def _rows_of_others(self, parts: Sequence[tuple[Piece, TensorEntry]]) -> TensorRows:
-        """Rows that are cut in the same way out of other tensors."""
+        """Return the rows that are cut in the same way out of other tensors."""
         pieces = tuple(replace(piece, file_name=str(i), file_shape=part.shape) for i, (piece, part) in enumerate(parts))
         entries = {str(i): part for i, (_, part) in enumerate(parts)}
         return TensorRows(WantedTensor(name="", pieces=pieces), entries, self._pages)
 
     def __getitem__(self, rows: slice) -> Array:
-        """The rows of a slice without a step."""
+        """Return the rows of a slice without a step."""
         first, last, _ = rows.indices(self.shape[0])
         overlaps = list(self._overlaps(first, last))
         self._pages.read(sum(piece.read_values(end - begin) for piece, _, begin, end in overlaps))

@@ -37,7 +37,7 @@ _LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared
 
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:
-    """Every tensor of the model by name: the tables first, then layer by layer."""
+    """Return every tensor of the model by name: the tables first, then layer by layer."""
     hidden = spec.hidden_size
     shapes: Shapes = {"embedding": (spec.vocab_size, hidden)}
     if spec.learned_positions:
@@ -60,7 +60,7 @@ def in_block(tensor: str) -> bool:
 
 
 def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
-    """The tensors of one layer, without ``layers.I.``."""
+    """Return the tensors of one layer, without ``layers.I.``."""
     attention = _heads(spec) if spec.latent is None else _latent(spec, spec.latent)
     shapes = _norm(spec, "attention_norm") | attention
     if spec.post_norms:
@@ -81,7 +81,7 @@ def parameter_count(spec: ModelSpec) -> int:
 
 
 def is_linear(tensor: str) -> bool:
-    """Whether a canonical tensor is the matrix of a linear layer, which is what a coding applies to.
+    """Return whether a canonical tensor is the matrix of a linear layer, which is what a coding applies to.
 
     >>> is_linear("layers.0.down"), is_linear("layers.0.attention_norm"), is_linear("embedding")
     (True, False, False)
@@ -91,7 +91,7 @@ def is_linear(tensor: str) -> bool:
 
 
 def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
-    """The coding that holds a tensor where weights are of that type; None where it is held as plain numbers.
+    """Return the coding that holds a tensor where weights are of that type; None where it is held as plain numbers.
 
     In the type that a checkpoint is packed in, its own codes and scales are used: FP8 has a scale for each block, and
     matrices that the checkpoint does not pack (``Packing.unpacked``) stay plain numbers.
@@ -108,7 +108,7 @@ def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
 
 
 def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
-    """Bytes of all tensors of a model held as ``weight_type``, codes and scales among them, each value once.
+    """Return the bytes of all tensors of a model held as ``weight_type``, codes and scales among them, each value once.
 
     ``float_bytes`` are those of an element of what is not quantised.
     """
@@ -117,7 +117,7 @@ def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
 
 
 def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int) -> int:
-    """Bytes of a tensor's values, or of its codes and scales."""
+    """Return the bytes of a tensor's values, or of its codes and scales."""
     if coding is None:
         return math.prod(shape) * float_bytes
     outputs, inputs = shape
@@ -210,7 +210,7 @@ def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
 
 
 def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
-    """Bytes that the caches of all layers hold of one token, in elements of ``element_bytes``.
+    """Return the bytes that the caches of all layers hold of one token, in elements of ``element_bytes``.
 
     As if every layer kept every token: a layer with a window forgets it later. With latent attention the values are
     part of the keys (DeepSeek-V2, arXiv 2405.04434, section 2.1.2).

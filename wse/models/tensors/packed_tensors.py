@@ -50,14 +50,14 @@ def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: Stretch) 
 
 
 def codes_of_mxfp4(blocks: U8, rows: Stretch) -> U8:
-    """The codes ``[experts, groups x 32, out]`` of the experts ``rows``, one a byte."""
+    """Return the codes ``[experts, groups x 32, out]`` of the experts ``rows``, one a byte."""
     packed = blocks[rows]
     experts, out = packed.shape[:2]
     return np.stack([packed & 15, packed >> 4], axis=-1).reshape(experts, out, -1).swapaxes(1, 2)
 
 
 def decode_e8m0(exponents: U8) -> F32:
-    """The scales ``2 ** (e - 127)`` of bytes e; 255 is not a number."""
+    """Return the scales ``2 ** (e - 127)`` of bytes e; 255 is not a number."""
     powers = exponents.astype(np.int32) - E8M0_BIAS
     return np.where(exponents == E8M0_NAN, np.nan, np.ldexp(1.0, powers)).astype(np.float32)
 
@@ -77,7 +77,7 @@ FETCH_AGAIN: Final = "fetch the weights again, or use the config.json that belon
 
 
 def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, TensorEntry]:
-    """The tensors of a file, with one entry of decoded values for each packed matrix.
+    """Return the tensors of a file, with one entry of decoded values for each packed matrix.
 
     Raises:
         BadModel: scales without numbers or the other way round, or of sizes that do not belong together; or a packing

@@ -153,7 +153,7 @@ def _runs_of_outputs(tensors: Iterable[WantedTensor], block: int) -> tuple[tuple
 
 
 def _blocks(pieces: Iterable[Piece], block: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """The number of the scale that each output of a tensor has, counted through its pieces."""
+    """Yield the number of the scale that each output of a tensor has, counted through its pieces."""
     first = 0
     for piece in pieces:
         rows = np.arange(piece.file_shape[0])

@@ -99,7 +99,7 @@ class TensorEntry:
 
 
 def plain_entry(name: str, kind: str, array: Array, file: MappedFile) -> TensorEntry:
-    """A tensor that is a view of the file."""
+    """Return a tensor that is a view of the file."""
     array.flags.writeable = False
     return TensorEntry(
         name=name,
@@ -112,5 +112,5 @@ def plain_entry(name: str, kind: str, array: Array, file: MappedFile) -> TensorE
 
 
 def mapped_array(file: MappedFile, begin: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """A view of the file's bytes from ``begin``; the caller has checked that they are there."""
+    """Return a view of the file's bytes from ``begin``; the caller has checked that they are there."""
     return np.ndarray(shape, dtype, buffer=file.bytes, offset=begin)

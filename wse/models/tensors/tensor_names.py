@@ -39,14 +39,14 @@ LAYERS: Final = "model.layers."
 
 
 def no_cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
-    """Every tensor has a name of its own in the file."""
+    """Return every tensor has a name of its own in the file."""
     return ()
 
 
 def wanted_tensors(
     spec: ModelSpec, names: Mapping[str, str] = NAMES, layers: str = LAYERS, cut: Cut = no_cut
 ) -> Iterator[WantedTensor]:
-    """Every tensor of the model: what ``cut`` gives, or the file's tensor of that name as it is.
+    """Yield every tensor of the model: what ``cut`` gives, or the file's tensor of that name as it is.
 
     Names of a layer's tensors stand behind ``layers`` and its index. What is added after a projection or norm has the
     name of that with ``bias`` in the place of ``weight``.
@@ -69,17 +69,17 @@ def _file_name(name: str, names: Mapping[str, str]) -> str:
 
 
 def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Every tensor under Llama's name."""
+    """Return every tensor under Llama's name."""
     return wanted_tensors(spec)
 
 
 def split_halves(size: int) -> NDArray[np.intp]:
-    """Rows that put rotated pairs of neighbours, (0, 1), (2, 3) and so on, into split halves."""
+    """Return the rows that put rotated pairs of neighbours, (0, 1), (2, 3) and so on, into split halves."""
     return np.concatenate([np.arange(0, size, 2), np.arange(1, size, 2)])
 
 
 def rows_of_heads(heads: int, size: int, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The ``rows`` of each of ``heads`` heads of ``size`` rows."""
+    """Return the ``rows`` of each of ``heads`` heads of ``size`` rows."""
     return (np.arange(heads)[:, None] * size + rows).reshape(-1)
 
 
@@ -97,7 +97,7 @@ PARTS: Final = ("gate_proj", "up_proj", "down_proj")
 def expert_pieces(
     name: str, spec: ModelSpec, at: str, file_names: Collection[str], parts: tuple[str, str, str] = PARTS
 ) -> tuple[Piece, ...]:
-    """The pieces of our tensor ``name``; none where it is no matrix of experts.
+    """Return the pieces of our tensor ``name``; none where it is no matrix of experts.
 
     Files hold one matrix an expert, ``at.E.PART.weight`` with ``parts`` for gate, up and down. What transformers 5
     holds in memory is accepted too: ``at.gate_up_proj`` [experts, 2 width, hidden] and ``at.down_proj``.

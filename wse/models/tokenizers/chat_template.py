@@ -32,7 +32,7 @@ class ChatTemplate:
     end_ids: tuple[int, ...] = ()
 
     def render(self, messages: Sequence[Message]) -> str:
-        """The text of ``messages`` and of the beginning of an answer, with its special tokens written out.
+        """Return the text of ``messages`` and of the beginning of an answer, with its special tokens written out.
 
         Raises:
             BadInput: the template refuses the messages.

@@ -75,11 +75,11 @@ class LibraryTokenizer:
         return WindowStream(self)
 
     def has_text(self, token_id: int) -> bool:
-        """Whether the token adds text: neither a mark, such as begin and end, nor padding of the table."""
+        """Return whether the token adds text: neither a mark, such as begin and end, nor padding of the table."""
         return token_id not in self._silent_ids and self._library.id_to_token(token_id) is not None
 
     def is_byte(self, token_id: int) -> bool:
-        """Whether the token is one raw byte, such as ``<0xE2>``."""
+        """Return whether the token is one raw byte, such as ``<0xE2>``."""
         piece = self._library.id_to_token(token_id)
         return piece is not None and is_byte(piece)
 
@@ -123,12 +123,12 @@ class WindowStream:
 
 
 def is_byte(piece: str) -> bool:
-    """Whether a token's text is that of one raw byte."""
+    """Return whether a token's text is that of one raw byte."""
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
 def build(make: Callable[[], Any], where: str) -> Any:
-    """The object that ``make`` returns; `BadModel` where the tokenizers library refuses its arguments."""
+    """Return the object that ``make`` returns; `BadModel` where the tokenizers library refuses its arguments."""
     try:
         return make()
     except BadModel:

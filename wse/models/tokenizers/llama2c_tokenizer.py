@@ -48,7 +48,7 @@ class Llama2cTokenizer:
 
     @classmethod
     def read(cls, path: Path, spec: ModelSpec) -> Llama2cTokenizer:
-        """The tokenizer in ``path``, which must have exactly the ``spec``'s vocabulary.
+        """Return the tokenizer in ``path``, which must have exactly the ``spec``'s vocabulary.
 
         Raises:
             BadModel: the file is missing, cut short, damaged, or has another number of tokens.
@@ -79,7 +79,7 @@ class Llama2cTokenizer:
         return self._merge(ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ``ids``; a space at the beginning, right behind the begin token, is left out.
+        """Return the text of ``ids``; a space at the beginning, right behind the begin token, is left out.
 
         Begin and end tokens have no text. Bytes that form no character become U+FFFD.
         """
@@ -87,11 +87,11 @@ class Llama2cTokenizer:
         return "".join([*map(stream.push, ids), stream.finish()])
 
     def stream(self) -> Llama2cStream:
-        """A stream at the beginning of a text."""
+        """Return a stream at the beginning of a text."""
         return Llama2cStream(self)
 
     def text_bytes(self, token_id: int, previous_id: int | None) -> bytes:
-        """The bytes that ``token_id`` adds behind ``previous_id``."""
+        """Return the bytes that ``token_id`` adds behind ``previous_id``."""
         check_id(token_id, self.vocab_size)
         if token_id in self._special_ids:
             return b""
@@ -154,13 +154,13 @@ class Llama2cStream:
         self._previous_id: int | None = None
 
     def push(self, token_id: int) -> str:
-        """The characters that ``token_id`` completes."""
+        """Return the characters that ``token_id`` completes."""
         data = self._tokenizer.text_bytes(token_id, self._previous_id)
         self._previous_id = token_id
         return self._decoder.decode(data)
 
     def finish(self) -> str:
-        """A replacement character for bytes left over, else nothing."""
+        """Return a replacement character for bytes left over, else nothing."""
         return self._decoder.decode(b"", final=True)
 
 

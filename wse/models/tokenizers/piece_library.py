@@ -148,7 +148,7 @@ def _add(library: Library, tokens: Sequence[AddedToken]) -> None:
 
 
 def unique_ids(texts: Sequence[str], where: str) -> dict[str, int]:
-    """Each text's id; `BadModel` where two have one text."""
+    """Return each text's id; `BadModel` where two have one text."""
     ids: dict[str, int] = {}
     for i, text in enumerate(texts):
         if ids.setdefault(text, i) != i:

@@ -35,7 +35,7 @@ class Generation(Extension):
     tags = {"generation"}  # noqa: RUF012 (the attribute that jinja2 reads)
 
     def parse(self, parser: Any) -> list[nodes.Node]:
-        """The nodes inside."""
+        """Return the nodes inside."""
         next(parser.stream)
         body: list[nodes.Node] = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return body
@@ -53,7 +53,7 @@ class PlainNamespace(Namespace):
 
 
 def render(template: str, messages: list[dict[str, str]], marks: dict[str, str]) -> str:
-    """The text of ``messages`` and of the beginning of an answer.
+    """Return the text of ``messages`` and of the beginning of an answer.
 
     Raises:
         jinja2.TemplateError: the template is none, fails, or refuses the messages.

@@ -40,7 +40,7 @@ class SentencePieceModel:
 
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:
-    """The model in a file.
+    """Return the model in a file.
 
     Raises:
         BadModel: the file is damaged, or asks for what is not supported.
@@ -103,7 +103,7 @@ def _model(data: bytes, where: str) -> SentencePieceModel:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """Number and value of each field; integers unsigned."""
+    """Yield the number and value of each field; integers unsigned."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -127,7 +127,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """An integer of seven bits a byte, the lowest first, until a byte without its highest bit; at most ten."""
+    """Return an integer of seven bits a byte, the lowest first, until a byte without its highest bit; at most ten."""
     value = 0
     for place, byte in enumerate(data[at : at + 10]):
         value |= (byte & 127) << 7 * place
@@ -152,6 +152,6 @@ def _int(value: Value) -> int:
 
 
 def _id(value: Value) -> int:
-    """An int32; negative ones are written in 64 bits."""
+    """Return an int32; negative ones are written in 64 bits."""
     number = _int(value)
     return number - 2**64 if number >= 2**63 else number

@@ -13,10 +13,10 @@ class TextStream(Protocol):
     """Text of ids that arrive one by one. ``push`` of each, then ``finish``, join to ``decode`` of all."""
 
     def push(self, token_id: int) -> str:
-        """The text that became certain; never part of a character, so it may be empty."""
+        """Return the text that became certain; never part of a character, so it may be empty."""
 
     def finish(self) -> str:
-        """The rest of the text: bytes that no further id completed, as replacement characters."""
+        """Return the rest of the text: bytes that no further id completed, as replacement characters."""
 
 
 class Tokenizer(Protocol):
@@ -35,13 +35,16 @@ class Tokenizer(Protocol):
         """Ids that end a text besides those of the model's config."""
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
-        """The ids of ``text`` and of what the tokenizer puts around it, such as a begin token; ``bare``: not that."""
+        """Return the ids of ``text`` and of what the tokenizer puts around it, such as a begin token.
+
+        ``bare``: not that.
+        """
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ``ids``. Begin and end tokens have none. BadInput: an id outside the vocabulary."""
+        """Return the text of ``ids``. Begin and end tokens have none. BadInput: an id outside the vocabulary."""
 
     def stream(self) -> TextStream:
-        """A new stream at the beginning of a text: push the prompt's ids into it too."""
+        """Return a new stream at the beginning of a text: push the prompt's ids into it too."""
 
 
 def check_id(token_id: int, vocab_size: int) -> None:

@@ -34,7 +34,7 @@ CLASS_IGNORED: Final = frozenset({"phi3", "qwen2"})
 
 
 def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> LibraryTokenizer:
-    """A tokenizer.json, run by the tokenizers library as transformers 5 does.
+    """Return a tokenizer.json, run by the tokenizers library as transformers 5 does.
 
     What is put around a text is what the file's post-processor says: ``add_bos_token`` does not count beside it
     (``PreTrainedTokenizerBase._from_pretrained``). Of the declared class LlamaTokenizer, a file that is not byte-level
@@ -65,7 +65,7 @@ SEVERAL_SPACES: Final = " {2,}"
 
 
 def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> LibraryTokenizer:
-    """The tokenizer in ``path``.
+    """Return the tokenizer in ``path``.
 
     Begin and end are put around a text where tokenizer_config.json says so, as by transformers 5.
 
@@ -84,7 +84,10 @@ def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig
 
 
 def _mark(library: Library, name: str | None, own: int) -> list[int]:
-    """The id of the token that tokenizer_config.json names, else the model's ``own``; nothing where there is none."""
+    """Return the id of the token that tokenizer_config.json names, else the model's ``own``.
+
+    Nothing where there is none.
+    """
     token = own if name is None else library.token_to_id(name)
     return [] if token is None or library.id_to_token(max(token, 0)) is None or token < 0 else [token]
 
@@ -97,7 +100,7 @@ def _library(model: SentencePieceModel, config: TokenizerConfig, where: str) -> 
 
 
 def _normalizer(model: SentencePieceModel) -> Library:
-    """The library's normalizer: what is done to a text before it is cut."""
+    """Return the library's normalizer: what is done to a text before it is cut."""
     from tokenizers import Regex, normalizers
 
     steps: list[Library] = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []
@@ -107,7 +110,7 @@ def _normalizer(model: SentencePieceModel) -> Library:
 
 
 def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer | None:
-    """The tokenizer of a model folder; None without any.
+    """Return the tokenizer of a model folder; None without any.
 
     The first of tokenizer.json, tokenizer.model (SentencePiece), tokenizer.bin and tok*.bin (llama2.c).
 

@@ -52,17 +52,17 @@ class TokenizerConfig:
     chat_template: str | None = None
 
     def mark(self, name: str) -> str | None:
-        """The token of a name such as bos_token."""
+        """Return the token of a name such as bos_token."""
         return dict(self.marks).get(name)
 
     def chat(self, folder: Path) -> ChatTemplate | None:
-        """The template, where there is one."""
+        """Return the template, where there is one."""
         source = self.chat_template
         return None if source is None else ChatTemplate(source=source, where=str(folder), marks=self.marks)
 
 
 def read_tokenizer_config(folder: Path) -> TokenizerConfig:
-    """The file in a model folder, and its chat_template.jinja, which comes first where there is one.
+    """Return the file in a model folder, and its chat_template.jinja, which comes first where there is one.
 
     Raises:
         BadModel: a file is damaged, or a value of it is of the wrong kind.
@@ -85,7 +85,7 @@ def read_tokenizer_config(folder: Path) -> TokenizerConfig:
 
 
 def _text(config: ConfigReader, key: str, value: Any) -> str:
-    """A token: a string, or an object with its ``content``."""
+    """Return a token: a string, or an object with its ``content``."""
     text = value.get("content") if isinstance(value, dict) else value
     if not isinstance(text, str):
         config.refuse(key, value, "give a string, or an object with content")
@@ -122,7 +122,7 @@ def _more_marks(config: ConfigReader) -> list[AddedToken]:
 
 
 def _template(config: ConfigReader) -> str | None:
-    """The only template, or the one named default."""
+    """Return the only template, or the one named default."""
     value = config.value("chat_template")
     if isinstance(value, list):
         templates = {t.get("name"): t.get("template") for t in value if isinstance(t, dict)}

@@ -22,7 +22,7 @@ def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
 
 
 def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> float:
-    """Cycles of the vector operations on so many elements."""
+    """Return the cycles of the vector operations on so many elements."""
     _, plain, gating = _WORK[function]
     return (1 + gated) * c.vector(elements, c.convert) + (plain + gated * gating) * c.vector(elements, c.f32)
 
@@ -30,7 +30,7 @@ def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> flo
 def _share_cycles(
     c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int, shared_tokens: int, padding: int
 ) -> float:
-    """Cycles of the largest share of a group, and of zeros for the others.
+    """Return the cycles of the largest share of a group, and of zeros for the others.
 
     A share of several tokens' features may begin and end inside of a token's, whose vectors are its own.
     """

@@ -84,7 +84,7 @@ def _finish_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
 
 
 def _exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
-    """Cycles of the largest share of a set of columns, and of zeros for the others."""
+    """Return the cycles of the largest share of a set of columns, and of zeros for the others."""
     columns_of_group = columns // groups
     weights = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))
     in_a_row = min(weights, T)
@@ -105,7 +105,10 @@ def _online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: 
 
 
 def _max(name: str, entries: str) -> Kernel:
-    """The largest visible score of a head; ``entries`` are the numbers that say which entries the scores are with."""
+    """Return the largest visible score of a head.
+
+    ``entries`` are the numbers that say which entries the scores are with.
+    """
     return Kernel(
         name=name,
         operands=(acc("scores", "M H T"), f32("out", "M H", output=True), *numbers(f"M H T scale_pico {entries}")),
@@ -118,7 +121,7 @@ def _max(name: str, entries: str) -> Kernel:
 
 
 def _exp(name: str, entries: str) -> Kernel:
-    """The weights of a softmax and their sum; ``entries`` as of `_max`."""
+    """Return the weights of a softmax and their sum; ``entries`` as of `_max`."""
     return Kernel(
         name=name,
         operands=(

@@ -49,5 +49,5 @@ CODES: Final = {kernel.name: code for code, kernel in enumerate(KERNELS)}
 
 
 def kernel_named(name: str) -> Kernel:
-    """The record of a kernel. Raises KeyError for an unknown name."""
+    """Return the record of a kernel. Raises KeyError for an unknown name."""
     return KERNELS[CODES[name]]

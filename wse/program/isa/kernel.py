@@ -83,7 +83,7 @@ class Kernel:
         return tuple(self.index[operand.name] for operand in self.operands if operand.view)
 
     def by_name(self, operands: Sequence[int]) -> dict[str, int]:
-        """The operands of a step that runs the kernel, by name."""
+        """Return the operands of a step that runs the kernel, by name."""
         return {name: int(operands[i]) for name, i in self.index.items()}
 
     def core_s(self, operands: Sequence[int]) -> float:
@@ -91,7 +91,7 @@ class Kernel:
         return float(self._value(self.work or self.macs, operands)) * self.operation_ps * 1e-12
 
     def cycles_of(self, operands: Sequence[int], costs: PeCosts, *, over_heads: bool = False) -> float:
-        """Cycles of a call on one PE; ``over_heads``: whose vectors go over heads where that takes fewer."""
+        """Return the cycles of a call on one PE; ``over_heads``: whose vectors go over heads where that takes fewer."""
         cycles = float(self._value(self.cycles, operands, costs))
         if not over_heads or self.cycles_over_heads is None:
             return cycles

@@ -49,13 +49,13 @@ _BY_CODING: Final = (INT8, FP8, INT4, MXFP4, FP8)
 
 
 def matmul_cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:
-    """Cycles of M tokens times [K, N], all tokens in a vector; ``add``: to sums that are there."""
+    """Return the cycles of M tokens times [K, N], all tokens in a vector; ``add``: to sums that are there."""
     zero = 0.0 if add else c.vector(M * N, c.acc)
     return zero + K * (c.loop + c.rows(N, M, c.mac))
 
 
 def gemv_cycles(c: PeCosts, M: int, K: int, N: int) -> float:
-    """Cycles of M tokens times [K, N], one after another, the outputs of a token in a vector."""
+    """Return the cycles of M tokens times [K, N], one after another, the outputs of a token in a vector."""
     return M * (c.vector(N, c.acc) + c.loop + c.rows(K, N, c.mac))
 
 
@@ -72,7 +72,7 @@ def _spaced_rows(M: int, N: int, out_stride: int) -> int:
 
 
 def _matmul(name: str, right: str) -> Kernel:
-    """A product whose right operand is in the view ``right``."""
+    """Return a product whose right operand is in the view ``right``."""
     return Kernel(
         name=name,
         operands=(
@@ -88,19 +88,19 @@ def _matmul(name: str, right: str) -> Kernel:
 
 
 def _one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
-    """Cycles of a product whose sums are multiplied with scales, which are float32 or become it."""
+    """Return the cycles of a product whose sums are multiplied with scales, which are float32 or become it."""
     scales = 0.0 if c.widen else c.vector(N, c.convert)
     scaling = min(M * c.vector(N, c.scale_acc), c.rows(N, M, c.scale_acc))
     return _unpacking_cycles(c, unpacking, K, N, rows) + _unpacked_products(c, M, K, N, rows) + scales + scaling
 
 
 def _scale_a_group_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
-    """Cycles of a product whose codes are multiplied with scales before."""
+    """Return the cycles of a product whose codes are multiplied with scales before."""
     return _unpacking_cycles(c, unpacking, K, N, rows) + c.rows(K, N, c.scale) + _unpacked_products(c, M, K, N, rows)
 
 
 def power_cycles(c: PeCosts, N: int, G: int) -> float:
-    """Cycles to make factors of the powers of two of G groups, N each."""
+    """Return the cycles to make factors of the powers of two of G groups, N each."""
     return _unpacking_cycles(c, E8M0, G, N, 1)
 
 
@@ -120,7 +120,7 @@ def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> flo
 
 
 def _unpacking_cycles(c: PeCosts, u: Unpacking, K: int, N: int, rows: int) -> float:
-    """Cycles to unpack a tile, as many rows at once as there is scratch for."""
+    """Return the cycles to unpack a tile, as many rows at once as there is scratch for."""
     codes, turns = K * N, math.ceil(K / rows)
     operations = u.operations + int(c.widen > 0)
     elements = codes * (u.shifts / c.shift + u.logic / c.logic + u.adds / c.half)
@@ -136,7 +136,7 @@ def _unpacked_products(c: PeCosts, M: int, K: int, N: int, rows: int) -> float:
 
 
 def tile_bytes(coding: str, b: Mapping[str, int], K: int, N: int, G: int = 1) -> int:
-    """Bytes of a tile of codes and of its scales, of which there is one for each output and group."""
+    """Return the bytes of a tile of codes and of its scales, of which there is one for each output and group."""
     return CODINGS[coding].code_bytes(K, N) + N * G * b[CODINGS[coding].scale_view]
 
 

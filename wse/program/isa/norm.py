@@ -19,7 +19,7 @@ def _parts(M: int, n: int, parts: int) -> int:
 
 
 def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, groups: int) -> float:
-    """Cycles of the largest share of a group."""
+    """Return the cycles of the largest share of a group."""
     return M * (c.loop + 2 * c.function + parts * c.vector(ceil_div(n, length // groups), c.scale_acc))
 
 

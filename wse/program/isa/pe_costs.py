@@ -31,24 +31,24 @@ class PeCosts:
     function: int  # cycles of a scalar function, such as exp, on one element
 
     def vector(self, elements: int, width: float) -> float:
-        """Cycles of one vector operation; none for an empty one."""
+        """Return the cycles of one vector operation; none for an empty one."""
         return self.issue + math.ceil(elements / width) if elements > 0 else 0.0
 
     def strided_vector(self, elements: int, width: float) -> float:
-        """Cycles of a vector operation on elements that are not neighbours: no more than one a cycle."""
+        """Return the cycles of a vector operation on elements that are not neighbours: no more than one a cycle."""
         return self.vector(elements, min(width, 1.0))
 
     def strided_rows(self, count: int, elements: int, width: float) -> float:
-        """Cycles of ``count`` operations as of `strided_vector` that one mapped operation makes."""
+        """Return the cycles of ``count`` operations as of `strided_vector` that one mapped operation makes."""
         return self.rows(count, elements, min(width, 1.0))
 
     def rows(self, count: int, elements: int, width: float) -> float:
-        """Cycles of ``count`` equal vector operations that one mapped operation makes."""
+        """Return the cycles of ``count`` equal vector operations that one mapped operation makes."""
         return count * (self.mapped + math.ceil(elements / width)) if elements > 0 else 0.0
 
 
 def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, accumulate_type: str) -> PeCosts:
-    """The costs for these element types. bfloat16 runs at the rates of float16."""
+    """Return the costs for these element types. bfloat16 runs at the rates of float16."""
     half_act, half_acc = activation_type != "float32", accumulate_type != "float32"
     conflicts = software.bank_conflict_ratio
     if not half_act:

@@ -26,7 +26,10 @@ def _turns(M: int, R: int, turned: int) -> int:
 
 
 def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
-    """Cycles of a token's cosines and sines, and of their multiplier where it is not 1; none where they are there."""
+    """Return the cycles of a token's cosines and sines, and of their multiplier where it is not 1.
+
+    None where they are there.
+    """
     if turned:
         return 0.0
     scaled = 0.0 if multiplier_pico == PICO else 2 * c.vector(R // 2, c.f32)

@@ -35,14 +35,17 @@ def blocks_of_outputs(E: int) -> int:
 
 
 def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float:
-    """Cycles of the choices, in blocks where that takes fewer; then of the sum, its inverse and the scaling."""
+    """Return the cycles of the choices, in blocks where that takes fewer.
+
+    Then of the sum, its inverse and the scaling.
+    """
     division = c.vector(A, c.f32) + c.function if normalised else 0.0
     choices = min(_choices_cycles(c, E, A, blocks) for blocks in (1, blocks_of_outputs(E)))
     return M * (choices + division + c.vector(A, c.f32))
 
 
 def _choices_cycles(c: PeCosts, E: int, A: int, blocks: int) -> float:
-    """Cycles of the maximum of each block, and for each choice but the last of that of its block once more.
+    """Return the cycles of the maximum of each block, and for each choice but the last of that of its block once more.
 
     A choice finds the best block, where there are several, and then its place there.
     """

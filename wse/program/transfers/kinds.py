@@ -37,7 +37,7 @@ TRANSFERS: Final[tuple[type[Transfer], ...]] = (
 
 
 def operand_index(kind: type[Transfer]) -> dict[str, int]:
-    """The index of each operand of a kind of transfer among the operands of a step, by name."""
+    """Return the index of each operand of a kind of transfer among the operands of a step, by name."""
     return _OPERANDS[kind]
 
 
@@ -69,7 +69,7 @@ def by_counters(steps: Steps) -> npt.NDArray[np.int64]:
 def transfer_of(
     program: Program, phase: Phase, step: int, slots: Slots, turn: int = 0, chosen: frozenset[int] | None = None
 ) -> Transfer:
-    """The transfer of a step in one turn of its loop.
+    """Return the transfer of a step in one turn of its loop.
 
     Args:
         program: The Program.
@@ -99,7 +99,7 @@ def transfer_of(
 
 
 def crossings_of(program: Program, phase: Phase) -> list[tuple[int, tuple[WaferPair, ...]]]:
-    """The steps whose words leave a wafer, each with the pairs of wafers that it sends between.
+    """Return the steps whose words leave a wafer, each with the pairs of wafers that it sends between.
 
     Those that go by the choice of experts may send between them: ``PhaseCost.crossed`` has those that do in one run.
     """

@@ -32,7 +32,7 @@ class AlongLine(Transfer):
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """The pattern's own colours."""
+        """Return the pattern's own colours."""
         assert pattern is not None
         return pattern.colours
 

@@ -26,7 +26,7 @@ def tables_as_html(tables: Sequence[Table]) -> str:
 
 
 def table_as_html(table: Table) -> str:
-    """A table as one ``<table>`` element."""
+    """Return a table as one ``<table>`` element."""
     caption = f"<caption>{escape(table.title)}{_note(table.note)}</caption>" if table.title else ""
     titled = any(column.title for column in table.columns)
     head = f"<thead><tr>{''.join(map(_heading, table.columns))}</tr></thead>\n" if titled else ""
@@ -56,12 +56,12 @@ def _cell(column: Column, row: Row, best: Any) -> str:
 
 
 def _kind(column: Column) -> str:
-    """The class of a column's cells."""
+    """Return the class of a column's cells."""
     return ' class="number"' if column.numeric else ' class="prose"' if column.wraps else ""
 
 
 def _footer(table: Table) -> str:
-    """The lines below the rows, as wide as the table."""
+    """Return the lines below the rows, as wide as the table."""
     span = len(table.columns)
     texts = (escape(f"{name} {text}".strip()) for name, text in table.footer)
     rows = "".join(f'<tr><td class="prose" colspan="{span}">{text}</td></tr>' for text in texts)

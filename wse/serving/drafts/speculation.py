@@ -149,7 +149,7 @@ class Acceptance:
         return self.grade if self.mismatch(kind, model) is None else weakest((self.grade, MISMATCH_GRADE))
 
     def at(self, draft_tokens: int) -> float:
-        """Tokens per pass with drafts of a length; 1 without a draft.
+        """Return the tokens per pass with drafts of a length; 1 without a draft.
 
         Raises:
             BadInput: the length is below 0.
@@ -162,7 +162,7 @@ class Acceptance:
 
 @cache
 def measured_curves() -> tuple[Acceptance, ...]:
-    """The bundled curves."""
+    """Return the bundled curves."""
     rows = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["rows"]
     sizes = ("draft_tokens", "tokens_per_pass")
     return tuple(Acceptance(**(row | {key: tuple(row[key]) for key in sizes})) for row in rows)
@@ -185,13 +185,13 @@ class ChoiceShares:
 
 @cache
 def choice_shares() -> ChoiceShares:
-    """The bundled shares of choices."""
+    """Return the bundled shares of choices."""
     table = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["choices"]
     return ChoiceShares(**(table | {"shares": tuple(table["shares"])}))
 
 
 def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grade, source: str) -> Acceptance:
-    """The curve of a draft whose token at each position is accepted so often, where those before it are.
+    """Return the curve of a draft whose token at each position is accepted so often, where those before it are.
 
     1 + a1 + a1 a2 + ..., after Leviathan et al., arXiv 2211.17192, whose acceptance is one for all positions.
 
@@ -211,7 +211,7 @@ def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grad
 
 
 def typical(curves: Sequence[Acceptance]) -> Acceptance:
-    """The geometric mean of ``curves`` at each length that one of them was measured at.
+    """Return the geometric mean of ``curves`` at each length that one of them was measured at.
 
     Tokens per pass divide times, and of factors the geometric mean is the one that treats a gain and its inverse alike
     (Fleming and Wallace, CACM 29(3), 1986). It is a guess for a model of which nothing was measured, so its grade is
@@ -233,7 +233,7 @@ def typical(curves: Sequence[Acceptance]) -> Acceptance:
 
 
 def acceptance_of(model: str) -> Acceptance:
-    """The curve measured on ``model`` if there is one, else the typical one.
+    """Return the curve measured on ``model`` if there is one, else the typical one.
 
     Names are compared without case, spaces and signs.
     """
@@ -242,7 +242,7 @@ def acceptance_of(model: str) -> Acceptance:
 
 
 def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:
-    """The value at ``length`` of the line through (lengths, values), and the last value beyond them."""
+    """Return the value at ``length`` of the line through (lengths, values), and the last value beyond them."""
     for (low, before), (high, after) in zip(
         zip(lengths, values, strict=True), zip(lengths[1:], values[1:], strict=True), strict=False
     ):

@@ -66,7 +66,7 @@ class DraftTree:
 
 
 def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None = None) -> DraftTree:
-    """The tree of at most so many nodes, and no longer paths than ``depth``, that yields most.
+    """Return the tree of at most so many nodes, and no longer paths than ``depth``, that yields most.
 
     By dynamic programming, as in section 3.1 of the paper, with acceptances that may differ from position to position:
 

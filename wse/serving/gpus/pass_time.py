@@ -56,7 +56,7 @@ class PassTime:
 def pass_time(
     roofline: Roofline, spec: ModelSpec, gpu: GpuSpec, parallelism: Parallelism, stack: StackSpec
 ) -> PassTime:
-    """The time of a pass of a model on GPUs that a stack serves."""
+    """Return the time of a pass of a model on GPUs that a stack serves."""
     reads = (roofline.weights_s - roofline.four_bit_s) / stack.bandwidth_ratio
     reads += roofline.four_bit_s / stack.four_bit_ratio + roofline.experts_s / stack.expert_ratio
     products = (roofline.products_s + roofline.rows_s) / stack.compute_ratio + roofline.row_s / stack.attention_ratio

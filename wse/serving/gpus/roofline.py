@@ -103,7 +103,7 @@ class RooflineModel:
         self._token_flops = _attention_flops(spec)
 
     def of(self, groups: Sequence[Tokens]) -> Roofline:
-        """The roofline of a pass over some groups of tokens."""
+        """Return the roofline of a pass over some groups of tokens."""
         gpus, bandwidth = self.parallelism.gpus, self.gpu.hbm_bytes_per_s
         count, users = sum(g.count for g in groups), sum(g.users for g in groups)
         attention_share = 1 if self.parallelism.attention_by_data else 1 / gpus
@@ -137,7 +137,7 @@ class RooflineModel:
         )
 
     def _steps(self, group: Tokens) -> float:
-        """Tokens of a user's cache, over all layers."""
+        """Return the tokens of a user's cache, over all layers."""
         return sum(kind.count * min(group.context, kind.span or group.context) for kind in self.kinds)
 
     def _touched(self, count: float) -> tuple[float, int]:
@@ -153,7 +153,10 @@ class RooflineModel:
         return min(own, mean + spread), experts.active
 
     def _attention(self, kind: LayerKind, group: Tokens) -> tuple[float, float, float]:
-        """Bytes of the cache that a group reads in layers of a kind; seconds of products of first and other tokens."""
+        """Return the bytes of the cache that a group reads in layers of a kind.
+
+        Seconds of products of first and other tokens.
+        """
         seen = group.context + (group.new - 1) / 2  # of the tokens before, on average
         span = min(seen, kind.span) if kind.span else seen
         reach = min(group.context, kind.span) if kind.span else group.context

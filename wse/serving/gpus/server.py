@@ -59,7 +59,7 @@ class GpuServer:
         return RooflineModel(self.spec, self.weights, self.gpu, self.parallelism)
 
     def roofline(self, groups: Sequence[Tokens]) -> Roofline:
-        """The roofline of a pass over some groups of tokens."""
+        """Return the roofline of a pass over some groups of tokens."""
         return self.rooflines.of(groups)
 
     def pass_time(self, groups: Sequence[Tokens]) -> PassTime:
@@ -67,19 +67,19 @@ class GpuServer:
         return self.time_of(self.roofline(groups), self.stack)
 
     def time_of(self, roofline: Roofline, stack: StackSpec) -> PassTime:
-        """The time by term of a pass with a roofline, as a stack runs it."""
+        """Return the time by term of a pass with a roofline, as a stack runs it."""
         return pass_time(roofline, self.spec, self.gpu, self.parallelism, stack)
 
     def decode_s(self, users: float, context_tokens: float) -> float:
-        """A pass over one new token of each user, with ``context_tokens`` in the cache of each."""
+        """Return a pass over one new token of each user, with ``context_tokens`` in the cache of each."""
         return self.pass_time([Tokens(users=users, new=1, context=context_tokens)]).total_s
 
     def prefill_s(self, tokens: int, context_tokens: float = 0) -> float:
-        """A pass over a prompt's tokens, or over a chunk of it behind ``context_tokens`` of its own."""
+        """Return a pass over a prompt's tokens, or over a chunk of it behind ``context_tokens`` of its own."""
         return self.pass_time([Tokens(users=1, new=tokens, context=context_tokens)]).total_s
 
     def verify_s(self, users: float, tokens: int, context_tokens: float) -> float:
-        """A pass over ``tokens`` new ones of each user, such as drafted tokens and the one before them."""
+        """Return a pass over ``tokens`` new ones of each user, such as drafted tokens and the one before them."""
         return self.pass_time([Tokens(users=users, new=tokens, context=context_tokens, outputs=tokens)]).total_s
 
     @cached_property
@@ -178,7 +178,7 @@ class GpuServer:
         return self.kv_bytes_per_token + of_draft
 
     def fewest_gpus(self) -> int | None:
-        """The fewest GPUs, as a power of two, whose memory holds the weights; None where those linked do not.
+        """Return the fewest GPUs, as a power of two, whose memory holds the weights; None where those linked do not.
 
         Each is to have room for the whole draft, wherever it is.
         """

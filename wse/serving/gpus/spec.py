@@ -28,7 +28,7 @@ class GpuSpec:
     board_power_w: float  # the most that the board may draw
 
     def flops_per_s(self, bits: float) -> float:
-        """The rate of products of elements of so many bits, or of the next wider ones that tensor cores have."""
+        """Return the rate of products of elements of so many bits, or of the next wider ones that tensor cores have."""
         narrow = (self.fp4_flops_per_s if bits < 8 else 0.0) or (self.fp8_flops_per_s if bits < 16 else 0.0)
         return narrow or self.bf16_flops_per_s
 

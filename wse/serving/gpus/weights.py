@@ -85,7 +85,7 @@ class LayerKind:
 
 
 def layer_kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
-    """The kinds of layers of a model."""
+    """Return the kinds of layers of a model."""
     return tuple(_kind(spec, layer, count) for layer, count in Counter(spec.layers).items())
 
 
@@ -103,23 +103,23 @@ def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
 
 
 def plain_bytes_per_value(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Bytes of a value of attention and dense blocks: 16 bits beside experts of 4."""
+    """Return the bytes of a value of attention and dense blocks: 16 bits beside experts of 4."""
     bits = PLAIN_BITS if spec.experts is not None and weights.is_of_four_bits else weights.bits
     return bits / 8
 
 
 def table_bytes(spec: ModelSpec) -> float:
-    """Bytes of the output head, or of the table of embeddings."""
+    """Return the bytes of the output head, or of the table of embeddings."""
     return spec.vocab_size * spec.hidden_size * PLAIN_BITS / 8
 
 
 def model_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Bytes of all weights of a model, each once."""
+    """Return the bytes of all weights of a model, each once."""
     return layers_bytes(spec, weights) + (1 if spec.tied_embedding else 2) * table_bytes(spec)
 
 
 def layers_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Bytes of the weights of a model's layers, without its tables."""
+    """Return the bytes of the weights of a model's layers, without its tables."""
     plain = plain_bytes_per_value(spec, weights)
     experts = spec.experts.count if spec.experts is not None else 0
     return sum(

@@ -31,16 +31,16 @@ class DecodeTimes:
             self._sums.append(self._sums[at] + self._part(at, self._contexts[at + 1] - self._contexts[at]))
 
     def pass_s(self, context: int) -> float:
-        """Seconds of one pass."""
+        """Return the seconds of one pass."""
         at = bisect_right(self._contexts, context) - 1
         return self._seconds[at] + self._slopes[at] * (context - self._contexts[at])
 
     def run_s(self, context: int, passes: int) -> float:
-        """Seconds of so many passes, the first of them after ``context`` tokens."""
+        """Return the seconds of so many passes, the first of them after ``context`` tokens."""
         return self._sum(context + passes) - self._sum(context)
 
     def passes_until(self, context: int, seconds: float, most: int) -> int:
-        """The fewest passes, at least one and at most ``most``, that take ``seconds`` or longer."""
+        """Return the fewest passes, at least one and at most ``most``, that take ``seconds`` or longer."""
         if self.run_s(context, most) < seconds:
             return most
         target = self._sum(context) + seconds
@@ -57,7 +57,7 @@ class DecodeTimes:
         return passes
 
     def _sum(self, context: int) -> float:
-        """Seconds of the passes after 0, 1 and so on up to ``context`` - 1 tokens."""
+        """Return the seconds of the passes after 0, 1 and so on up to ``context`` - 1 tokens."""
         at = bisect_right(self._contexts, context) - 1
         return self._sums[at] + self._part(at, context - self._contexts[at])
 

@@ -61,7 +61,7 @@ class Drafts:
         return np.asarray(np.cumprod(self.acceptances), np.float64)
 
     def _yields(self, drawn: F64) -> I64:
-        """Tokens of passes, of numbers that are drawn evenly from 0 to 1."""
+        """Return the tokens of passes, of numbers that are drawn evenly from 0 to 1."""
         tokens = np.ones(drawn.shape, np.int64)
         for probability in self._more_than.tolist():
             tokens += drawn < probability
@@ -84,7 +84,7 @@ class AnswerPasses:
 
 
 def answer_passes(workload: Workload, drafts: Drafts | None) -> AnswerPasses:
-    """The passes of a workload's answers, one a token without drafts."""
+    """Return the passes of a workload's answers, one a token without drafts."""
     further, prompts = workload.new_tokens - 1, workload.prompt_tokens
     if drafts is None:
         return AnswerPasses(tokens_per_pass=1.0, passes=further.tolist(), contexts=prompts.tolist())

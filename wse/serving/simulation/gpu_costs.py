@@ -76,7 +76,7 @@ class GpuCosts:
         return self.round_s(0, 0, (piece,))
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Seconds of a pass, and of the drafts that it verifies."""
+        """Return the seconds of a pass, and of the drafts that it verifies."""
         tokens = 1 + self.draft_tokens
         groups = [Tokens(users=users, new=tokens, context=context, outputs=tokens)] if users else []
         groups += [Tokens(users=1, new=piece.tokens, context=piece.context) for piece in pieces]
@@ -86,7 +86,7 @@ class GpuCosts:
         return self.server.pass_time(groups).total_s + drafting_s
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """The whole round."""
+        """Return the whole round."""
         return self.round_s(users, context, pieces)
 
     def drain_s(self, piece: Piece) -> float:

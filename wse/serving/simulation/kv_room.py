@@ -39,7 +39,7 @@ class KvRoom:
         self._shares: set[int] = set()  # requests that use a kept prefix
 
     def fits(self, request: int) -> bool:
-        """Whether there is room for a request, if need be in the place of prefixes that nobody uses."""
+        """Return whether there is room for a request, if need be in the place of prefixes that nobody uses."""
         prefix = self._hit(request)
         own_idle = 0 if prefix == NO_PREFIX or self._users_of[prefix] else self._room_tokens(self._kept[prefix])
         return self._need(request) <= self.free + self._idle - own_idle
@@ -88,7 +88,7 @@ class KvRoom:
         self.free += self._taken.pop(request)
 
     def _hit(self, request: int) -> int:
-        """The kept prefix that a request's prompt begins with."""
+        """Return the kept prefix that a request's prompt begins with."""
         prefix = self._prefixes[request]
         return prefix if self._keeps and prefix in self._kept else NO_PREFIX
 

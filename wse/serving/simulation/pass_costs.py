@@ -63,7 +63,10 @@ class PassCosts(Protocol):
         ...
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Seconds of such a round in which the slowest stage works; the round itself where there is one stage."""
+        """Return the seconds of such a round in which the slowest stage works.
+
+        The round itself where there is one stage.
+        """
         ...
 
     def drain_s(self, piece: Piece) -> float:

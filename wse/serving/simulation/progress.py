@@ -15,7 +15,7 @@ def ignore(done: int, total: int) -> None:
 
 
 def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
-    """A function to call with the requests that have left, which tells ``on_done`` now and then."""
+    """Return a function to call with the requests that have left, which tells ``on_done`` now and then."""
     step, due = max(1, total // _CALLS), 0
 
     def report(done: int) -> None:

@@ -102,7 +102,7 @@ class StagedCosts:
         return max(drain_s, before.latency_s - before.busy_s)
 
     def piece_busy_s(self, piece: Piece) -> float:
-        """Seconds of work of the slowest stage for a piece of a prompt."""
+        """Return the seconds of work of the slowest stage for a piece of a prompt."""
         whole = piece.tokens - self._last_tokens(piece) if piece.ends else piece.tokens
         busy = self._busy_until(piece.context + whole) - self._busy_until(piece.context)
         return busy + (self._last(piece).busy_s if piece.ends else 0.0)
@@ -120,7 +120,10 @@ class StagedCosts:
         return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
 
     def _busy_until(self, tokens: int) -> float:
-        """Seconds of work for the whole chunks of the first tokens; of a chunk that begins elsewhere its share."""
+        """Return the seconds of work for the whole chunks of the first tokens.
+
+        Of a chunk that begins elsewhere its share.
+        """
         at, over = divmod(tokens, self.chunk_tokens)
         chunks, sums = self.prefill.chunks, self._busy_sums
         if at >= len(chunks):
@@ -128,11 +131,11 @@ class StagedCosts:
         return sums[at] + over / self.chunk_tokens * chunks[at].busy_s
 
     def _last_tokens(self, piece: Piece) -> int:
-        """Tokens of the last chunk of a prompt."""
+        """Return the tokens of the last chunk of a prompt."""
         return (piece.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, piece: Piece) -> PassTime:
-        """The last chunk of a prompt: between lengths, and between the first and the last context."""
+        """Return the last chunk of a prompt: between lengths, and between the first and the last context."""
         grid, tokens = self.prefill, self._last_tokens(piece)
         longest = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)
         share = min(1.0, (piece.context + piece.tokens - tokens) / longest)

@@ -75,7 +75,7 @@ def simulate_static(
 
 
 def _seated(first: int, needs: list[int], capacity: int, seats: int) -> int:
-    """One past the last request that finds a seat and room for its cache beside those from ``first`` on."""
+    """Return one past the last request that finds a seat and room for its cache beside those from ``first`` on."""
     after, room = first, capacity
     while after < len(needs) and after - first < seats and (after == first or needs[after] <= room):
         room -= needs[after]

@@ -28,7 +28,7 @@ class Distribution:
 
 
 def distribution(values: F64) -> Distribution:
-    """The distribution of some values, of equal weight, of which there is at least one."""
+    """Return the distribution of some values, of equal weight, of which there is at least one."""
     p50, p90, p99 = np.quantile(values, QUANTILES).tolist()
     return Distribution(float(values.mean()), p50, p90, p99, float(values.max()))
 
@@ -96,7 +96,7 @@ class Levels:
 
 
 def levels(outcome: Outcome, points: int) -> Levels:
-    """The levels at equal distances over the whole simulation."""
+    """Return the levels at equal distances over the whole simulation."""
     work = outcome.workload
     begin = float(work.arrival_s[0])
     times = begin + np.linspace(0.0, outcome.makespan_s, points)

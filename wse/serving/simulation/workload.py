@@ -78,7 +78,10 @@ class Workload:
         return Workload(**chosen)
 
     def at_rate(self, rate_per_s: float) -> Workload:
-        """The same requests with arrivals drawn out or moved together, for another rate; not where all come at once."""
+        """Return the same requests with arrivals drawn out or moved together, for another rate.
+
+        Not where all come at once.
+        """
         if not 0 < self.rate_per_s < math.inf:
             return self
         return replace(self, arrival_s=self.arrival_s * (self.rate_per_s / rate_per_s))
@@ -171,5 +174,5 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, most: I64) -> I64
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
-    """The random numbers of a stream."""
+    """Return the random numbers of a stream."""
     return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 0, stream]))

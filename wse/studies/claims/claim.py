@@ -86,7 +86,7 @@ class Claim:
 
 
 def figure(value: float, unit: str, meaning: str) -> ClaimNumber:
-    """A number that decides a claim."""
+    """Return a number that decides a claim."""
     return ClaimNumber(value=value, unit=unit, meaning=meaning)
 
 

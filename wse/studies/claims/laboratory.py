@@ -63,7 +63,7 @@ class Laboratory:
     _estimates: dict[tuple[object, ...], EstimateResult | None] = field(default_factory=dict)
 
     def estimate(self, model: str, link: WaferLink | None = None, **options: Any) -> EstimateResult:
-        """The estimate of a model with options of ``wse estimate``, and another link between wafers.
+        """Return the estimate of a model with options of ``wse estimate``, and another link between wafers.
 
         Raises:
             DoesNotFit: the wafers that were asked for do not hold it.
@@ -75,7 +75,7 @@ class Laboratory:
         return result
 
     def fitting(self, model: str, link: WaferLink | None = None, **options: Any) -> EstimateResult | None:
-        """The same; None where the wafers that were asked for do not hold it."""
+        """Return the same; None where the wafers that were asked for do not hold it."""
         key = (model, link, *sorted(options.items()))
         if key not in self._estimates:
             self.on_work(" ".join([model, *(f"{name} {value}" for name, value in options.items())]))
@@ -83,7 +83,7 @@ class Laboratory:
         return self._estimates[key]
 
     def server(self, model: str, gpu: str, gpus: int, stack: str, dtype: str) -> GpuServer:
-        """A bundled model on GPUs."""
+        """Return a bundled model on GPUs."""
         spec, machine = read_config(CONFIGURATIONS[model]), load_gpu(gpu)
         return GpuServer(
             spec=spec,
@@ -142,7 +142,7 @@ class Laboratory:
         return min(found, key=lambda serving: serving.usd_per_million_tokens)
 
     def layers_that_fit(self, model: str, wafers: int, dtype: str) -> LayersThatFit:
-        """The most layers of a bundled model's shape that so many wafers hold.
+        """Return the most layers of a bundled model's shape that so many wafers hold.
 
         More layers are taken to need more SRAM. The search begins at what fills SRAM to `FILL` and doubles its steps
         until one number of layers fits and another does not; then it halves the interval.
@@ -194,7 +194,7 @@ def with_type(model: str, dtype: str | None = None) -> str:
 
 
 def wafer_link(bytes_per_s: float, latency_s: float) -> WaferLink:
-    """A link between wafers."""
+    """Return a link between wafers."""
     return WaferLink(bytes_per_s, latency_s)
 
 

@@ -21,7 +21,7 @@ def write_plot(curves: Curves, n: int, path: Path) -> None:
 
 
 def image_of(curves: Curves, title: str) -> bytes:
-    """The curves of a claim as a PNG image."""
+    """Return the curves of a claim as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(_figure_of(curves, title), DPI)

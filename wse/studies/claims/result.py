@@ -40,14 +40,14 @@ class ClaimsResult(Result):
     claims: Annotated[tuple[ClaimResult, ...], Doc("the claims, in the order of their numbers")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """All claims in one table; of a claim alone, or with ``detail``, its numbers too."""
+        """Return all claims in one table; of a claim alone, or with ``detail``, its numbers too."""
         if len(self.claims) > 1 and not detail:
             return (_overview(self.claims),)
         return tuple(table for claim in self.claims for table in _tables_of(claim))
 
 
 def claim_result(claim: Claim, finding: Finding) -> ClaimResult:
-    """The result of a claim."""
+    """Return the result of a claim."""
     return ClaimResult(
         n=claim.number,
         claim=claim.text,
@@ -79,7 +79,7 @@ def _overview(claims: tuple[ClaimResult, ...]) -> Table:
 
 
 def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
-    """What was found of a claim, and its numbers."""
+    """Return what was found of a claim, and its numbers."""
     found = pair_table(
         [
             ("claim", claim.claim),

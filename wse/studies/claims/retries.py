@@ -12,7 +12,7 @@ import math
 
 
 def break_even_accuracy(accuracy: float, speed_ratio: float, steps_between_checks: int = 1) -> float:
-    """The share of steps that a faster model must get right to be as quick as one that gets ``accuracy`` right.
+    """Return the share of steps that a faster model must get right to be as quick as one that gets ``accuracy`` right.
 
     p'^n v = p^n where each n steps are checked, so p' = p v^(-1/n); v is the ``speed_ratio`` of the fast to the slow.
 

@@ -151,7 +151,7 @@ CLAIMS: Final[tuple[Claim, ...]] = (
 
 
 def decide(numbers: Sequence[int] = (), on_progress: OnProgress = ignore) -> Decided:
-    """The findings of the claims with these numbers; of all where none is given.
+    """Return the findings of the claims with these numbers; of all where none is given.
 
     Raises:
         BadInput: there is no claim of a number.

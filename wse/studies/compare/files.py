@@ -29,7 +29,7 @@ _CHECKS: Final = {"png": picture_path, "html": page_path}
 
 
 def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]:
-    """The paths of the options that were given, by kind.
+    """Return the paths of the options that were given, by kind.
 
     Raises:
         BadInput: a path is empty, a folder or one of what is ``compared``, its folder is missing, or that of the plot

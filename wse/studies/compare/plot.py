@@ -32,14 +32,14 @@ WIDE: Final = 20
 
 
 def as_png(result: CompareResult | TracesResult) -> bytes:
-    """The plot of a comparison of models or of two runs as a PNG image."""
+    """Return the plot of a comparison of models or of two runs as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(runs_figure(result) if isinstance(result, TracesResult) else figure_of(result))
 
 
 def figure_of(result: CompareResult) -> Figure:
-    """The rows that can be as three panels over wafers: one user, all users, dollars."""
+    """Return the rows that can be as three panels over wafers: one user, all users, dollars."""
     from wse.reports.figure import NotebookFigure
 
     rows = result.possible
@@ -63,7 +63,7 @@ def figure_of(result: CompareResult) -> Figure:
 
 
 def runs_figure(result: TracesResult) -> Figure:
-    """Cycles of each phase by cause and by op of both runs, where they differ."""
+    """Return the cycles of each phase by cause and by op of both runs, where they differ."""
     from wse.reports.figure import NotebookFigure
 
     phases = list(result.changes)

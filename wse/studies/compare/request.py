@@ -170,7 +170,7 @@ class CompareRequest:
         )
 
     def names(self) -> tuple[str, ...]:
-        """The mappings, each once."""
+        """Return the mappings, each once."""
         return tuple(dict.fromkeys(self.mappings or self.candidates))
 
     @property
@@ -179,7 +179,7 @@ class CompareRequest:
         return self.link_gb_per_s is not None or self.link_latency_us is not None
 
     def links(self, wafer: WaferSpec) -> tuple[WaferLink, ...]:
-        """The links that a comparison has rows for, the wafer's own first where it is among them."""
+        """Return the links that a comparison has rows for, the wafer's own first where it is among them."""
         wafer_link = WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
         if self.link_gb_per_s is None and self.link_latency_us is None:
             return (wafer_link,) if self.own_link else tuple(dict.fromkeys((wafer_link, SLOWEST, FASTEST)))
@@ -275,7 +275,7 @@ def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[f
 
 
 def _parts(option: str, text: str) -> tuple[str, ...]:
-    """The values of a list with commas between. Raises BadInput where one is empty."""
+    """Return the values of a list with commas between. Raises BadInput where one is empty."""
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts:
         message = f"{option} {text!r}: give values with commas between"
@@ -284,7 +284,7 @@ def _parts(option: str, text: str) -> tuple[str, ...]:
 
 
 def _counts(option: str, text: str) -> tuple[int, ...]:
-    """The whole numbers of a list. Raises BadInput where a part is none."""
+    """Return the whole numbers of a list. Raises BadInput where a part is none."""
     counts = []
     for part in _parts(option, text):
         if part == "auto":

@@ -117,11 +117,11 @@ class CompareResult(Result):
         return (best, *published, *(detail_tables(self.possible, footer) if detail else ()))
 
     def _repr_html_(self) -> str:
-        """The verdict and the best rows."""
+        """Return the verdict and the best rows."""
         return tables_as_html((verdict_table(self.verdict), *self.tables()))
 
     def plot(self) -> Figure:
-        """Tokens a second of one user and of all, and dollars, over wafers: a figure of matplotlib."""
+        """Return the tokens a second of one user and of all, and dollars, over wafers: a figure of matplotlib."""
         from wse.studies.compare.plot import figure_of
 
         return figure_of(self)

@@ -53,7 +53,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
 
 
 def input_texts(inputs: Mapping[str, Any]) -> list[str]:
-    """The inputs, each as its name and value."""
+    """Return the inputs, each as its name and value."""
     texts = []
     for name, value in inputs.items():
         if name == "links":
@@ -88,5 +88,5 @@ def print_traces(result: TracesResult, stream: TextIO) -> None:
 
 
 def runs(result: TracesResult) -> list[str]:
-    """The trace, the model and the mapping of each run."""
+    """Return the trace, the model and the mapping of each run."""
     return [f"{printable(row.trace)}: {printable(row.model)}, {printable(row.mapping)}" for row in result.rows]

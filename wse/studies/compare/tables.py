@@ -21,7 +21,7 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 def _column(key: str, title: str, **settings: Any) -> Column:
-    """A column of rows of a comparison; described as the field is, unless ``doc`` is given."""
+    """Return a column of rows of a comparison; described as the field is, unless ``doc`` is given."""
     return Column(**{"key": key, "title": title, "doc": docs_of(ComparisonRow)[key].text, **settings})
 
 
@@ -41,14 +41,14 @@ def mapping_text(row: ComparisonRow) -> str:
 
 
 def link_text(row: ComparisonRow) -> str:
-    """The link between wafers; empty for one wafer."""
+    """Return the link between wafers; empty for one wafer."""
     if row.link_bytes_per_s is None:
         return ""
     return rate_and_latency(row.link_bytes_per_s, row.link_latency_s)
 
 
 def limit_text(row: ComparisonRow) -> str:
-    """The cause that takes most of a token's time, with its share where all causes are known."""
+    """Return the cause that takes most of a token's time, with its share where all causes are known."""
     if row.limited_by is None or row.cycles_by is None:
         return row.limited_by or ""
     return f"{row.limited_by} {row.cycles_by[row.limited_by] / sum(row.cycles_by.values()):.0%}".replace("%", " %")
@@ -94,7 +94,7 @@ LIMIT: Final = _column("limit", "one user; all users", doc="", wraps=True)
 
 
 def verdict_table(verdict: Sequence[str]) -> Table:
-    """The verdict, a sentence a row."""
+    """Return the verdict, a sentence a row."""
     sentences = [{"sentence": sentence} for sentence in verdict]
     return Table(columns=(Column(key="sentence", wraps=True),), rows=sentences, title="Verdict")
 
@@ -131,17 +131,17 @@ def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str
 
 
 def notes(columns: Iterable[Column]) -> list[tuple[str, str]]:
-    """The meaning of some columns, each once."""
+    """Return the meaning of some columns, each once."""
     return list({column.title: (column.title, column.doc) for column in columns if column.doc}.values())
 
 
 def machine_text(row: ComparisonRow) -> str:
-    """The mapping and the number of wafers."""
+    """Return the mapping and the number of wafers."""
     return f"{mapping_text(row)} on {row.wafers:,}"
 
 
 def reasons(rows: Sequence[ComparisonRow]) -> list[tuple[str, str]]:
-    """The reasons why combinations cannot be, each once, behind its combinations."""
+    """Return the reasons why combinations cannot be, each once, behind its combinations."""
     by_reason: dict[str, list[str]] = {}
     for row in rows:
         if row.reason is not None:

@@ -16,7 +16,7 @@ MOST_TOP: Final = 2_000
 
 
 def read_parts(option: str, text: str) -> tuple[str, ...]:
-    """The parts of a text with commas between. Raises BadInput where there is none, or a part is empty."""
+    """Return the parts of a text with commas between. Raises BadInput where there is none, or a part is empty."""
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts:
         message = f"{option} {text!r}: give PROMPT/NEW with commas between, such as 128/128,8k/1k"
@@ -25,7 +25,10 @@ def read_parts(option: str, text: str) -> tuple[str, ...]:
 
 
 def read_lengths(text: str) -> tuple[int, int]:
-    """The tokens of a prompt and generated ones of ``2048/512`` or ``2k/512``. Raises BadInput for another text."""
+    """Return the tokens of a prompt and generated ones of ``2048/512`` or ``2k/512``.
+
+    Raises BadInput for another text.
+    """
     prompt, _, new = text.partition("/")
     lengths = whole_number(prompt, TOKEN), whole_number(new, TOKEN)
     if lengths[0] is None or lengths[1] is None or lengths[0] < 1 or lengths[1] < 2:
@@ -75,7 +78,7 @@ class Targets:
     ] = False
 
     def times(self) -> dict[str, float]:
-        """The targets that were given, in seconds."""
+        """Return the targets that were given, in seconds."""
         targets = {"ttft_s": self.ttft, "tpot_s": self.tpot}
         return {name: value for name, value in targets.items() if value is not None}
 

@@ -34,11 +34,11 @@ class TracesComparison(TracesResult):
         return trace_tables(self)
 
     def _repr_html_(self) -> str:
-        """The change from the first run to the second in words, and the tables."""
+        """Return the change from the first run to the second in words, and the tables."""
         return tables_as_html((verdict_table((change_of_runs(*self.rows),)), *self.tables()))
 
     def plot(self) -> Figure:
-        """Cycles of both runs by cause and op: a figure of matplotlib."""
+        """Return the cycles of both runs by cause and op: a figure of matplotlib."""
         from wse.studies.compare.plot import runs_figure
 
         return runs_figure(self)

@@ -29,7 +29,7 @@ NARROW: Final = Breadth()
 
 
 def compile_program(prepared: PreparedPlacement) -> Program:
-    """The Program with the fewest cycles for the whole request; errors as of `compile_with_remedies`."""
+    """Return the Program with the fewest cycles for the whole request; errors as of `compile_with_remedies`."""
     return compile_with_remedies(prepared).program
 
 
@@ -89,7 +89,7 @@ def request_cycles(prepared: PreparedPlacement, program: Program) -> float:
 
 
 def pass_fabric(prepared: PreparedPlacement, compilation: Compilation, tokens: int) -> Fabric:
-    """The fabric model of a pass over so many new tokens of a user, compiled for the regions of a compilation.
+    """Return the fabric model of a pass over so many new tokens of a user, compiled for the regions of a compilation.
 
     It has the rewrites, the columns of attention and the trees that pay for it; what it needs of SRAM besides need not
     fit.
@@ -122,7 +122,7 @@ def _prompt_cycles(fabric: Fabric) -> float:
 
 
 def _timing(prepared: PreparedPlacement) -> Timer:
-    """The times of a request in the middle of what it asks for."""
+    """Return the times of a request in the middle of what it asks for."""
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
         fabric = Fabric(program, prepared.wafer, prepared.software)  # in small, as on a whole wafer
@@ -133,7 +133,7 @@ def _timing(prepared: PreparedPlacement) -> Timer:
 
 
 def _middle_cost(prepared: PreparedPlacement, fabric: Fabric, phase: int) -> PhaseCost:
-    """The cost of a phase, by its index, in the middle of what is asked for."""
+    """Return the cost of a phase, by its index, in the middle of what is asked for."""
     match fabric.program.phases[phase].name:
         case "decode":
             return fabric.decode_cost(*prepared.middle_context)
@@ -144,7 +144,7 @@ def _middle_cost(prepared: PreparedPlacement, fabric: Fabric, phase: int) -> Pha
 
 
 def _whole(remedy: str, prepared: PreparedPlacement) -> str:
-    """A remedy with the other options that must change for it."""
+    """Return a remedy with the other options that must change for it."""
     option, _, value = remedy.partition(" ")
     if option == "--context":
         return prepared.request.shorter_context_remedy(int(value), max(prepared.options.prompt_tokens))

@@ -112,7 +112,10 @@ def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
 
 
 def _colour_uses(program: Program) -> tuple[ColourUse, ...]:
-    """The colours ``first`` to ``first + colours - 1`` of each pattern of each stage; repainted ones take turns."""
+    """Return the colours ``first`` to ``first + colours - 1`` of each pattern of each stage.
+
+    Repainted ones take turns.
+    """
     return tuple(
         ColourUse(
             stage=use.stage,

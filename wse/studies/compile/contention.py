@@ -29,7 +29,7 @@ class ContentionResult(Result):
 
 
 def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]) -> tuple[ContentionResult, ...]:
-    """The contention of each pattern of each phase, the most expensive first.
+    """Return the contention of each pattern of each phase, the most expensive first.
 
     Counted are the most messages on one link or ramp in one window, and the cycles in which words wait for those of
     other messages. Patterns whose words never wait are left out.
@@ -53,7 +53,7 @@ def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]
 
 
 def contention_table(rows: Sequence[ContentionResult]) -> Table:
-    """The patterns whose words wait for others."""
+    """Return the patterns whose words wait for others."""
     columns = (
         *(Column(key=key, title=key) for key in ("phase", "pattern", "along")),
         number("steps", "steps"),

@@ -61,7 +61,7 @@ class DraftTimes:
     wafers_apart: int = 0
 
     def exchange_cycles(self, words: int, target: Region, source: Region) -> float:
-        """Cycles of so many ids from one region to all PEs of another; none where the host hands them on.
+        """Return the cycles of so many ids from one region to all PEs of another; none where the host hands them on.
 
         1. A task sends them from corner to corner: over the ramps of two PEs, the hops between, a word behind another;
            to another wafer over its link too.
@@ -80,13 +80,16 @@ class DraftTimes:
         return cycles.followed_by(along_row).followed_by(down_columns).whole().total
 
     def round_trip_cycles(self) -> float:
-        """Cycles of the host's answer to a pass after which there is no draft; its ids else come with the next pass."""
+        """Return the cycles of the host's answer to a pass after which there is no draft.
+
+        Its ids else come with the next pass.
+        """
         if self.place != HOST or self.host_draws:
             return 0.0
         return self.wafer.host_round_trip_s * self.wafer.clock_hz
 
     def look_up_cycles(self, context: int, tokens: int) -> float:
-        """Cycles of looking up a draft of so many tokens in a text of as many as a context holds.
+        """Return the cycles of looking up a draft of so many tokens in a text of as many as a context holds.
 
         On the host none: it takes far less than the round trip to there. On PEs, each of which has its share of the
         text with what follows it:
@@ -110,11 +113,11 @@ class DraftTimes:
         return cycles.whole().total + crossing
 
     def host_token_cycles(self, weight_bytes: int) -> float:
-        """Cycles of one drafted token of a model with so many bytes of weights on the host."""
+        """Return the cycles of one drafted token of a model with so many bytes of weights on the host."""
         return weight_bytes / host_memory_rate().value * self.wafer.clock_hz
 
     def _line(self, schedule: LineSchedule, words: int, axis: int) -> Cycles:
-        """Cycles of a pattern along all lines of a region; none where a line is one PE."""
+        """Return the cycles of a pattern along all lines of a region; none where a line is one PE."""
         if not len(schedule.messages):
             return NO_CYCLES
         times = pattern_times(LineCosts.of_software(self.wafer, self.software))
@@ -127,6 +130,6 @@ class DraftTimes:
 
 @cache
 def host_memory_rate() -> SourcedNumber:
-    """Bytes a second of the host's memory, with grade and source."""
+    """Return the bytes a second of the host's memory, with grade and source."""
     name = "host_memory_bytes_per_s"
     return read_number(_HOST_FILE, name, read_toml(_HOST_FILE, BadWafer)[name], int, "")

@@ -99,7 +99,7 @@ def reduces_result(
 
 
 def reduces_table(rows: Sequence[ReduceResult]) -> Table:
-    """The most expensive reduces of a token."""
+    """Return the most expensive reduces of a token."""
     columns = (
         *(Column(key=key, title=key) for key in ("pattern", "along")),
         number("steps", "steps"),
@@ -122,7 +122,7 @@ def _cheapest_text(row: ReduceResult) -> str:
 
 
 def stretch_of(pattern: LineSchedule) -> Stretch | None:
-    """The longest stretch that a pattern combines; None where it combines none, or lines differ."""
+    """Return the longest stretch that a pattern combines; None where it combines none, or lines differ."""
     if len(pattern.first) > 2:
         return None
     combining = np.isin(pattern.messages[:, 2], COMBINING)
@@ -142,7 +142,7 @@ def stretch_of(pattern: LineSchedule) -> Stretch | None:
 
 
 def _lines(program: Program, slots: Slots, times: PatternTimes) -> Counter[StretchReduce]:
-    """The reduces along lines, with the number of steps of a token that carry out each."""
+    """Return the reduces along lines, with the number of steps of a token that carry out each."""
     phase, known = program.decode, cache(stretch_of)
     steps: Counter[StretchReduce] = Counter()
     for step in np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist():
@@ -177,7 +177,7 @@ def _row(line: StretchReduce, steps: int, cheapest: PatternChoice | None, wafer:
 def _cheapest(
     ranked: list[StretchReduce], times: PatternTimes, wafer: WaferSpec
 ) -> dict[tuple[Stretch, int], PatternChoice]:
-    """The cheapest patterns by stretch and words, as long as there are PEs to search."""
+    """Return the cheapest patterns by stretch and words, as long as there are PEs to search."""
     patterns: dict[tuple[Stretch, int], PatternChoice] = {}
     remaining_pes = MOST_PES
     for line in ranked:

@@ -106,7 +106,7 @@ class CompileResult(Result):
 
 
 def _stages_table(result: CompileResult) -> Table:
-    """The rectangle of each of the first ``MOST_STAGES`` stages, its layers, and how full its PEs are."""
+    """Return the rectangle of each of the first ``MOST_STAGES`` stages, its layers, and how full its PEs are."""
     rows: list[dict[str, Any]] = []
     for index, (stage, uses) in enumerate(zip(result.system.stages, result.sram.stages, strict=True)):
         rows.append(
@@ -158,7 +158,7 @@ def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
 
 
 def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
-    """The colours of each pattern of each stage, of the ``available`` ones."""
+    """Return the colours of each pattern of each stage, of the ``available`` ones."""
 
     def strip(row: dict[str, Any]) -> Text:
         use: ColourUse = row["use"]
@@ -190,7 +190,7 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
 
 
 def _by_stages(uses: Sequence[ColourUse]) -> list[tuple[str, list[ColourUse]]]:
-    """The patterns of each stage; stages that have the same ones once, with all their numbers."""
+    """Return the patterns of each stage; stages that have the same ones once, with all their numbers."""
     by_stage: dict[int, list[ColourUse]] = {}
     for use in uses:
         by_stage.setdefault(use.stage, []).append(use)

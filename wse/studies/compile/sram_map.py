@@ -59,7 +59,7 @@ class SramMapResult(Result):
 
 
 def sram_map(program: Program) -> SramMapResult:
-    """The map of the fullest PE."""
+    """Return the map of the fullest PE."""
     stage = fullest_stage(program)
     placed = program.stages[stage]
     return SramMapResult(
@@ -105,12 +105,12 @@ def _overlap(a: Buffer, b: Buffer) -> bool:
 
 
 def map_tables(sram_map: SramMapResult, total: int, width: int) -> list[Table]:
-    """The SRAM of a PE with ``total`` bytes by address: a strip of ``width`` characters, and its buffers."""
+    """Return the SRAM of a PE with ``total`` bytes by address: a strip of ``width`` characters, and its buffers."""
     return [_strip_table(sram_map, total, width), _buffers_table(sram_map, total, 16 if width < NARROW else 32)]
 
 
 def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
-    """The table with all of the PE's SRAM on one line, by use, and the meaning of its marks."""
+    """Return the table with all of the PE's SRAM on one line, by use, and the meaning of its marks."""
     cells, strip, legend = width - 2 * INDENT - 2, Text(), Text()
     for cell in range(cells):
         middle = (cell + 0.5) * total / cells
@@ -129,7 +129,7 @@ def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
 
 
 def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table:
-    """The buffers of a PE with ``total`` bytes by address, and what is free behind them."""
+    """Return the buffers of a PE with ``total`` bytes by address, and what is free behind them."""
     buffers = _rows(sram_map.buffers)
     rows = [
         {
@@ -154,7 +154,7 @@ def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table
 
 
 def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...]:
-    """The line on the bytes that buffers share; none where they do not."""
+    """Return the line on the bytes that buffers share; none where they do not."""
     shared = [buffer for buffer in buffers if buffer.shares_with]
     if not shared:
         return ()
@@ -207,7 +207,7 @@ def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
 
 
 def _lifetime(row: _Row, steps: int, width: int) -> Text:
-    """A bar that marks the steps of a token in which the buffer holds something that is still needed."""
+    """Return a bar that marks the steps of a token in which the buffer holds something that is still needed."""
     live = row.buffers[0].live
     if not live:
         return Text("always", style="bright_black")
@@ -222,7 +222,7 @@ def _lifetime(row: _Row, steps: int, width: int) -> Text:
 
 
 def _covered_bytes(buffers: Sequence[BufferResult]) -> int:
-    """Bytes of SRAM under any of the buffers."""
+    """Return the bytes of SRAM under any of the buffers."""
     total = end = 0
     for start, stop in sorted((b.address, b.address + b.bytes) for b in buffers):
         total += max(0, stop - max(start, end))

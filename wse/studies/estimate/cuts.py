@@ -26,7 +26,10 @@ class CutsResult(Result):
 
 
 def cuts_result(prepared: PreparedEstimate, system: SystemResult) -> CutsResult | None:
-    """The layers that the stages of a request cut; None where all are whole. More wafers are tried, none is guessed."""
+    """Return the layers that the stages of a request cut; None where all are whole.
+
+    More wafers are tried, none is guessed.
+    """
     wafers_by_layer: dict[int, list[int]] = defaultdict(list)
     for stage in system.stages:
         for layer in dict.fromkeys(stage.layers):  # others than the first and the last are whole

@@ -122,7 +122,10 @@ def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> Co
 
 
 def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass]) -> Activity:
-    """The work of PEs and links for a mean token of one user; a word of a message crosses a ramp at both ends."""
+    """Return the work of PEs and links for a mean token of one user.
+
+    A word of a message crosses a ramp at both ends.
+    """
     program, wafer, phase = fabric.program, fabric.wafer, fabric.program.decode
     tokens = sum(group.tokens for group in token_classes) * program.batch
     all_slots = [group.slots for group in token_classes]

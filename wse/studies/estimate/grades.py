@@ -88,20 +88,20 @@ class Grades:
                     self._of[name] = source.grade
 
     def weakest(self, constants: Iterable[str]) -> tuple[Grade, str]:
-        """The weakest grade among some constants, and the first that has it."""
+        """Return the weakest grade among some constants, and the first that has it."""
         name = max(constants, key=lambda constant: list(GRADES).index(self._of[constant]))
         return self._of[name], name
 
     def of_cause(self, cause: Cause) -> Grade:
-        """The grade of the cycles of one cause."""
+        """Return the grade of the cycles of one cause."""
         return self.weakest(_OF_CAUSE[cause])[0]
 
     def of_bound(self, bound: str) -> Grade:
-        """The grade of one kind of bound."""
+        """Return the grade of one kind of bound."""
         return self.weakest(_OF_BOUND[bound])[0]
 
     def shares(self, cycles_by: CyclesBy) -> dict[str, float]:
-        """The shares of some cycles that rest on each kind of source, the best first."""
+        """Return the shares of some cycles that rest on each kind of source, the best first."""
         total = sum(cycles_by.values()) or 1.0
         order = sorted(cycles_by, key=lambda cause: list(GRADES).index(self.of_cause(cause)))
         shares: dict[str, float] = {}
@@ -112,7 +112,7 @@ class Grades:
         return shares
 
     def source(self, cycles_by: CyclesBy) -> str:
-        """The weakest kind of source that any of some cycles rests on."""
+        """Return the weakest kind of source that any of some cycles rests on."""
         return next(reversed(self.shares(cycles_by)), SOURCES["M"])
 
 
@@ -125,7 +125,7 @@ def grades_result(
     cost: CostResult | None,
     network: Network,
 ) -> dict[str, GradeResult]:
-    """The grade and the weakest constant of each number that an estimate leads with, by its key.
+    """Return the grade and the weakest constant of each number that an estimate leads with, by its key.
 
     ``cycles_by`` has those of ``prefill``, and of ``verify`` where there is such a pass. Numbers of generated tokens
     have none where nothing is decoded (``decode`` None).
@@ -166,7 +166,7 @@ def grades_result(
 
 
 def _weaker(first: tuple[Grade, str], second: tuple[Grade, str]) -> tuple[Grade, str]:
-    """The weaker of two grades, each with its constant; the first of equals."""
+    """Return the weaker of two grades, each with its constant; the first of equals."""
     return max((first, second), key=lambda graded: list(GRADES).index(graded[0]))
 
 

@@ -148,7 +148,10 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
 
 
 def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
-    """The draft model of a name, without weights. Raises BadInput where its vocabulary is another than the target's."""
+    """Return the draft model of a name, without weights.
+
+    Raises BadInput where its vocabulary is another than the target's.
+    """
     draft = load_model(name, with_weights=False)
     remedy = "give a draft with the model's own vocabulary, or leave it out for a head"
     check_vocabulary(f"--draft-model {name}", draft, target, remedy)
@@ -197,7 +200,7 @@ def check_drafts(request: EstimateRequest) -> None:
 
 
 def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
-    """Tokens of each prompt and generated ones, which a user's cache and the model have room for."""
+    """Return the tokens of each prompt and generated ones, which a user's cache and the model have room for."""
     check_context(request.context, spec)
     limit = request.context or spec.context_limit
     prompt_len, new_tokens = request.workload.lengths(limit)

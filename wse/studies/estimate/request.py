@@ -102,5 +102,5 @@ class EstimateRequest(PlacementRequest):
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """A smaller batch."""
+        """Return a smaller batch."""
         return f"--batch {users}"

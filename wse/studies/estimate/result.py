@@ -105,7 +105,10 @@ class EstimateResult(Result):
     trace: Annotated[str | None, Doc("path of the trace")] = None
 
     def plot(self) -> Figure:
-        """Cycles of a generated token by cause, in all and by kind of op; of the prompt where nothing is decoded."""
+        """Return the cycles of a generated token by cause, in all and by kind of op.
+
+        Of the prompt where nothing is decoded.
+        """
         if self.bounds is None or self.decode is None:
             return causes_figure({"prompt": self.prefill.cycles_by}, f"Prompt of {self.model.name}")
         ops = {(row.op or "").replace("_", " "): row.cycles_by for row in self.bounds.ops}
@@ -161,7 +164,7 @@ class EstimateResult(Result):
 
 
 def _inputs_table(result: EstimateResult) -> Table:
-    """The options, defaults filled in, as they are given on the command line."""
+    """Return the options, defaults filled in, as they are given on the command line."""
     replaced = result.wafer.replaced or {}
     options = [
         f"--{name.replace('_', '-')} {printable(value)}"
@@ -174,7 +177,7 @@ def _inputs_table(result: EstimateResult) -> Table:
 
 
 def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
-    """The numbers of the request with each change, and the factors by which they differ from those without."""
+    """Return the numbers of the request with each change, and the factors by which they differ from those without."""
     first, *others = (key for key in CHANGED if getattr(changes[0], key) is not None)
     columns = (
         Column(key="change", title="with"),

@@ -16,7 +16,7 @@ from wse.studies.options.settings import replaced
 
 
 def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
-    """The changed requests by the name of the change; larger code on as many wafers as it takes."""
+    """Return the changed requests by the name of the change; larger code on as many wafers as it takes."""
     request, wafer = prepared.request, prepared.whole
     research = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
 
@@ -37,7 +37,7 @@ def sensitivity_result(
     requests: Mapping[str, EstimateRequest],
     estimated: Callable[[str, EstimateRequest], EstimateResult],
 ) -> tuple[ChangeResult, ...]:
-    """The numbers of each changed request, and the factors by which they differ from those of ``result``.
+    """Return the numbers of each changed request, and the factors by which they differ from those of ``result``.
 
     ``estimated`` gives the result of a request; the name before it is for people. Where it does not fit, a row says so.
     """
@@ -55,7 +55,7 @@ def sensitivity_result(
 
 
 def _leading_numbers(result: EstimateResult) -> dict[str, Any]:
-    """The numbers that are compared."""
+    """Return the numbers that are compared."""
     leading: dict[str, Any] = {
         "wafers": result.system.wafers,
         "kv_capacity_tokens": result.sram.kv_capacity_tokens,

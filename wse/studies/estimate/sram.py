@@ -61,7 +61,7 @@ class EstimateSram(SramResult):
 
 
 def estimate_sram(prepared: PreparedEstimate, program: Program, grades: Grades) -> EstimateSram:
-    """The SRAM of a compiled request."""
+    """Return the SRAM of a compiled request."""
     sram_bytes = prepared.wafer.sram_bytes_per_pe
     return sram_result(program, sram_bytes).convert(
         EstimateSram,
@@ -72,7 +72,7 @@ def estimate_sram(prepared: PreparedEstimate, program: Program, grades: Grades) 
 
 
 def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeResult:
-    """Bytes of a profile's code on a PE, their grade, and those of released research kernels."""
+    """Return the bytes of a profile's code on a PE, their grade, and those of released research kernels."""
     return CodeResult(
         bytes_per_pe=software.code_bytes_per_pe,
         grade=grades.weakest(("code_bytes_per_pe",))[0],
@@ -81,7 +81,7 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 
 
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
-    """The users whose caches fit with usual contexts, with the one asked for and with the model's longest."""
+    """Return the users whose caches fit with usual contexts, with the one asked for and with the model's longest."""
     contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
     return tuple(UsersResult(context=context, users=users_at(program, context)) for context in contexts)
 

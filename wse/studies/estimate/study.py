@@ -125,14 +125,14 @@ def timed_estimate(prepared: PreparedEstimate, program: Program) -> TimedEstimat
 
 
 def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> EstimateResult:
-    """The result of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
+    """Return the result of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
     return result_of(prepared, program, time_run(prepared, program, routing), given_routing=routing is not None)
 
 
 def result_of(
     prepared: PreparedEstimate, program: Program, counted: TimedRun, *, given_routing: bool = False
 ) -> EstimateResult:
-    """The result of a request whose cycles were counted."""
+    """Return the result of a request whose cycles were counted."""
     clock, wafer = counted.clock, prepared.wafer
     grades = _grades(prepared)
     prompts = prompts_result(clock.fabric, counted.prompts)
@@ -189,7 +189,7 @@ def _published(prepared: PreparedEstimate, result: EstimateResult) -> tuple[Publ
 
 
 def _grades(prepared: PreparedEstimate) -> Grades:
-    """The grades of the constants that a request is timed with."""
+    """Return the grades of the constants that a request is timed with."""
     request = prepared.request
     return Grades(
         request.machine.wafer,
@@ -258,7 +258,7 @@ def _deployment(
 
 
 def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
-    """The options of a request by name, defaults filled in; a region that the mapping chose is left out."""
+    """Return the options of a request by name, defaults filled in; a region that the mapping chose is left out."""
     request, options = prepared.request, prepared.options
     values = {
         "model": str(request.model),

@@ -45,7 +45,7 @@ class TableColumn:
 
 
 def read_csv(path: Path) -> tuple[TableColumn, ...]:
-    """The columns of a CSV file, in UTF-8, with a line of names.
+    """Return the columns of a CSV file, in UTF-8, with a line of names.
 
     Raises:
         BadInput: it cannot be read, is no such table, or is larger than a page can show; with the line where one is at
@@ -90,7 +90,7 @@ def _decoded(path: Path) -> str:
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines with their numbers; a cell within quotes may have line ends."""
+    """Yield the lines with their numbers; a cell within quotes may have line ends."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:
         first = reader.line_num + 1

@@ -23,7 +23,7 @@ LESS_IS_BETTER: Final = ("usd", "joules", "cycles", "wafers", "bytes", "power", 
 
 
 def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
-    """The page of a table, UTF-8."""
+    """Return the page of a table, UTF-8."""
     shown = [*with_rate_a_wafer(columns)]
     varied = [column for column in shown if len(column.distinct) > 1]
     same = [(c.name, c.distinct[0]) for c in shown if len(c.distinct) == 1 and None not in c.words]
@@ -40,7 +40,7 @@ def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
 
 
 def with_rate_a_wafer(columns: Sequence[TableColumn]) -> Sequence[TableColumn]:
-    """The columns, and the tokens a second of all users over the wafers where the table has both."""
+    """Return the columns, and the tokens a second of all users over the wafers where the table has both."""
     by_name = {column.name: column for column in columns}
     rate, wafers = _first_numbers(by_name, RATES), _first_numbers(by_name, WAFERS)
     if rate is None or wafers is None or A_WAFER in by_name:
@@ -56,7 +56,7 @@ def _first_numbers(by_name: Mapping[str, TableColumn], names: Sequence[str]) -> 
 
 
 def _axes(columns: Sequence[TableColumn]) -> set[str]:
-    """The columns that were asked for: of a sweep's table those before the error, of another all."""
+    """Return the columns that were asked for: of a sweep's table those before the error, of another all."""
     names = [column.name for column in columns]
     return set(names[: names.index(ERROR)] if ERROR in names else names)
 
@@ -73,7 +73,7 @@ def _first_axes(columns: Sequence[TableColumn]) -> tuple[int, int]:
 
 
 def _packed(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
-    """A column as the script reads it: numbers, or words once each and their places."""
+    """Return a column as the script reads it: numbers, or words once each and their places."""
     if column.numbers is not None:
         return {
             "name": column.name,
@@ -88,7 +88,7 @@ def _packed(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
 
 
 def _less_is_better(name: str) -> bool:
-    """Whether rows with less in a column count as better at first; the page lets one say otherwise."""
+    """Return whether rows with less in a column count as better at first; the page lets one say otherwise."""
     if name == A_WAFER or "per_s" in name:
         return False
     return name.endswith("_s") or any(part in name for part in LESS_IS_BETTER)

@@ -21,7 +21,7 @@ class ExploreResult(Result):
     page_bytes: Annotated[int, Doc("size of the page", "B")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The page and the table."""
+        """Return the page and the table."""
         rows = [
             ("page", f"{printable(self.page)}, {in_bytes(self.page_bytes)}: open it in a browser, offline too"),
             ("table", f"{printable(self.table)}: {plural(self.rows, 'row')}, {plural(self.columns, 'column')}"),

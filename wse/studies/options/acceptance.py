@@ -48,12 +48,12 @@ class DraftAcceptance:
 
 
 def known_acceptances() -> tuple[str, ...]:
-    """The names of measured acceptances."""
+    """Return the names of measured acceptances."""
     return (TYPICAL, *(curve.model for curve in measured_curves()))
 
 
 def read_acceptance(text: str) -> DraftAcceptance:
-    """The acceptance that an option's text asks for.
+    """Return the acceptance that an option's text asks for.
 
     A name is one of `known_acceptances`; shares are those of positions behind each other, a single one of all. A TOML
     file has ``acceptance``, a list of shares by position, each of which may be a list of those of the draft's choices.
@@ -95,7 +95,7 @@ def _from_file(path: Path) -> DraftAcceptance:
 
 
 def _given(shares: list[tuple[float, ...]], place: str, name: str) -> DraftAcceptance:
-    """An acceptance that the user gives."""
+    """Return an acceptance that the user gives."""
     try:
         check_shares(shares)
     except BadInput as error:
@@ -106,7 +106,7 @@ def _given(shares: list[tuple[float, ...]], place: str, name: str) -> DraftAccep
 
 
 def _share(value: Any, place: str) -> float:
-    """A share from 0 to 1."""
+    """Return a share from 0 to 1."""
     try:
         share = float(value)
     except (TypeError, ValueError):

@@ -94,7 +94,7 @@ def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
-    """The value of an argument as its type, with ``form`` behind the remedy.
+    """Return the value of an argument as its type, with ``form`` behind the remedy.
 
     Raises:
         BadInput: the value is of another type.
@@ -107,12 +107,12 @@ def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
 
 
 def argument_name(field: RequestField) -> str:
-    """The name of the argument that an option is."""
+    """Return the name of the argument that an option is."""
     return field.name if field.option.positional else field.flag.removeprefix("--").replace("-", "_")
 
 
 def argument_value(field: RequestField, value: Any) -> Any:
-    """The field's value of what was given from Python.
+    """Return the field's value of what was given from Python.
 
     A text for what is no text is read as the command line reads it: ``wafers="auto"``, ``link_latency="500ns,5us"``.
 
@@ -125,7 +125,7 @@ def argument_value(field: RequestField, value: Any) -> Any:
 
 
 def _bind(function: str, signature: Signature, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call, by name. Raises TypeError, as Python does, where they do not fit the function."""
+    """Return the arguments of a call, by name. Raises TypeError, as Python does, where they do not fit the function."""
     for name in keywords:
         if name not in signature.parameters:
             raise TypeError(str(UnknownName("argument", name, signature.parameters, where=f"wse.{function}")))
@@ -137,7 +137,10 @@ def _bind(function: str, signature: Signature, arguments: Sequence[Any], keyword
 
 
 def value_as(hint: Any, value: Any) -> Any:
-    """A value as a type that an argument has, any iterable as a tuple. Raises TypeError where it is of another type."""
+    """Return a value as a type that an argument has, any iterable as a tuple.
+
+    Raises TypeError where it is of another type.
+    """
     items = tuple(value) if is_list(value) else None
     for part in union_parts(hint):
         if get_origin(part) in (tuple, Sequence):
@@ -158,12 +161,12 @@ def value_as(hint: Any, value: Any) -> Any:
 
 
 def is_list(value: Any) -> bool:
-    """Whether an argument gives several values, in any iterable but a text or a mapping."""
+    """Return whether an argument gives several values, in any iterable but a text or a mapping."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
-    """The kinds of value that a type stands for, in words: of one value with 0, of several with 1."""
+    """Yield the kinds of value that a type stands for, in words: of one value with 0, of several with 1."""
     for part in union_parts(hint):
         if get_origin(part) in (tuple, Sequence):
             yield f"{('a list', 'lists')[several]} of {' or '.join(_kinds(get_args(part)[0], 1))}"
@@ -174,5 +177,8 @@ def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
 
 
 def _form(field: RequestField) -> str:
-    """The form of an argument's values behind its name, such as `` (ROWSxCOLS)``; empty where it says no more."""
+    """Return the form of an argument's values behind its name, such as `` (ROWSxCOLS)``.
+
+    Empty where it says no more.
+    """
     return f" ({field.option.metavar})" if field.option.metavar and not field.option.metavar.isupper() else ""

@@ -61,19 +61,19 @@ def has_draft(request: RunRequest) -> bool:
 
 
 def draft_name(request: RunRequest) -> str:
-    """The draft of a request that has one."""
+    """Return the draft of a request that has one."""
     return NGRAM if request.drafts.draft is None else str(request.drafts.draft)
 
 
 def draft_place(request: RunRequest) -> str:
-    """The place of a request's draft."""
+    """Return the place of a request's draft."""
     if request.drafts.draft_place is not None:
         return request.drafts.draft_place
     return HOST if draft_name(request) == NGRAM and request.sampling.rule().on_host else SAME
 
 
 def pass_tokens(request: RunRequest, context: int, prompt_tokens: int) -> int:
-    """Tokens of a pass over several of one user: the next one and the drafted ones; 0 without such passes.
+    """Return the tokens of a pass over several of one user: the next one and the drafted ones; 0 without such passes.
 
     Raises:
         BadInput: the context leaves no room for so many behind the prompt.

@@ -111,7 +111,7 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
 
 
 def _regions(path: Path, stated: object) -> tuple[ListedRegion, ...]:
-    """The regions of a file, which follow one another and do not overlap."""
+    """Return the regions of a file, which follow one another and do not overlap."""
     if not isinstance(stated, list) or not stated:
         message = f"{path}: lists no regions; give each as [[regions]] with {', '.join(_Region.model_fields)}"
         raise BadMapping(message)
@@ -131,7 +131,7 @@ def _regions(path: Path, stated: object) -> tuple[ListedRegion, ...]:
 
 
 def _region(path: Path, index: int, stated: object) -> ListedRegion:
-    """A region of a file, checked by itself."""
+    """Return a region of a file, checked by itself."""
     try:
         region = _Region.model_validate(stated)
     except pydantic.ValidationError as error:
@@ -196,12 +196,12 @@ def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> N
 
 
 def _common(first: int, count: int, other_first: int, other_count: int) -> range:
-    """The numbers that two runs have in common."""
+    """Return the numbers that two runs have in common."""
     return range(max(first, other_first), min(first + count, other_first + other_count))
 
 
 def mesh_of_listed(options: Options) -> tuple[int, int]:
-    """Rows and columns of the smallest mesh of a wafer that has the regions that a request lists."""
+    """Return the rows and columns of the smallest mesh of a wafer that has the regions that a request lists."""
     ends = [(one.rect.row + one.rect.rows, one.rect.col + one.rect.cols) for one in options.listed]
     rows, cols = (max(sides) for sides in zip(*ends, strict=True))
     return (cols, rows) if options.listed_turned else (rows, cols)

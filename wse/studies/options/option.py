@@ -118,7 +118,7 @@ class RequestField:
         return bool(self.option.none or self.option.read or self.type in (int, float))
 
     def value(self, argument: Any) -> Any:
-        """The field's value of what was given on the command line.
+        """Return the field's value of what was given on the command line.
 
         Raises:
             BadInput: the text is none that the option takes.
@@ -129,7 +129,7 @@ class RequestField:
         return self._read(argument) if self.is_text and argument is not None else argument
 
     def spelled(self, argument: Any) -> Any:
-        """An argument whose letters are those of a known name, but for their case, as that name; a path stays.
+        """Return an argument whose letters are those of a known name, but for their case, as that name; a path stays.
 
         Of names with commas between them each is looked at alone.
         """
@@ -160,7 +160,10 @@ class RequestField:
 
 
 def request_field(name: str, hint: Any, default: Any) -> RequestField | None:
-    """The option that a field or parameter is by its hint, ``Annotated[TYPE, Option(...)]``; None where it is none."""
+    """Return the option that a field or parameter is by its hint, ``Annotated[TYPE, Option(...)]``.
+
+    None where it is none.
+    """
     option = next((o for o in get_args(hint)[1:] if isinstance(o, Option)), None)
     if get_origin(hint) is not Annotated or option is None:
         return None
@@ -170,13 +173,13 @@ def request_field(name: str, hint: Any, default: Any) -> RequestField | None:
 
 
 def union_parts(hint: Any) -> tuple[Any, ...]:
-    """The types of a union; the type itself where it is none."""
+    """Return the types of a union; the type itself where it is none."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 @cache
 def options_of(request: type) -> dict[str, RequestField]:
-    """The options of a request class by field, in the order of its fields."""
+    """Return the options of a request class by field, in the order of its fields."""
     hints = get_type_hints(request, include_extras=True)
     options: dict[str, RequestField] = {}
     for field in dataclasses.fields(request):

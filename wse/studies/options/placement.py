@@ -70,11 +70,11 @@ class PlacementRequest:
     layout: Annotated[LayoutOptions, OptionsOf()] = field(default_factory=LayoutOptions)
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """The options that ask for no more than a context that is too short for what was asked."""
+        """Return the options that ask for no more than a context that is too short for what was asked."""
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """The remedy of fewer users, each of whom brings a prompt."""
+        """Return the remedy of fewer users, each of whom brings a prompt."""
         from wse.compiler.search.remedies import fewer_prompts
 
         return fewer_prompts(users)

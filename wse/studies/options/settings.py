@@ -42,7 +42,7 @@ class Setting:
         return f"{self.prefix}{self.key}"
 
     def of(self, number: float, where: str) -> int | float:
-        """The value in place of ``number``, which is what the files say; a whole number stays whole.
+        """Return the value in place of ``number``, which is what the files say; a whole number stays whole.
 
         Raises:
             BadInput: a factor of a whole number makes none, nor one that is within a tenth; or it is one of 0.
@@ -65,12 +65,12 @@ class Setting:
 
 
 def machine_numbers() -> dict[str, type]:
-    """The type of every number of a wafer and of software by its name, int or float."""
+    """Return the type of every number of a wafer and of software by its name, int or float."""
     return {f"{prefix}{key}": kind for prefix, spec in MACHINES.items() for key, kind in numeric_fields(spec).items()}
 
 
 def read_setting(text: str, where: str = "--set") -> Setting:
-    """The setting of ``wafer.KEY=VALUE``, or ``=xFACTOR``; ``where`` it was given is for messages.
+    """Return the setting of ``wafer.KEY=VALUE``, or ``=xFACTOR``; ``where`` it was given is for messages.
 
     Raises:
         UnknownName: there is no such number; with the nearest.
@@ -103,7 +103,7 @@ def check_name(name: str, where: str) -> None:
 
 
 def with_settings(request: R) -> R:
-    """The request with its settings as numbers of its wafer and its software; itself where it has none.
+    """Return the request with its settings as numbers of its wafer and its software; itself where it has none.
 
     Raises:
         BadInput and its kinds: as of `read_setting`; a number is set twice, or there is no such wafer or software.
@@ -124,7 +124,7 @@ def with_settings(request: R) -> R:
 def read_settings(
     texts: Iterable[str], wafer: WaferSpec, software: SoftwareProfile
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """The numbers that settings give a wafer and its software, by key.
+    """Return the numbers that settings give a wafer and its software, by key.
 
     Raises:
         BadInput and its kinds: as of `read_setting`; a number is set twice.
@@ -144,13 +144,13 @@ def replaced(values: Values, others: Mapping[str, float]) -> Values:
 
 
 def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
-    """The numbers of a prepared request's wafer and software that are not those of their files, by name."""
+    """Return the numbers of a prepared request's wafer and software that are not those of their files, by name."""
     of_machines = ((WAFER, request.machine.wafer_values), (SOFTWARE, request.machine.software_values))
     return {f"{prefix}{key}": value for prefix, values in of_machines for key, value in values}
 
 
 def _numbers(settings: Iterable[Setting], prefix: str, machine: WaferSpec | SoftwareProfile) -> dict[str, float]:
-    """The numbers of one of the two that settings give it."""
+    """Return the numbers of one of the two that settings give it."""
     return {
         setting.key: setting.of(getattr(machine, setting.key), "--set")
         for setting in settings

@@ -9,7 +9,7 @@ from wse.errors import BadInput, BadTrace
 
 
 def trace_path(trace: str | Path | None) -> Path | None:
-    """The path of the trace that a request asks for; None where it asks for none. Nothing is written.
+    """Return the path of the trace that a request asks for; None where it asks for none. Nothing is written.
 
     Raises:
         BadInput: the path is empty.
@@ -29,7 +29,7 @@ def trace_path(trace: str | Path | None) -> Path | None:
 
 
 def _refusal(path: Path) -> str:
-    """The reason why no trace can be written at a path; empty where one can."""
+    """Return the reason why no trace can be written at a path; empty where one can."""
     try:
         folder, name = path.parent, path.name
         if not folder.is_dir():

@@ -34,6 +34,6 @@ def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remed
 
 
 def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:
-    """The first id whose text is not the same."""
+    """Return the first id whose text is not the same."""
     ids = range(target.vocab_size)
     return next((token for token in ids if draft.decode([token]) != target.decode([token])), None)

@@ -50,7 +50,10 @@ class WorkloadOptions:
     ] = None
 
     def lengths(self, limit: int) -> tuple[int, int]:
-        """Tokens of a prompt and generated ones; those not asked for are LENGTH, or as many as ``limit`` leaves."""
+        """Return the tokens of a prompt and generated ones.
+
+        Those not asked for are LENGTH, or as many as ``limit`` leaves.
+        """
         if self.prompt_len is not None and self.new_tokens is not None:
             return self.prompt_len, self.new_tokens
         if self.prompt_len is None and self.new_tokens is None:

@@ -42,7 +42,7 @@ class Animation:
     operations: list[int]
 
     def to_dict(self) -> dict[str, Any]:
-        """The animation as the page's script reads it."""
+        """Return the animation as the page's script reads it."""
         name = f"{self.case.pattern}: {self.case.pes} PEs, {self.case.words} words"
         return {
             "name": name,
@@ -55,7 +55,7 @@ class Animation:
 
 
 def animations_of(request: PatternRequest, cases: Sequence[PatternCase], laboratory: Laboratory) -> list[Animation]:
-    """The cases without a fault that are small enough, carried out cycle by cycle, until the page is full."""
+    """Return the cases without a fault that are small enough, carried out cycle by cycle, until the page is full."""
     named = {pattern.name: pattern for pattern in map(named_pattern, request.cases()[0])}
     animations: list[Animation] = []
     remaining_hops = MOST_HOPS_OF_PAGE

@@ -13,7 +13,7 @@ from wse.studies.pattern.result import PatternResult
 
 
 def as_html(result: PatternResult, animations: Sequence[Animation], wafer: WaferSpec) -> bytes:
-    """The page of a result, UTF-8, with what is played of it."""
+    """Return the page of a result, UTF-8, with what is played of it."""
     left_out = len(result.cases) - len(result.faults) - len(animations)
     limits = f"at most {MOST_PES} PEs and {MOST_HOPS:,} hops of words in a case"
     return inline_page(

@@ -44,7 +44,7 @@ def carry_out(
 
 
 def wrong_words(outcome: Outcome, schedule: LineSchedule, ran: MachineRun, before: F32) -> str:
-    """The words that did not arrive as they should, in words; empty where all did."""
+    """Return the words that did not arrive as they should, in words; empty where all did."""
     memory, root = ran.memory[0], outcome.root
     expected, there = before.sum(axis=0), memory[root]
     if outcome.collective == "all_reduce":

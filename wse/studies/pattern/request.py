@@ -73,7 +73,7 @@ class PatternRequest:
     ] = False
 
     def cases(self) -> tuple[tuple[str | Callable[..., Any], ...], tuple[int, ...], tuple[int, ...]]:
-        """The patterns, PEs and words, with those that stand where none are given.
+        """Return the patterns, PEs and words, with those that stand where none are given.
 
         Raises:
             BadInput: sizes are none, or too many.

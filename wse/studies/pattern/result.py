@@ -42,11 +42,11 @@ class PatternResult(Result):
         return tuple(f"{case.pattern} on {case.pes} PEs: {case.fault}" for case in self.cases if case.fault)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The cases without a fault, a table for each collective, with its lower bound below."""
+        """Return the cases without a fault, a table for each collective, with its lower bound below."""
         return tuple(self._table(bound) for bound in self.bounds)
 
     def plot(self) -> Figure:
-        """Cycles over words with the lower bounds, a panel for each collective and length of line."""
+        """Return the cycles over words with the lower bounds, a panel for each collective and length of line."""
         return pattern_figure(self.cases, [bound.collective for bound in self.bounds], self.machine)
 
     def _table(self, bound: BoundResult) -> Table:

@@ -70,7 +70,7 @@ class Laboratory:
 
 
 def laboratory_of(request: PatternRequest) -> Laboratory:
-    """The machine of a request. Raises BadInput for a wafer, software or a setting that is none."""
+    """Return the machine of a request. Raises BadInput for a wafer, software or a setting that is none."""
     wafer = load_wafer(request.wafer)
     software = load_software(request.software, wafer.generation)
     of_wafer, of_software = read_settings(request.settings, wafer, software)
@@ -87,7 +87,7 @@ def laboratory_of(request: PatternRequest) -> Laboratory:
 
 
 def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) -> PatternResult:
-    """All cases of a request, the quickest first for each number of PEs and words.
+    """Return all cases of a request, the quickest first for each number of PEs and words.
 
     Raises:
         BadInput: a name, a size or a file that cannot be used. What is wrong with a pattern is in its case.
@@ -115,7 +115,7 @@ def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) 
 
 
 def look_at(pattern: NamedPattern, length: int, words: int, laboratory: Laboratory, *, wavelet: bool) -> PatternCase:
-    """A case of a pattern: its checks and, where it has no fault, its numbers."""
+    """Return a case of a pattern: its checks and, where it has no fault, its numbers."""
     checked = check_pattern(pattern, length, words, laboratory.wafer)
     case = PatternCase(pattern=pattern.name, pes=length, words=words)
     outcome, schedule = checked.outcome, checked.schedule
@@ -144,7 +144,7 @@ def look_at(pattern: NamedPattern, length: int, words: int, laboratory: Laborato
 
 
 def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> CheckedPattern:
-    """A pattern for a line and words, and what it does there.
+    """Return a pattern for a line and words, and what it does there.
 
     Raises:
         BadInput: the pattern cannot be made for this line.
@@ -164,7 +164,7 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
 
 
 def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
-    """What a pattern asks of colours beyond what it says or what a wafer has; empty where it does not."""
+    """Return what a pattern asks of colours beyond what it says or what a wafer has; empty where it does not."""
     usable = wafer.colours - wafer.reserved_colours
     if plan.colours > schedule.colours:
         return f"its messages need {plan.colours} colours where they cross; colours = {schedule.colours} is too few"
@@ -178,7 +178,10 @@ def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
 
 
 def _with_wavelets(case: PatternCase, checked: CheckedPattern, laboratory: Laboratory) -> PatternCase:
-    """A case with the cycles of the reference, or with the fault that it found; as it was where that takes too long."""
+    """Return a case with the cycles of the reference, or with the fault that it found.
+
+    As it was where that takes too long.
+    """
     assert case.hops is not None
     assert case.cycles is not None
     if case.hops > MOST_HOPS or case.stalls is None:
@@ -194,7 +197,7 @@ def _with_wavelets(case: PatternCase, checked: CheckedPattern, laboratory: Labor
 
 
 def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> float | None:
-    """Cycles by the closed form of a pattern as it is published, or as its file has it; None without one."""
+    """Return the cycles by the closed form of a pattern as it is published, or as its file has it; None without one."""
     if pattern.form is not None:
         return closed_form(*pattern.form, 1, length, words, wafer)
     return None if pattern.reduce is None else reduce_form(pattern.reduce, length, words, wafer)

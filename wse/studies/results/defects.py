@@ -44,7 +44,7 @@ class DefectsResult(Result):
 
 
 def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]) -> DefectsResult | None:
-    """The cost of defects to a token of each user after ``lengths`` others; None where wafers are whole.
+    """Return the cost of defects to a token of each user after ``lengths`` others; None where wafers are whole.
 
     The slowdown compares with the same Program on a whole mesh of as many rows and columns as programs see.
     """

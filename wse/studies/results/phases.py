@@ -69,7 +69,7 @@ def decode_result(
     *,
     routing: str | None = None,
 ) -> DecodeResult:
-    """The totals of decoded tokens as means; ``cycles_by`` sums exactly to ``cycles_per_token``."""
+    """Return the totals of decoded tokens as means; ``cycles_by`` sums exactly to ``cycles_per_token``."""
     by = _by_cause(totals, totals.runs)
     cycles = sum(by.values())
     return DecodeResult(
@@ -87,12 +87,12 @@ def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
 
 
 def cycles_by_cause(values: F64) -> CyclesBy:
-    """Cycles ``[causes]`` by the names of the causes."""
+    """Return the cycles ``[causes]`` by the names of the causes."""
     return {cause: float(value) for cause, value in zip(CAUSES, values, strict=True)}  # type: ignore[misc]
 
 
 def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
-    """A bar of cycles for each row, by cause."""
+    """Return a bar of cycles for each row, by cause."""
     from wse.reports.figure import NotebookFigure
 
     figure = NotebookFigure(figsize=(7, 1.2 + 0.28 * len(rows)), layout="constrained")

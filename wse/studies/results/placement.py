@@ -116,7 +116,7 @@ class SystemResult(Result):
     context: Annotated[int | None, Doc("tokens that a user's KV cache has room for; of estimate and compile")] = None
 
     def mapping_file(self) -> str:
-        """The stages as the text of a mapping file, as `wse.studies.options.mapping_file` reads it.
+        """Return the stages as the text of a mapping file, as `wse.studies.options.mapping_file` reads it.
 
         Raises:
             BadInput: a stage spans wafers, or is on the PEs of another.
@@ -130,14 +130,14 @@ class SystemResult(Result):
 
 
 def _as_listed(stage: StageResult) -> str:
-    """A stage as a table of a mapping file."""
+    """Return a stage as a table of a mapping file."""
     keys = {key: getattr(stage, key) for key in ("wafer", "row", "col", "rows", "cols")} | {"layers": [*stage.layers]}
     keys |= {"parts": [*stage.parts]} if stage.cuts_layers else {}
     return "[[regions]]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
 
 
 def model_result(spec: ModelSpec, program: Program, *, weights: str | None = None) -> ModelResult:
-    """The model of a Program, with the bytes of all its tensors as the Program holds them, and ``--weights``."""
+    """Return the model of a Program, with the bytes of all its tensors as the Program holds them, and ``--weights``."""
     return ModelResult(
         name=spec.name,
         parameters=parameter_count(spec),
@@ -169,7 +169,7 @@ def wafer_result(
 
 
 def system_result(program: Program, *, context: int | None = None) -> SystemResult:
-    """The wafers, the mapping and the stages of a Program, with the context where it is given."""
+    """Return the wafers, the mapping and the stages of a Program, with the context where it is given."""
     return SystemResult(
         wafers=program.wafers,
         regions=len(program.stages),
@@ -205,13 +205,13 @@ def _stage(stage: Stage) -> StageResult:
 
 
 def _attention(stage: Stage) -> tuple[int, ...]:
-    """The first and the last column that attention works on; none where the stage has no layer's."""
+    """Return the first and the last column that attention works on; none where the stage has no layer's."""
     first, cols = stage.attention
     return (first, first + cols - 1) if stage.has_attention else ()
 
 
 def _experts(program: Program) -> ExpertsResult | None:
-    """The experts of a layer; None for a model without."""
+    """Return the experts of a layer; None for a model without."""
     mixtures = [mixture for mixture in program.mixtures if mixture is not None]
     if not mixtures:
         return None
@@ -220,7 +220,7 @@ def _experts(program: Program) -> ExpertsResult | None:
 
 
 def cut_bytes_per_token(program: Program) -> int:
-    """Bytes that one decoded token sends from region to region, over the mesh and between wafers."""
+    """Return the bytes that one decoded token sends from region to region, over the mesh and between wafers."""
     phase = program.decode
     moves = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
     return sum(transfer_of(program, phase, step, program.cache_slots(0)).handed_bytes for step in moves)
@@ -236,7 +236,10 @@ def model_line(model: ModelResult) -> str:
 
 
 def used_text(wafer: WaferResult, system: SystemResult) -> str:
-    """The rectangle of a wafer's PEs that regions are on, and its share; nothing where it is about all of them."""
+    """Return the rectangle of a wafer's PEs that regions are on, and its share.
+
+    Nothing where it is about all of them.
+    """
     used = system.used_rows * system.used_cols / (wafer.rows * wafer.cols)
     if used >= ABOUT_ALL:
         return ""

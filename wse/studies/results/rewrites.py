@@ -31,7 +31,7 @@ class RewriteResult(Result):
 def rewrites_result(
     spec: ModelSpec, options: Options, paying: Sequence[RewriteTrial]
 ) -> tuple[RewriteResult, ...] | None:
-    """The rewrites of a request in the order in which they are applied; None for the released schedule."""
+    """Return the rewrites of a request in the order in which they are applied; None for the released schedule."""
     if options.schedule == RELEASED:
         return None
     used = {one.name: one for one in paying}

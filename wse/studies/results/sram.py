@@ -30,7 +30,7 @@ class SramResult(Result):
 
 
 def sram_result(program: Program, sram_bytes: int) -> SramResult:
-    """The fullest PE of a Program by use, and the tokens that fit each user's cache with all that is free."""
+    """Return the fullest PE of a Program by use, and the tokens that fit each user's cache with all that is free."""
     uses = use_bytes(program, fullest_stage(program), sram_bytes)
     return SramResult(
         bytes_per_pe=uses,

@@ -67,7 +67,7 @@ class Answer:
             self._say(self._stream.finish())
 
     def result(self) -> AnswerResult:
-        """The answer as far as it goes."""
+        """Return the answer as far as it goes."""
         return AnswerResult(
             tokens=tuple(self.tokens),
             prompt_tokens=len(self.prompt),

@@ -45,7 +45,7 @@ def _remedies(prepared: PreparedRun, free: int) -> Iterator[str]:
     request, options = prepared.request, prepared.options
 
     def good(**changes: Any) -> bool:
-        """Whether the request with some options changed fits."""
+        """Return whether the request with some options changed fits."""
         try:
             other = prepare(replace_options(request, **changes))
             return required_bytes(compile_fastest(other).program) <= free
@@ -68,7 +68,7 @@ def _remedies(prepared: PreparedRun, free: int) -> Iterator[str]:
 
 
 def _smaller_model(prepared: PreparedRun, free: int, good: Any) -> Iterator[str]:
-    """The largest configuration below the model's own size that fits with the same options."""
+    """Yield the largest configuration below the model's own size that fits with the same options."""
     options, most = prepared.options, parameter_count(prepared.spec)
     specs = {name: load_model(name).spec for name in CONFIGURATIONS}
     sizes = {name: parameter_count(spec) for name, spec in specs.items()}

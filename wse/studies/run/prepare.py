@@ -128,7 +128,7 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
 
 
 def weights_of(request: RunRequest, loaded: LoadedModel) -> Callable[[str], Source]:
-    """The model's tensors by name: random ones where the request asks for them, else those of its files.
+    """Return the model's tensors by name: random ones where the request asks for them, else those of its files.
 
     Raises:
         BadModel: it has none.
@@ -150,7 +150,10 @@ def weights_of(request: RunRequest, loaded: LoadedModel) -> Callable[[str], Sour
 
 
 def weights_seed(text: str) -> int:
-    """The seed of ``random:SEED``, in plain decimal digits. Raises BadInput for any other text, or one out of range."""
+    """Return the seed of ``random:SEED``, in plain decimal digits.
+
+    Raises BadInput for any other text, or one out of range.
+    """
     seed = whole_number(text.partition(":")[2])
     if seed is None or not 0 <= seed <= LARGEST_SEED or text != f"random:{seed}":
         message = (
@@ -178,7 +181,7 @@ def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[
 
 
 def _room_remedy(room: int, wanted: int, context_limit: int) -> str:
-    """What to do where a context has ``room`` beside the prompt, and ``wanted`` tokens are asked for in all."""
+    """Return what to do where a context has ``room`` beside the prompt, and ``wanted`` tokens are asked for in all."""
     remedies = [f"--new-tokens {room} or less"] if room > 0 else []
     remedies += [f"--context {wanted} or more"] if wanted <= context_limit else []
     return f"give {', '.join(remedies)}{', or ' if remedies else ''}a shorter prompt"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_ids(text: str) -> tuple[int, ...]:
-    """The token ids of a text such as ``1,2,3``. Raises BadInput where a part is none."""
+    """Return the token ids of a text such as ``1,2,3``. Raises BadInput where a part is none."""
     parts = text.split(",") if text.strip() else []
     ids = []
     for part in parts:

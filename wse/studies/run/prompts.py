@@ -49,14 +49,14 @@ def prompts_of(request: RunRequest) -> list[Prompt]:
 
 
 def _texts(prompt: str | Sequence[str] | None) -> list[str]:
-    """The texts of one user or of several, as a list with one for each."""
+    """Return the texts of one user or of several, as a list with one for each."""
     if prompt is None:
         return []
     return [prompt] if isinstance(prompt, str) else list(prompt)
 
 
 def _id_lists(prompt_ids: Any) -> list[Sequence[SupportsIndex]]:
-    """The ids of one user or of several, as a list with one for each."""
+    """Return the ids of one user or of several, as a list with one for each."""
     if prompt_ids is None:
         return []
     return [prompt_ids] if all(isinstance(item, SupportsIndex) for item in prompt_ids) else list(prompt_ids)
@@ -146,7 +146,7 @@ def text_ids(text: str, loaded: LoadedModel, *, chat: bool, system: str | None) 
 
 
 def end_ids(loaded: LoadedModel, *, chat: bool) -> tuple[int, ...]:
-    """The ids that end generation: the config's and the tokenizer's; with ``chat`` those that end a turn too.
+    """Return the ids that end generation: the config's and the tokenizer's; with ``chat`` those that end a turn too.
 
     These are in generation_config.json, or in a GGUF file.
 
@@ -165,7 +165,7 @@ MOST_PROMPTS: Final = 4096
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """The prompts of a UTF-8 file in order. A line has no line break in it; a text in a JSON list may.
+    """Return the prompts of a UTF-8 file in order. A line has no line break in it; a text in a JSON list may.
 
     Raises:
         BadInput: the file is missing, no regular file, unreadable, too large, not UTF-8 or not such a list, has no
@@ -196,7 +196,10 @@ def _text(path: Path) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text. A line feed ends each, perhaps after a carriage return; the last may end without one."""
+    """Return the lines of a text. A line feed ends each, perhaps after a carriage return.
+
+    The last may end without one.
+    """
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 

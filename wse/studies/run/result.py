@@ -98,7 +98,7 @@ class RunResult(Result):
     trace_error: Annotated[str | None, Doc("why the trace is not complete, or not there")] = None
 
     def plot(self) -> Figure:
-        """Cycles by cause of the prompt and of a generated token."""
+        """Return the cycles by cause of the prompt and of a generated token."""
         token = {} if self.decode is None else {"a generated token": self.decode.cycles_by}
         return causes_figure({"prompt": self.prefill.cycles_by, **token}, f"Cycles of {self.model.name}")
 
@@ -129,7 +129,7 @@ def print_run(result: RunResult, stream: TextIO) -> None:
 
 
 def _answer_tables(result: RunResult) -> list[Table]:
-    """A table for each user; token ids where the model has no tokenizer."""
+    """Return a table for each user; token ids where the model has no tokenizer."""
     if len(result.users) == 1 and result.users[0].text is None:
         rows = _id_rows(result.users[0])
         return [pair_table(rows, "Token ids", "the model has no tokenizer")]
@@ -171,7 +171,7 @@ def _speed_table(result: RunResult) -> Table:
 
 
 def _traffic_table(result: RunResult) -> Table:
-    """Words over links, and bytes between wafers, for a generated token."""
+    """Return the words over links, and bytes between wafers, for a generated token."""
     fabric, crossing = result.fabric, result.crossing
     hops, words = fabric.wavelet_hops_per_token or 0, fabric.busiest_link_words_per_token or 0
     rows = [
@@ -186,7 +186,7 @@ def _traffic_table(result: RunResult) -> Table:
 
 
 def _emulation_table(result: RunResult) -> Table:
-    """The speed of this computer, and the trace."""
+    """Return the speed of this computer, and the trace."""
     emulation, wavelets = result.emulation, result.wavelets
     tokens = sum(len(user.tokens) for user in result.users)
     rate = emulation.tokens_per_s
@@ -208,7 +208,7 @@ def _emulation_table(result: RunResult) -> Table:
 
 
 def _logits_tables(users: Sequence[AnswerResult]) -> list[Table]:
-    """The largest logits after each prompt of which the logits were asked for."""
+    """Return the largest logits after each prompt of which the logits were asked for."""
     tables = []
     for index, user in enumerate(users, start=1):
         logits = user.prompt_logits_last

@@ -194,7 +194,7 @@ class Session:
                 wall = 0.0
 
     def _record_routing(self, phase: str) -> Pairs:
-        """The experts that the tokens of the last pass were routed to, which are added to the load."""
+        """Return the experts that the tokens of the last pass were routed to, which are added to the load."""
         pairs = dict(self.engine.expert_pairs)
         self.load.add(phase, pairs)
         return pairs
@@ -234,7 +234,7 @@ class Session:
         return WaveletsResult(cycles=log.cycles, wavelet_hops=log.wavelet_hops, moves=log.moves)
 
     def _verification(self) -> VerifiedResult | None:
-        """The totals of passes that verified drafts, where these were asked for."""
+        """Return the totals of passes that verified drafts, where these were asked for."""
         if not self.program.verify_tokens:
             return None
         generated = [len(answer.tokens) - 1 for answer in self.answers]
@@ -242,13 +242,13 @@ class Session:
         return verified_result(self.clock, prompts, generated, self.prepared.wafer.clock_hz, self._draft_result())
 
     def _draft_result(self) -> DraftResult | None:
-        """The drafts of the run, where it had any."""
+        """Return the drafts of the run, where it had any."""
         if self._drafter is None or self._acceptance is None:
             return None
         return draft_result(self._drafter, self._acceptance, self.clock)
 
     def result(self, digest: str, wall_s: float) -> RunResult:
-        """The result of the run, without its trace."""
+        """Return the result of the run, without its trace."""
         prepared, program, clock = self.prepared, self.program, self.clock
         wafer, spec, totals = prepared.wafer, prepared.spec, self.clock.decode
         users = tuple(answer.result() for answer in self.answers)

@@ -89,7 +89,7 @@ def run(
 
 
 def _backend(prepared: PreparedRun, program: Program) -> AbstractContextManager[BackendFactory]:
-    """What makes the backend that the request names, for as long as it is used. Errors are those of `run`."""
+    """Return what makes the backend that the request names, for as long as it is used. Errors are those of `run`."""
     if prepared.request.engine == RAY:
         from wse.studies.run.ray.ray_backend import ray_backend  # brings Ray, which is optional
 
@@ -99,7 +99,7 @@ def _backend(prepared: PreparedRun, program: Program) -> AbstractContextManager[
 
 
 def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tuple[PePlace, ...]:
-    """The PEs whose buffers are kept. Raises BadInput where they cannot be."""
+    """Return the PEs whose buffers are kept. Raises BadInput where they cannot be."""
     if request.tracing.record_pe is None:
         return ()
     if request.engine == RAY:
@@ -112,14 +112,14 @@ def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tupl
 
 
 def _profile_path(request: RunRequest) -> Path | None:
-    """The path of the flame graph, where one is asked for. Raises BadInput where it cannot be one."""
+    """Return the path of the flame graph, where one is asked for. Raises BadInput where it cannot be one."""
     if not request.profiling.profile:
         return None
     return output_path(PROFILE_OPTION, str(request.profiling.profile_output), suffix=".json", kind="a flame graph")
 
 
 def _checkpoint_path(request: RunRequest) -> Path | None:
-    """The path of the checkpoint, where one is asked for.
+    """Return the path of the checkpoint, where one is asked for.
 
     Raises:
         BadInput: it cannot be one, the time between two is none, or tensors are to be kept of every pass.

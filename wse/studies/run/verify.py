@@ -75,7 +75,7 @@ class VerifiedResult(Result):
 
 
 def draft_result(drafter: Drafter, counts: AcceptanceCounts, clock: RunTotals) -> DraftResult:
-    """The drafts of a run whose model waited as its clock says."""
+    """Return the drafts of a run whose model waited as its clock says."""
     pairs = list(zip(counts.accepted, counts.verified, strict=True))
     passes = clock.verify.runs
     return DraftResult(
@@ -97,7 +97,7 @@ def verified_result(
     clock_hz: float,
     draft: DraftResult | None,
 ) -> VerifiedResult:
-    """The totals of a run; generated tokens, by user, are those behind the first."""
+    """Return the totals of a run; generated tokens, by user, are those behind the first."""
     totals = clock.verify
     cycles = clock.decode.cycles + clock.verify.cycles + clock.draft_cycles
     tokens_per_s = sum(generated_tokens) * clock_hz / cycles if cycles else None

@@ -18,7 +18,7 @@ NOTE: Final = (
 
 
 def scenario_as_html(result: ScenarioResult) -> bytes:
-    """The page, UTF-8."""
+    """Return the page, UTF-8."""
     drawings = drawings_of(result)
     return comparison_page(
         title=printable(result.title),
@@ -40,7 +40,7 @@ def scenario_as_html(result: ScenarioResult) -> bytes:
 
 
 def _source(one: PublishedResult) -> tuple[str, str]:
-    """A published figure with its confidence and source."""
+    """Return a published figure with its confidence and source."""
     date = "" if one.date is None else f", {printable(one.date)}"
     who = f"{one.by}{date}; confidence {one.confidence}: {printable(one.reason)}"
     return f"{FIGURES[one.figure].title} {published_text(one)}", f"{who}. {printable(one.source)}"

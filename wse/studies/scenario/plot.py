@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def scenario_as_png(result: ScenarioResult) -> bytes:
-    """The plot as a PNG image."""
+    """Return the plot as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(scenario_figure(result))
 
 
 def scenario_figure(result: ScenarioResult) -> Figure:
-    """The drawings of a scenario, a panel each."""
+    """Return the drawings of a scenario, a panel each."""
     from wse.reports.figure import NotebookFigure
 
     drawings = drawings_of(result)

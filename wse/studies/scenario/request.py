@@ -81,7 +81,7 @@ class Scenario:
 
 
 def bundled_scenarios() -> dict[str, Path]:
-    """The files of the scenarios that come with wse, by name."""
+    """Return the files of the scenarios that come with wse, by name."""
     folder = Path(str(files("wse") / "data" / "scenarios"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 

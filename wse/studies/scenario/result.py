@@ -180,7 +180,7 @@ class ScenarioResult(Result):
         return scenario_tables(self, detail=detail)
 
     def plot(self) -> Figure:
-        """The drawings of the scenario: a figure of matplotlib."""
+        """Return the drawings of the scenario: a figure of matplotlib."""
         from wse.studies.scenario.plot import scenario_figure
 
         return scenario_figure(self)
@@ -202,5 +202,5 @@ class ScenariosResult(Result):
     scenarios: Annotated[tuple[ScenarioSummary, ...], Doc("scenarios, by name")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The scenarios in one table."""
+        """Return the scenarios in one table."""
         return (scenarios_table(self.scenarios),)

@@ -29,7 +29,7 @@ TIERS: Final = {"fast": FAST, "normal": NORMAL, "": NORMAL}
 
 
 def read_arrivals(path: Path, context: int, whose: str) -> Workload:
-    """The requests of a file, each of at most ``context`` tokens, which are of ``whose``.
+    """Return the requests of a file, each of at most ``context`` tokens, which are of ``whose``.
 
     Raises:
         BadInput: it cannot be read, is too large, or a row has a time that is negative or before the one above, a
@@ -137,7 +137,7 @@ class _RowReader:
         return number, tokens
 
     def workload(self) -> Workload:
-        """All rows. Raises BadInput where there is none."""
+        """Return all rows. Raises BadInput where there is none."""
         rows = self._rows
         if not rows.tier:
             message = f"{self._path}: there is no request; give at least one row below {','.join(NEEDED)}"

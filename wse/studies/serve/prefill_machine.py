@@ -54,13 +54,13 @@ def _other_machine(request: ServeRequest, placement: EstimateRequest) -> Estimat
 
 
 def prefill_machine(request: ServeRequest, placement: EstimateRequest) -> Placement:
-    """The placement that reads prompts; errors on it name its own options."""
+    """Return the placement that reads prompts; errors on it name its own options."""
     with prefill_errors(request):
         return _prefill(request, placement)
 
 
 def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
-    """The placement that reads prompts: on wafers or GPUs of its own, or on a part of the wafers that decode."""
+    """Return the placement that reads prompts: on wafers or GPUs of its own, or on a part of the wafers that decode."""
     own = request.prefilling
     placement = replace_options(placement, draft=None, draft_model=None, draft_place=None, users=None, replicas=1)
     if own.prefill_gpu is not None or own.prefill_wafer is not None:
@@ -110,7 +110,7 @@ def prefill_errors(request: ServeRequest) -> Iterator[None]:
 
 
 def own_options(request: ServeRequest) -> frozenset[str]:
-    """The options of placement, without ``--``, that prompts have apart from decoding."""
+    """Return the options of placement, without ``--``, that prompts have apart from decoding."""
     if request.prefilling.prefill_gpu is not None:
         return frozenset(("gpu", "gpus", "stack"))
     if request.prefilling.prefill_wafer is not None:

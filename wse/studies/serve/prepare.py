@@ -76,7 +76,10 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
 
 
 def _arrivals_path(request: ServeRequest) -> Path:
-    """The file of arrivals that a request names. Raises BadInput where options of drawn requests are beside it."""
+    """Return the file of arrivals that a request names.
+
+    Raises BadInput where options of drawn requests are beside it.
+    """
     traffic, lengths = request.traffic, request.base.workload
     path = Path(traffic.arrivals)
     if not path.suffix and not path.exists():
@@ -98,7 +101,7 @@ def _arrivals_path(request: ServeRequest) -> Path:
 
 
 def _read(request: ServeRequest, path: Path) -> tuple[Workload, int]:
-    """The requests of a file, and the context that they need."""
+    """Return the requests of a file, and the context that they need."""
     context, spec = request.base.context, load_model(request.base.model, with_weights=False).spec
     check_context(context, spec)
     if context is not None:

@@ -52,7 +52,7 @@ class ServeRequest:
     def estimate_request(
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
     ) -> EstimateRequest:
-        """The placement that serves, with other lengths than ``base``; on GPUs no context is compiled."""
+        """Return the placement that serves, with other lengths than ``base``; on GPUs no context is compiled."""
         shared = replace(self.base, replicas=1) if self.base.serving.users is None else self.base
         lengths = replace_options(shared, prompt_len=prompt_len, new_tokens=new_tokens, context=None, draft=self.draft)
         return (

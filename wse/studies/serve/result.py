@@ -206,7 +206,7 @@ class ServeResult(Result):
         return f"{stable}; {count(rate)} requests/s at no more than that load need {total}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The verdict with what was served, the waits, and the machine."""
+        """Return the verdict with what was served, the waits, and the machine."""
         served = self.served
         tables = [pair_table([("", self.verdict)], self.title)]
         if served is not None:
@@ -215,7 +215,7 @@ class ServeResult(Result):
 
 
 def waits_table(served: ServedResult) -> Table:
-    """What users wait for: a row for each kind of time, and for each tier."""
+    """Return what users wait for: a row for each kind of time, and for each tier."""
     of_all = served.all
     rows: list[tuple[str, DistributionResult | None]] = [
         ("queue", of_all.queueing),

@@ -42,7 +42,7 @@ TIERS: Final = {"fast": FAST, "normal": NORMAL}
 def served_result(
     prepared: PreparedServe, outcome: Outcome, decode: Machine, prefill: Machine | None, seats: int
 ) -> ServedResult:
-    """The statistics of an outcome."""
+    """Return the statistics of an outcome."""
     request, workload = prepared.request, outcome.workload
     tokens_per_s = float(workload.new_tokens.sum()) / outcome.makespan_s
     replica_s = outcome.replicas * outcome.makespan_s
@@ -81,13 +81,13 @@ def served_result(
 
 
 def _tokens_per_pass(outcome: Outcome) -> float | None:
-    """Tokens of answers behind the first over passes of a user; None where there were none."""
+    """Return the tokens of answers behind the first over passes of a user; None where there were none."""
     passes = float((outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum())
     return float((outcome.workload.new_tokens - 1).sum()) / passes if passes else None
 
 
 def _waits(outcome: Outcome, chosen: Bools) -> WaitsResult:
-    """The waits of some requests."""
+    """Return the waits of some requests."""
     per_token = per_token_s(outcome)[chosen]
     per_token = per_token[~np.isnan(per_token)]
     return WaitsResult(

@@ -182,7 +182,7 @@ def _silent(done: int, total: int) -> None:
 
 
 def _machine(prepared: PreparedServe, placement: Placement) -> Machine:
-    """The machine of a placement, ready to serve."""
+    """Return the machine of a placement, ready to serve."""
     tokens = math.ceil(prepared.workload.prompt_tokens.mean() + prepared.workload.new_tokens.mean())
     if isinstance(placement, PreparedGpuEstimate):
         return gpu_machine(placement, prepared.context, tokens, prepared.request.draft_tokens)
@@ -190,7 +190,7 @@ def _machine(prepared: PreparedServe, placement: Placement) -> Machine:
 
 
 def _drafts(prepared: PreparedServe, decode: Machine) -> Drafts | None:
-    """The drafts that are drawn; None where there are none, or none gains."""
+    """Return the drafts that are drawn; None where there are none, or none gains."""
     acceptance = prepared.decode.acceptance
     if acceptance is None or decode.drafts is None or not decode.drafts.draft_tokens:
         return None
@@ -200,7 +200,7 @@ def _drafts(prepared: PreparedServe, decode: Machine) -> Drafts | None:
 def _policy(
     prepared: PreparedServe, decode: Machine, prefill: Machine | None, seats: int, drafts: Drafts | None
 ) -> Simulate:
-    """The function that serves a workload as the request asks for."""
+    """Return the function that serves a workload as the request asks for."""
     request = prepared.request
     if request.batches.batching == STATIC:
         wait = math.inf if request.batches.batch_wait is None else request.batches.batch_wait
@@ -260,7 +260,7 @@ def _seats(wanted: int | None, workload: Workload, costs: PassCosts, *, shares_p
 
 
 def _inputs(prepared: PreparedServe, decode: Machine, seats: int, replicas: int) -> dict[str, Any]:
-    """The options of a request by name, defaults filled in."""
+    """Return the options of a request by name, defaults filled in."""
     request = prepared.request
     own = {
         name: get_option(request, name)

@@ -23,7 +23,7 @@ COUNTERS: Final = ("waiting", "reading", "answering", "kv_tokens")
 
 
 def timeline_of(outcome: Outcome, title: str) -> bytes:
-    """The timeline of an outcome, ASCII."""
+    """Return the timeline of an outcome, ASCII."""
     shown = min(MOST_REQUESTS, len(outcome.workload))
     about = {"model": title, "requests": len(outcome.workload), "requests shown one by one": shown}
     events = [*_names(), *_counters(outcome), *_requests(outcome, shown)]
@@ -49,7 +49,7 @@ def _counters(outcome: Outcome) -> Iterator[dict[str, Any]]:
 
 
 def _requests(outcome: Outcome, shown: int) -> Iterator[dict[str, Any]]:
-    """The first requests in lanes: the time that each waits, is read and is answered."""
+    """Yield the first requests in lanes: the time that each waits, is read and is answered."""
     work = outcome.workload
     begin = float(work.arrival_s[0])
     columns = (work.arrival_s, outcome.start_s, outcome.first_s, outcome.end_s)

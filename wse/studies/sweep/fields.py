@@ -39,13 +39,13 @@ def _options() -> dict[str, RequestField]:
 
 @cache
 def known_fields() -> dict[str, type]:
-    """The type of every field by name: int, float or str."""
+    """Return the type of every field by name: int, float or str."""
     options = {name: field.type for name, field in _options().items()}
     return options | machine_numbers()
 
 
 def is_number_of_machine(name: str) -> bool:
-    """Whether a field is a number of the wafer or of the software, not an option."""
+    """Return whether a field is a number of the wafer or of the software, not an option."""
     return name in machine_numbers()
 
 
@@ -88,7 +88,7 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
 
 
 def _value(type_: type, raw: object) -> Scalar:
-    """A value as one of a type. Raises TypeError for one that is of another, empty, too long or not finite."""
+    """Return a value as one of a type. Raises TypeError for one that is of another, empty, too long or not finite."""
     value: Scalar = value_as(type_, raw)
     if isinstance(value, str) and not 1 <= len(value) <= LONGEST_TEXT:
         raise TypeError
@@ -104,7 +104,7 @@ def option_value(name: str, value: Scalar) -> Scalar | None:
 
 
 def _word(name: str) -> str:
-    """The word in a table for the default of an option that is to be worked out."""
+    """Return the word in a table for the default of an option that is to be worked out."""
     return AUTO if _options()[name].option.none == AUTO else DEFAULT
 
 

@@ -35,11 +35,11 @@ class Grid:
     axes: tuple[Axis, ...]
 
     def __len__(self) -> int:
-        """The number of settings."""
+        """Return the number of settings."""
         return math.prod(len(axis.values) for axis in self.axes)
 
     def places(self, index: int) -> tuple[int, ...]:
-        """The index of a setting's value on each axis."""
+        """Return the index of a setting's value on each axis."""
         places = []
         for axis in reversed(self.axes):
             index, place = divmod(index, len(axis.values))
@@ -47,7 +47,7 @@ class Grid:
         return tuple(reversed(places))
 
     def setting(self, index: int) -> dict[str, Scalar]:
-        """The values of a setting by field, in the order of the axes."""
+        """Return the values of a setting by field, in the order of the axes."""
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
 
     def groups(self, indices: Iterable[int]) -> list[list[int]]:
@@ -66,7 +66,7 @@ class Grid:
         return list(by_places.values())
 
     def request(self, index: int) -> EstimateRequest:
-        """The estimate that a setting asks for."""
+        """Return the estimate that a setting asks for."""
         setting = self.setting(index)
         options: dict[str, Any] = {
             name: option_value(name, value) for name, value in setting.items() if not is_number_of_machine(name)

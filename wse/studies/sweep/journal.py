@@ -40,12 +40,12 @@ class _Header(pydantic.BaseModel):
     settings: int
 
     def line(self) -> bytes:
-        """The first line of a journal."""
+        """Return the first line of a journal."""
         return self.model_dump_json().encode() + b"\n"
 
 
 def journal_path(table: Path) -> Path:
-    """The path of a table's journal: ``table.csv.partial``."""
+    """Return the path of a table's journal: ``table.csv.partial``."""
     return table.with_name(table.name + ".partial")
 
 
@@ -85,7 +85,7 @@ class Journal:
         self._file.close()
 
     def finished_settings(self) -> list[int]:
-        """The finished settings, in the grid's order."""
+        """Return the finished settings, in the grid's order."""
         return [setting for setting, at in enumerate(self._at) if at != _ABSENT]
 
     def append(self, setting: int, line: bytes) -> None:
@@ -98,7 +98,7 @@ class Journal:
         self._at[setting] = self._end - len(line)
 
     def entries(self) -> Iterator[Entry]:
-        """The finished settings with their rows, in the grid's order."""
+        """Yield the finished settings with their rows, in the grid's order."""
         for at in self._at:
             if at != _ABSENT:
                 self._file.seek(at)

@@ -30,7 +30,7 @@ WIDE: Final = 20
 
 
 def check_axis(grid: Grid, axis: str | None) -> str:
-    """The axis that is drawn across: the one asked for, or else the one with the most values.
+    """Return the axis that is drawn across: the one asked for, or else the one with the most values.
 
     Raises:
         UnknownName: there is no such axis with several values.
@@ -56,7 +56,7 @@ def check_points(settings: int, axes: Sequence[str]) -> None:
 
 
 def as_png(grid: Grid, entries: Iterable[Entry], axis: str) -> bytes:
-    """The picture as a PNG image."""
+    """Return the picture as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(figure_of(grid, entries, axis))

@@ -36,5 +36,5 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
 
 
 def without_answer(failed: int) -> str:
-    """The number of settings without an answer as progress says it; empty where there are none."""
+    """Return the number of settings without an answer as progress says it; empty where there are none."""
     return f"{failed:,} without an answer" if failed else ""

@@ -40,7 +40,7 @@ class Picture:
 
 
 def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
-    """The grid of a ``.toml`` file or of a model, and of texts such as ``batch=1,8``.
+    """Return the grid of a ``.toml`` file or of a model, and of texts such as ``batch=1,8``.
 
     Raises:
         BadInput and its kinds: the file cannot be read, a field is unknown or given twice, a value is of another type,
@@ -61,7 +61,7 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
 
 
 def grid_of(settings: Mapping[str, Any]) -> Grid:
-    """The grid of values by field, such as ``{"model": "story", "batch": [1, 8], "wafer.hop_cycles": [1, 2]}``.
+    """Return the grid of values by field, such as ``{"model": "story", "batch": [1, 8], "wafer.hop_cycles": [1, 2]}``.
 
     Any iterable but a text is an axis. Errors as of `read_grid`.
     """
@@ -153,7 +153,7 @@ def check_names(grid: Grid) -> None:
 
 
 def sweep_picture(png: str | None, axis: str | None) -> Picture | None:
-    """The picture that --png and --x ask for. Raises BadInput where there is no such file, or an axis alone."""
+    """Return the picture that --png and --x ask for. Raises BadInput where there is no such file, or an axis alone."""
     if png is None:
         if axis is not None:
             message = f"--x {axis}: is the axis of a picture; give --png FILE.png too, or leave it out"

@@ -33,7 +33,7 @@ class Entry(pydantic.BaseModel):
     error: str = ""
 
     def line(self) -> bytes:
-        """The entry as a line of JSON."""
+        """Return the entry as a line of JSON."""
         content: dict[str, Any] = {"setting": self.setting}
         content |= {"error": self.error} if self.error else {"row": self.row}
         return json.dumps(content, allow_nan=False, ensure_ascii=False).encode() + b"\n"
@@ -62,12 +62,12 @@ def estimate_setting(setting: int, request: EstimateRequest) -> Outcome:
 
 
 def failed_outcome(setting: int, error: str, bug: str = "") -> Outcome:
-    """The outcome of a setting without a row."""
+    """Return the outcome of a setting without a row."""
     return Outcome(setting, Entry(setting=setting, error=error).line(), failed=True, bug=bug)
 
 
 def column(name: str) -> str:
-    """The column of a field or of a report's key.
+    """Return the column of a field or of a report's key.
 
     >>> column("wafer.hop_cycles")
     'wafer_hop_cycles'
@@ -76,7 +76,7 @@ def column(name: str) -> str:
 
 
 def flat(report: Mapping[str, Any]) -> Row:
-    """Every number, truth value and text of a report by its keys, joined by underscores. Lists are left out.
+    """Return every number, truth value and text of a report by its keys, joined by underscores. Lists are left out.
 
     >>> flat({"model": {"bytes": 2}, "decode": {"cycles_by": {"hops": 1.5}}, "stages": [1, 2]})
     {'model_bytes': 2, 'decode_cycles_by_hops': 1.5}

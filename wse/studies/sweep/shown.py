@@ -99,7 +99,7 @@ class SweepRow(Result):
 
 
 def sweep_view(columns: str | Sequence[str] | None, sort: str | None, top: int | None) -> SweepView:
-    """The view that --columns, --sort and --top ask for."""
+    """Return the view that --columns, --sort and --top ask for."""
     parts = columns.split(",") if isinstance(columns, str) else columns
     names = DEFAULT_COLUMNS if parts is None else tuple(part.strip() for part in parts if part.strip())
     return SweepView(columns=names, sort=sort, top=TOP if top is None else top)
@@ -127,19 +127,19 @@ def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
 
 
 def shown_rows(grid: Grid, entries: Iterable[Entry], view: SweepView) -> tuple[SweepRow, ...]:
-    """The rows that a view shows, of entries in the grid's order; those without an answer last."""
+    """Return the rows that a view shows, of entries in the grid's order; those without an answer last."""
     sort = view.sort or ("user" if len(grid) > view.top else None)
     rows = ((_rank(sort, grid, entry), entry.setting, _row(grid, entry, view)) for entry in entries)
     return tuple(row for _, _, row in heapq.nsmallest(view.top, rows, key=lambda ranked: ranked[:2]))
 
 
 def several(grid: Grid) -> list[str]:
-    """The axes that have several values."""
+    """Return the axes that have several values."""
     return [axis.name for axis in grid.axes if len(axis.values) > 1]
 
 
 def value_in(grid: Grid, entry: Entry, name: str) -> Cell:
-    """The value of a setting under a column, a short name or an axis; None where it has none."""
+    """Return the value of a setting under a column, a short name or an axis; None where it has none."""
     if name in SHORT:
         return next((entry.row[key] for key in SHORT[name].columns if entry.row.get(key) is not None), None)
     axes = {column(axis): value for axis, value in grid.setting(entry.setting).items()}
@@ -160,7 +160,7 @@ def _price(row: Row, key: str) -> str:
 
 
 def _rank(sort: str | None, grid: Grid, entry: Entry) -> tuple[bool, bool, Any]:
-    """The place of an entry: one without an answer, or without the value, comes behind all others."""
+    """Return the place of an entry: one without an answer, or without the value, comes behind all others."""
     if sort is None:
         return False, False, 0
     name = sort.removesuffix(DOWN)

@@ -138,7 +138,7 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: O
 
 
 def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs) -> Iterator[Outcome]:
-    """The outcomes of some settings, in the order in which they are done."""
+    """Yield the outcomes of some settings, in the order in which they are done."""
     task = Task(
         function=estimate_setting,
         arguments=lambda setting: (setting, grid.request(setting)),

@@ -65,7 +65,7 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
 
 
 def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  # noqa: FBT001
-    """The fields of each setting, the error, and the report without what a field says already."""
+    """Yield the fields of each setting, the error, and the report without what a field says already."""
     for entry in entries():
         fields = {column(name): value for name, value in grid.setting(entry.setting).items()}
         known = fields.keys() | {f"inputs_{name}" for name in fields}
@@ -74,7 +74,7 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
 
 
 def _is_prose(name: str) -> bool:
-    """Whether a column is a grade of a number, or says in words what it rests on."""
+    """Return whether a column is a grade of a number, or says in words what it rests on."""
     return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
 
 
@@ -139,7 +139,7 @@ def _group(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _text(cell: Cell) -> str:
-    """A cell as CSV has it; numbers read back as they were."""
+    """Return a cell as CSV has it; numbers read back as they were."""
     if cell is None:
         return ""
     return str(cell).lower() if isinstance(cell, bool) else str(cell)

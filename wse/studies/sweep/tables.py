@@ -30,7 +30,7 @@ def rows_table(
 
 
 def _is_told(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether an axis of the name of a column has its values already."""
+    """Return whether an axis of the name of a column has its values already."""
     key = f"value {name}"
     return all(name in row and row[name] == row[key] for row in cells if key in row) and any(
         key in row for row in cells

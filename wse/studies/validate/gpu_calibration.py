@@ -36,7 +36,7 @@ class Calibration:
     without_gpus: tuple[str, ...] = ()
 
     def uses(self, row: FitRow) -> bool:
-        """Whether the constants are fitted on a row."""
+        """Return whether the constants are fitted on a row."""
         return row.conditions.model not in self.without_models and row.gpu not in self.without_gpus
 
 
@@ -69,7 +69,7 @@ other benchmarks are predicted."""
 
 
 def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
-    """The rows that the constants of a stack are fitted on."""
+    """Return the rows that the constants of a stack are fitted on."""
     return [
         row
         for row in rows
@@ -96,7 +96,7 @@ Test = tuple[str, Callable[[FitRow], bool], Callable[[FitRow], bool]]
 
 
 def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[LeftOut, ...]:
-    """Each model and each GPU of a stack's rows left out in turn; 8B predicts 70B, H100 predicts H200."""
+    """Return each model and each GPU of a stack's rows left out in turn; 8B predicts 70B, H100 predicts H200."""
     tests = [(stack, *test) for stack in CALIBRATIONS for test in _tests(calibration_rows(stack, rows))]
     results = []
     for done, (stack, what, fitted_on, predicts) in enumerate(tests):
@@ -109,7 +109,7 @@ def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[
 
 
 def _tests(rows: Sequence[FitRow]) -> list[Test]:
-    """The tests that the rows of a stack allow."""
+    """Return the tests that the rows of a stack allow."""
     tests: list[Test] = []
     models, gpus = sorted({row.conditions.model for row in rows}), sorted({row.gpu for row in rows})
     for model in models if len(models) > 1 else ():
@@ -159,7 +159,7 @@ class LeaveOut(Result):
     tests: Annotated[tuple[LeftOut, ...], Doc("The tests.")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """One table of the tests."""
+        """Return one table of the tests."""
         columns = (
             Column(key="stack", title="stack"),
             Column(key="what", title="test", wraps=True),

@@ -17,7 +17,7 @@ BENCHMARKS: Final = ("silicon_sample.csv", "LLM-Inference-Bench")
 
 
 def groups_of(row: ServingRow, m: Measurement) -> list[str]:
-    """The groups that a row belongs to."""
+    """Return the groups that a row belongs to."""
     is_curve = any(source in m.source for source in BENCHMARKS)
     if not is_curve or (not row.begin_together and m.text("metric") not in CONTINUOUS):
         return ["other benchmarks, rates and first tokens"]

@@ -63,7 +63,7 @@ class FitRow:
 
 
 def fit_rows(measurements: Iterable[Measurement]) -> list[FitRow]:
-    """The rows that fits may use: a load that fits the memory, in a metric that is measured and not derived."""
+    """Return the rows that fits may use: a load that fits the memory, in a metric that is measured and not derived."""
     rows = []
     for m in measurements:
         conditions = serving_row(m)
@@ -76,7 +76,7 @@ def fit_rows(measurements: Iterable[Measurement]) -> list[FitRow]:
 
 
 def stack_with(name: str, generation: str, constants: Constants) -> StackSpec:
-    """The bundled stack of a name with other constants in place of some."""
+    """Return the bundled stack of a name with other constants in place of some."""
     values = {key.partition(".")[0]: v for key, v in constants.items() if key.partition(".")[2] in ("", generation)}
     return replace(load_stack(name, generation), **values)  # type: ignore[arg-type]
 
@@ -93,7 +93,7 @@ def log_errors(rows: Sequence[FitRow], constants: Constants) -> np.ndarray:
 
 
 def fit(rows: Sequence[FitRow], keys: Sequence[str]) -> dict[str, float]:
-    """The values of constants that fit rows of one stack best, beside the other constants of the bundled one."""
+    """Return the values of constants that fit rows of one stack best, beside the other constants of the bundled one."""
     logs = np.log([STARTS[key.partition(".")[0]] for key in keys])
     bounds = logs[:, ::2]
     logs = _descend(lambda p: log_errors(rows, dict(zip(keys, np.exp(p), strict=True))), logs[:, 1], bounds)
@@ -101,7 +101,7 @@ def fit(rows: Sequence[FitRow], keys: Sequence[str]) -> dict[str, float]:
 
 
 def _descend(errors_at: Callable[[np.ndarray], np.ndarray], start: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """The point near ``start`` with the least sum of absolute errors, by damped Gauss-Newton steps."""
+    """Return the point near ``start`` with the least sum of absolute errors, by damped Gauss-Newton steps."""
     point, errors, damping = start, errors_at(start), 1e-2
 
     def cost(p: np.ndarray, e: np.ndarray) -> float:

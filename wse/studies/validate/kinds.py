@@ -58,7 +58,7 @@ _KERNELS: Final = tuple(
 
 
 def kind_of(m: Measurement, method: str) -> Kind:
-    """The kind of a row that a method predicts."""
+    """Return the kind of a row that a method predicts."""
     wafer = wafer_of(m)
     generation = "" if wafer is None else wafer.name.upper().replace("WSE", "WSE-")
     if method == GPU_METHOD:

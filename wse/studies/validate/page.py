@@ -144,6 +144,6 @@ def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text from a file that is neither a link nor a tag."""
+    """Return the text from a file that is neither a link nor a tag."""
     text = printable(text if len(text) <= LONGEST_CELL * 3 else text[: LONGEST_CELL * 3] + "…")
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")

@@ -46,7 +46,7 @@ def figure_of(validation: Validation) -> Figure:
 
 
 def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
-    """The lines, as the print-out has kinds of measurements; rows of formulas and constants are on none."""
+    """Return the lines, as the print-out has kinds of measurements; rows of formulas and constants are on none."""
     lines: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         if row.error_pct is not None and row.method not in CALIBRATED:

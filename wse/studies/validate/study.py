@@ -47,7 +47,7 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
 
 
 def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -> LeaveOut:
-    """What constants of GPU stacks that are fitted on a part of the rows of files predict of the others.
+    """Return what constants of GPU stacks that are fitted on a part of the rows of files predict of the others.
 
     Raises:
         BadMeasurements: a file that cannot be read.
@@ -62,7 +62,7 @@ def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -
 
 
 def check_listed(choice: str) -> Listed:
-    """The choice of ``--rows``. Raises UnknownName for another."""
+    """Return the choice of ``--rows``. Raises UnknownName for another."""
     listed: Listed | None = next((listing for listing in LISTED if listing == choice), None)
     if listed is None:
         raise UnknownName("choice", choice, LISTED, where="--rows")
@@ -77,7 +77,7 @@ def print_validation(validation: Validation, stream: TextIO, listed: Listed) -> 
 
 
 def validation_of(rows: Sequence[ComparedRow]) -> Validation:
-    """The result for some rows with their answers."""
+    """Return the result for some rows with their answers."""
     return Validation(
         rows=tuple(row.as_row() for row in rows),
         summary=replace(summarise(rows), gpus=gpu_errors(rows) or None),
@@ -86,7 +86,7 @@ def validation_of(rows: Sequence[ComparedRow]) -> Validation:
 
 
 def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str = REPORT) -> list[ComparedRow]:
-    """Each row with its answer, in order; with ``capacity`` ``refuse`` none for a model that does not fit."""
+    """Return each row with its answer, in order; with ``capacity`` ``refuse`` none for a model that does not fit."""
     compared = []
     answers: dict[tuple[object, ...], Prediction] = {}  # by all that a row says but its value
     for done, row in enumerate(rows):
@@ -106,17 +106,17 @@ def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str 
 
 
 def default_files() -> list[Path]:
-    """The files that come with wse."""
+    """Return the files that come with wse."""
     return sorted(BUNDLED.glob("*.csv"))
 
 
 def _rows(files: Sequence[Path]) -> list[Measurement]:
-    """The rows of files; those that come with wse are called by their names alone, wherever it is installed."""
+    """Return the rows of files; those that come with wse are called by their names alone, wherever it is installed."""
     return [row for file in _found(files) for row in read(file, file.name if file.parent == BUNDLED else "")]
 
 
 def _found(files: Sequence[Path]) -> list[Path]:
-    """The files that were asked for, those that come with wse where none was.
+    """Return the files that were asked for, those that come with wse where none was.
 
     A name that no file here has is looked for among the latter.
     """

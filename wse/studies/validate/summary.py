@@ -54,7 +54,7 @@ class ComparedRow:
         return error if math.isfinite(error) else None
 
     def as_row(self) -> ValidationRow:
-        """The row of the result."""
+        """Return the row of the result."""
         m, p = self.measurement, self.prediction
         kind = None if p.value is None else kind_of(m, p.method)
         return ValidationRow(
@@ -122,12 +122,12 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
 
 
 def _order(kind: tuple[Kind, list[ComparedRow]]) -> tuple[bool, bool]:
-    """What a kind is sorted by: kernels in the order of the files, then services, then GPUs."""
+    """Return what a kind is sorted by: kernels in the order of the files, then services, then GPUs."""
     return kind[0].where == GPUS, kind[0].name == SERVICES
 
 
 def _errors(rows: list[ComparedRow], errors_pct: Sequence[float | None] | None = None) -> dict[str, Any]:
-    """The fields of `Errors`, of the rows' own errors where no others are given."""
+    """Return the fields of `Errors`, of the rows' own errors where no others are given."""
     signed = [row.error_pct for row in rows] if errors_pct is None else errors_pct
     errors = [abs(error) for error in signed if error is not None]
     return {

@@ -65,7 +65,7 @@ def validation_tables(
 
 
 def _files_table(rows: Sequence[ValidationRow]) -> Table:
-    """The files, with the number of rows and of predicted rows of each."""
+    """Return the files, with the number of rows and of predicted rows of each."""
     columns = (
         Column(key="file", title="file", wraps=True),
         number("rows", "rows", width=NUMBER_WIDTH),
@@ -79,7 +79,7 @@ def _files_table(rows: Sequence[ValidationRow]) -> Table:
 
 
 def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: int) -> list[Table]:
-    """The predicted rows of a source, and those that are not predicted with the reason."""
+    """Return the predicted rows of a source, and those that are not predicted with the reason."""
     predicted = [row for row in rows if row.reason is None]
     unpredicted_rows = [row for row in rows if row.reason is not None]
     room = width - INDENT - LINE_WIDTH - METRIC_WIDTH - 3 * NUMBER_WIDTH - 5 * PADDING
@@ -103,7 +103,7 @@ def _number(key: str, title: str, form: Callable[[Any], str] = count) -> Column:
 
 
 def _row_columns(room: int) -> tuple[Column, ...]:
-    """The columns that every row has; its description has ``room`` characters."""
+    """Return the columns that every row has; its description has ``room`` characters."""
     return (
         number("line", "line", str, width=LINE_WIDTH),
         Column(key="what", title="what", cell=lambda row: printable(description(row.input)), width=room),
@@ -117,7 +117,7 @@ def _measured_text(row: ValidationRow) -> str:
 
 
 def description(row: Mapping[str, str]) -> str:
-    """The description of a row in few words: grid as rows x columns, size, model, algorithm."""
+    """Return the description of a row in few words: grid as rows x columns, size, model, algorithm."""
     name = (row.get("algorithm") or row.get("system") or row.get("kernel") or "").split(" (")[0]
     grid = f"{row['grid_h']}x{row['grid_w']}" if row.get("grid_w") and row.get("grid_h") else ""
     product = "x".join(part for part in (row.get("M,N,K") or "").split(",") if part)
@@ -200,7 +200,7 @@ def _gpus_table(errors: Sequence[GpuErrors]) -> Table:
 
 
 def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
-    """The fewest wafers that hold each model beside the code of each software profile."""
+    """Return the fewest wafers that hold each model beside the code of each software profile."""
     profiles = capacity[0].needed
     rows = [
         {"model": model.model, "stated": str(model.wafers), **{n.software: str(n.wafers) for n in model.needed}}
@@ -220,7 +220,7 @@ def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
 
 
 def value_text(value: float | None) -> str:
-    """A measured or predicted value with the figures of its fraction that count; empty where there is none."""
+    """Return a measured or predicted value with the figures of its fraction that count; empty where there is none."""
     if value is None:
         return ""
     if value >= 10_000_000:
@@ -229,7 +229,7 @@ def value_text(value: float | None) -> str:
 
 
 def signed_text(error_pct: float | None) -> str:
-    """An error with its sign; empty where the measured value is zero."""
+    """Return an error with its sign; empty where the measured value is zero."""
     if error_pct is None:
         return ""
     return f"{error_pct:+.1f} %" if abs(error_pct) < 1000 else f"{error_pct:+.0e} %"

@@ -42,7 +42,7 @@ class Change:
 
 
 def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
-    """The changes of a text such as ``clock=x2,wafer.hop_cycles=1``, or those that ``default`` stands for.
+    """Return the changes of a text such as ``clock=x2,wafer.hop_cycles=1``, or those that ``default`` stands for.
 
     A number may be there with several values, each of which is a change.
 

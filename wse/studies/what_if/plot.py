@@ -18,14 +18,17 @@ LONGEST_NAME: Final = 40
 
 
 def as_png(result: WhatIfResult) -> bytes:
-    """The tornado as a PNG image."""
+    """Return the tornado as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(tornado(result))
 
 
 def tornado(result: WhatIfResult) -> Figure:
-    """A line of bars for each number that is changed, the widest on top; both ways where it was changed both ways."""
+    """Return a line of bars for each number that is changed, the widest on top.
+
+    Both ways where it was changed both ways.
+    """
     from wse.reports.figure import NotebookFigure
 
     base = result.base.tokens_per_s_per_user or 0.0
@@ -58,6 +61,6 @@ def tornado(result: WhatIfResult) -> Figure:
 
 
 def _label(row: WhatIfRow, base: WhatIfRow) -> str:
-    """The change, its factor, and the wafers where they are others."""
+    """Return the change, its factor, and the wafers where they are others."""
     wafers = f", {plural(row.wafers, 'wafer')}" if row.wafers is not None and row.wafers != base.wafers else ""
     return f"{row.value}: {count(row.tokens_per_s_per_user or 0.0)}, ×{row.speed_factor:.3g}{wafers}"

@@ -100,7 +100,10 @@ class WhatIfResult(Result):
         return self.base.users or 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The machine as it is, then each change with an effect; below it the others, and those that cannot be."""
+        """Return the machine as it is, then each change with an effect.
+
+        Below it the others, and those that cannot be.
+        """
         rows = [self.base, *(row for row in self.changes if row.has_effect)]
         footer = [("*", "the best of a column; × over the machine as it is; each change by itself, searched anew")]
         without = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
@@ -110,7 +113,7 @@ class WhatIfResult(Result):
         return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
 
     def plot(self) -> Figure:
-        """A tornado: tokens a second of a user with each change, about those of the machine as it is."""
+        """Return a tornado: tokens a second of a user with each change, about those of the machine as it is."""
         from wse.studies.what_if.plot import tornado
 
         return tornado(self)
@@ -137,7 +140,7 @@ def _name(row: WhatIfRow) -> str:
 
 
 def _numbers(row: WhatIfRow) -> str:
-    """What the numbers were and are; how many there are where there are several."""
+    """Return what the numbers were and are; how many there are where there are several."""
     numbers = row.numbers or {}
     if len(numbers) > 1:
         return plural(len(numbers), "number")
@@ -145,7 +148,7 @@ def _numbers(row: WhatIfRow) -> str:
 
 
 def _short(name: str, value: float) -> str:
-    """A number of the machine in the unit of its name."""
+    """Return a number of the machine in the unit of its name."""
     unit = unit_of(name.partition(".")[2])
     written: dict[str, Callable[[float], str]] = {"Hz": hertz, "s": seconds, "byte/s": rate_and_latency}
     return written.get(unit, count)(value)

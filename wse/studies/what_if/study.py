@@ -148,7 +148,7 @@ def _numbers(result: EstimateResult) -> dict[str, Any]:
 
 
 def _row(change: Change, of_change: Estimated, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
-    """The row of a change."""
+    """Return the row of a change."""
     if of_change.numbers is None:
         return WhatIfRow(change=change.name, value=change.value, reason=str(of_change.error))
     pairs = ((key, getattr(base, key), of_change.numbers[key]) for key in COMPARED)
@@ -162,7 +162,7 @@ def _row(change: Change, of_change: Estimated, base: WhatIfRow, request: Estimat
 
 
 def _before_and_after(change: Change, request: EstimateRequest) -> dict[str, tuple[float, ...]]:
-    """What the numbers of a change are on the machine as it is, and with the change."""
+    """Return what the numbers of a change are on the machine as it is, and with the change."""
     with_change = with_settings(replace_options(request, settings=change.settings))
     wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
     software = load_software(request.machine.software, wafer.generation, request.machine.software_values)

@@ -43,7 +43,7 @@ class Queue:
         self._of: dict[int, deque[int]] = {}
 
     def next(self, worker: int) -> int | None:
-        """The next item of a worker; None where nothing is left."""
+        """Return the next item of a worker; None where nothing is left."""
         items = self._of.setdefault(worker, deque())
         if not items and self._waiting:
             items = self._waiting.popleft()
@@ -90,7 +90,10 @@ def cores() -> int:
 
 
 def process_count(jobs: int | None) -> int:
-    """The number of processes that ``jobs`` asks for: all cores where it is None. Raises BadInput out of range."""
+    """Return the number of processes that ``jobs`` asks for: all cores where it is None.
+
+    Raises BadInput out of range.
+    """
     if jobs is None:
         return cores()
     if not 1 <= jobs <= MOST_JOBS:

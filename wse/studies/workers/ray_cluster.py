@@ -61,7 +61,7 @@ def ray_cluster(address: str | None) -> Iterator[None]:
 
 
 def imported_ray() -> Any:
-    """The library. Raises BadInput where it is not installed."""
+    """Return the library. Raises BadInput where it is not installed."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
@@ -73,7 +73,7 @@ def imported_ray() -> Any:
 
 
 def node_resources() -> list[Mapping[str, float]]:
-    """The CPUs and the bytes of ``memory`` of each machine of the cluster that this process is connected to."""
+    """Return the CPUs and the bytes of ``memory`` of each machine of the cluster that this process is connected to."""
     return [node["Resources"] for node in imported_ray().nodes() if node["Alive"]]
 
 
@@ -118,7 +118,7 @@ def check_ping(ping: Any, noun: str) -> None:
 
 
 def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, float]]) -> int:
-    """The most CPUs that each of some actors can have, if each takes so many bytes of its machine's memory.
+    """Return the most CPUs that each of some actors can have, if each takes so many bytes of its machine's memory.
 
     Raises:
         BadInput: the cluster has fewer CPUs than actors are needed.

@@ -28,12 +28,12 @@ class RayWorker:
         """Answer, once the process is there."""
 
     def work(self, *arguments: Any) -> Any:
-        """The function's output."""
+        """Return the function's output."""
         return self._function(*arguments)
 
 
 def ray_process_count(jobs: int | None) -> int:
-    """The number of workers that ``jobs`` asks for: all CPUs of the cluster where it is None.
+    """Return the number of workers that ``jobs`` asks for: all CPUs of the cluster where it is None.
 
     Raises:
         BadInput: it is out of range, or the cluster has not as many.

@@ -35,7 +35,7 @@ class PassSelection:
 
 
 def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
-    """The passes of some tokens; without them all passes, where they make at most ``MOST_SLICES`` slices.
+    """Return the passes of some tokens; without them all passes, where they make at most ``MOST_SLICES`` slices.
 
     Where they make more, they are the first of those that generated tokens; of prompts where nothing else was passed.
 

@@ -10,7 +10,10 @@ from wse.tracing.query.places.contents import Content
 
 
 def content_file(content: Content, suffix: str) -> bytes:
-    """The elements as an array file of numpy where the ``suffix`` is ``.npy``, bfloat16 as float32; else the bytes."""
+    """Return the elements as an array file of numpy where the ``suffix`` is ``.npy``, bfloat16 as float32.
+
+    Else the bytes.
+    """
     if suffix != ".npy":
         return bytes(content.raw())
     file = io.BytesIO()

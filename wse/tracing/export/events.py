@@ -14,7 +14,7 @@ RUN: Final = HOST - 1
 
 
 def process_name(process: int) -> str:
-    """The name of a process.
+    """Return the name of a process.
 
     >>> process_name(0), process_name(HOST), process_name(RUN)
     ('wafer 0', 'host', 'run')
@@ -71,7 +71,7 @@ class Lanes:
         self._count = 0
 
     def place(self, start: int, end: int) -> int:
-        """The lane of a slice from cycle ``start`` to before ``end``."""
+        """Return the lane of a slice from cycle ``start`` to before ``end``."""
         while self._busy and self._busy[0][0] <= start:
             heapq.heappush(self._free, heapq.heappop(self._busy)[1])
         if self._free:

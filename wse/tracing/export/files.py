@@ -134,7 +134,7 @@ def _open_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _tokens(chosen: PassSelection) -> Report:
-    """The first and the last token shown."""
+    """Return the first and the last token shown."""
     return {"tokens": (int(chosen.tokens[0]), int(chosen.tokens[-1]))} if len(chosen.tokens) else {}
 
 
@@ -145,7 +145,7 @@ def _title(trace: Trace) -> str:
 
 
 def _timeline_attributes(trace: Trace) -> dict[str, Any]:
-    """The facts of a run for its timeline, and the meaning of its times."""
+    """Return the facts of a run for its timeline, and the meaning of its times."""
     header = trace.header
     return {
         "time": "1 µs in this file is 1 cycle of the wafer",

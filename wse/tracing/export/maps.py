@@ -62,7 +62,7 @@ def check_maps(kinds: tuple[str, ...]) -> None:
 
 
 def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
-    """The kinds of maps to draw: these, or without any all that were recorded.
+    """Return the kinds of maps to draw: these, or without any all that were recorded.
 
     Raises:
         BadTrace: what a map shows was not recorded: links and busy times are known when a run is complete.
@@ -80,7 +80,7 @@ def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
 
 
 def wafer_maps(trace: Trace, kinds: list[str]) -> Iterator[WaferMap]:
-    """The maps of these kinds of each wafer; ``links`` are those of all directions together.
+    """Yield the maps of these kinds of each wafer; ``links`` are those of all directions together.
 
     Raises:
         TraceError: the trace is damaged.

@@ -67,7 +67,7 @@ def export_request(
     wafer_index: int | None = None,
     cycles: str | None = None,
 ) -> ExportRequest:
-    """The export that options describe.
+    """Return the export that options describe.
 
     Raises:
         BadInput: an option that the format does not have, or a value that cannot be.

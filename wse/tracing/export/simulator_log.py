@@ -135,7 +135,7 @@ def write_simulator_log(
 
 
 def _moves_of(trace: Trace, wafer: int) -> Columns:
-    """The moves of the last logged pass on a wafer, in the order in which they were logged."""
+    """Return the moves of the last logged pass on a wafer, in the order in which they were logged."""
     passes, rows = wavelet_passes(trace), trace.rows("wavelet")
     if not passes:
         message = f"{trace.path}: has no log of wavelets; make one: wse run --wavelets --trace FILE"
@@ -185,7 +185,7 @@ def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
 
 
 def _queue_numbers(queue: Array) -> Array:
-    """Number the members of each queue from 0 in their order, int64 ``[n]``."""
+    """Return the number the members of each queue from 0 in their order, int64 ``[n]``."""
     order = np.argsort(queue, kind="stable")
     ordered = queue[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -222,7 +222,7 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
 
 
 def _line(cycle: int, x: int, y: int, colour: int, landing: int, leaves: int, wavelet: int, step: int) -> str:
-    """The line of one wavelet at a router. Control bits and payloads are not logged and stand as 0."""
+    """Return the line of one wavelet at a router. Control bits and payloads are not logged and stand as 0."""
     delivered = "" if not leaves & _TO_PE else ", to_ce_from_q" if landing < 0 else ", to_ce_from_router"
     return (
         f"@{cycle} P{x}.{y} (hwtile) wavelet C{colour} ctrl=0, idx=0000, data=00000000 (0 (0)), half=0, "

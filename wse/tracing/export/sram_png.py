@@ -23,7 +23,7 @@ GROUND: Final = "#f4f6f8"
 
 
 def sram_png_of(request: InspectRequest) -> bytes:
-    """The picture of the PE that a request names, as a PNG image.
+    """Return the picture of the PE that a request names, as a PNG image.
 
     Raises:
         BadTrace: the trace does not say what it shows.
@@ -62,7 +62,10 @@ def _figure(lives: SramLives, title: str) -> Any:
 
 
 def _one_layer(lives: SramLives) -> tuple[int, int] | None:
-    """The cycles of the second of several layers, which begins and ends as most do; None where there is but one."""
+    """Return the cycles of the second of several layers, which begins and ends as most do.
+
+    None where there is but one.
+    """
     starts: dict[int, int] = {}
     for name, start in lives.ops:
         parts = name.split(".", 2)

@@ -22,7 +22,7 @@ _LANES_A_STAGE = 1000  # in the order of tracks
 
 
 def ordered_steps(trace: Trace, passes: Array) -> Columns:
-    """The steps of some passes in order of their start, which is counted from the start of the run.
+    """Return the steps of some passes in order of their start, which is counted from the start of the run.
 
     The columns of ``wse_traces.executed_steps.executed_steps``. ``passes`` are those of ``chosen_passes``, whose
     schedules have steps.
@@ -39,7 +39,10 @@ def ordered_steps(trace: Trace, passes: Array) -> Columns:
 
 
 def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
-    """A slice for each step, with its cycles by cause and its traffic; what the host takes part in, on the host too."""
+    """Yield a slice for each step, with its cycles by cause and its traffic.
+
+    What the host takes part in, on the host too.
+    """
     ops, kinds = trace.texts("graph/ops/name"), trace.texts("graph/ops/kind")
     names, stages = trace.texts("strings/names"), _stage_names(trace)
     lanes: dict[tuple[int, int], Lanes] = {}
@@ -65,7 +68,7 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
 
 
 def _rows(columns: Columns) -> Iterator[Report]:
-    """The rows of columns, as plain numbers."""
+    """Yield the rows of columns, as plain numbers."""
     for start in range(0, len(columns["op"]), _ROWS_AT_ONCE):
         pieces = (column[start : start + _ROWS_AT_ONCE].tolist() for column in columns.values())
         for values in zip(*pieces, strict=True):
@@ -73,7 +76,7 @@ def _rows(columns: Columns) -> Iterator[Report]:
 
 
 def _facts(step: Report) -> Report:
-    """The cost and the traffic of a step, without what is zero."""
+    """Return the cost and the traffic of a step, without what is zero."""
     by = {f"{cause}_cycles": cycles for cause, cycles in zip(CAUSES, step["cycles_by"], strict=True) if cycles}
     traffic = {"words": step["words"], "bytes": BYTES_PER_WORD * step["words"], "wavelet_hops": step["hops"]}
     return {
@@ -90,7 +93,7 @@ def _facts(step: Report) -> Report:
 
 
 def _stage_names(trace: Trace) -> list[str]:
-    """The name of each stage, with its layers and its place."""
+    """Return the name of each stage, with its layers and its place."""
     names = []
     for index, stage in enumerate(read_stages(trace)):
         place = f"{stage.rows}x{stage.cols} PEs at row {stage.row}, col {stage.col}"

@@ -65,7 +65,7 @@ def _cells(values: Any) -> list[Any]:
 
 
 def _columns_csv(tables: Sequence[FlatTable]) -> str:
-    """A row for each column of each table: what it is."""
+    """Return a row for each column of each table: what it is."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)

@@ -73,7 +73,7 @@ def check_tables(names: tuple[str, ...]) -> None:
 
 
 def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list[FlatTable]:
-    """The tables of these names; without names all that have rows, of planes only with ``planes``.
+    """Return the tables of these names; without names all that have rows, of planes only with ``planes``.
 
     Raises:
         BadInput: nothing was recorded of a table that is named.
@@ -109,7 +109,7 @@ def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, 
 
 
 def run_attributes(trace: Trace) -> Report:
-    """The attributes of a trace, and the report that the run ended with."""
+    """Return the attributes of a trace, and the report that the run ended with."""
     header = trace.header
     return {
         **{name: getattr(header, name) for name in header.__dataclass_fields__},
@@ -122,7 +122,7 @@ def run_attributes(trace: Trace) -> Report:
 
 
 def _plain_tables() -> list[str]:
-    """The tables that are written as they are."""
+    """Return the tables that are written as they are."""
     return [name for name in TABLES if name not in _BYTES and not _is_plane(TABLES[name][0])]
 
 
@@ -182,7 +182,7 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
 
 
 def _plane(trace: Trace, field: Field) -> FlatTable:
-    """The table of a plane, with a row for each PE of a wafer or pattern."""
+    """Yield the table of a plane, with a row for each PE of a wafer or pattern."""
     first, *between, _row, _col = field.axes
     labels = AXIS_LABELS[between[0]] if between else ()
     docs = {first: f"{first} that the PE is in, counted from 0", **_PLACE}

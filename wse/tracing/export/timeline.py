@@ -35,7 +35,7 @@ def timeline(trace: Trace, chosen: PassSelection) -> Iterator[Event]:
 
 
 def _pass_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
-    """A slice for each pass."""
+    """Yield a slice for each pass."""
     passes, schedules, lanes = trace.table("pass"), trace.table("schedule"), Lanes()
     for index in chosen.passes.tolist():
         schedule, start = int(passes["schedule"][index]), int(passes["start_cycle"][index])
@@ -95,7 +95,7 @@ def _token_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
 
 
 def _link_counts(steps: Columns) -> Iterator[Count]:
-    """Words that enter a link in a cycle, of all links of a wafer: each step's hops, evenly over its cycles.
+    """Yield the words that enter a link in a cycle, of all links of a wafer: each step's hops, evenly over its cycles.
 
     ``steps`` are as ``ordered_steps`` gives them. A counter holds until its next value.
     """
@@ -129,7 +129,7 @@ def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
 
 
 def _levels(times: Array, changes: Array) -> tuple[list[int], list[float]]:
-    """The times at which a sum of changes becomes another, ascending, and what it then is."""
+    """Return the times at which a sum of changes becomes another, ascending, and what it then is."""
     at, place = np.unique(times, return_inverse=True)
     change = np.zeros(len(at))
     np.add.at(change, place.ravel(), changes)

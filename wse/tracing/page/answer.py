@@ -60,7 +60,7 @@ def answer_data(trace: Trace) -> Report:
 
 
 def _gap(rows: object) -> list[Report]:
-    """Cycles beyond the bound by cause, the largest first as the report has them."""
+    """Return the cycles beyond the bound by cause, the largest first as the report has them."""
     found = []
     for row in rows if isinstance(rows, list) else ():
         cause, cycles = _mapping(row).get("cause"), _number(_mapping(row).get("cycles"))
@@ -70,7 +70,7 @@ def _gap(rows: object) -> list[Report]:
 
 
 def _at(report: object, path: str) -> object:
-    """What is at a dotted path of names and places of lists; None where there is nothing."""
+    """Return what is at a dotted path of names and places of lists; None where there is nothing."""
     for name in path.split("."):
         if isinstance(report, list) and name.isdigit():
             report = report[int(name)] if int(name) < len(report) else None
@@ -84,7 +84,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object) -> float | None:
-    """A finite number of at least 0; None for anything else."""
+    """Return a finite number of at least 0; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

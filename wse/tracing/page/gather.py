@@ -26,7 +26,7 @@ MOST_EXPERTS: Final = 1 << 16
 
 
 def check_names(names: list[str]) -> list[Path]:
-    """The one or two traces that are named.
+    """Return the one or two traces that are named.
 
     Raises:
         BadInput: there are more, or one is not named as a trace is.
@@ -71,7 +71,7 @@ def view_trace(path: Path, pack: Pack) -> Report:
 
 
 def _header(trace: Trace) -> dict[str, Any]:
-    """The names and sizes of a run; ``mesh``: rows and columns that programs see where PEs are dead."""
+    """Return the names and sizes of a run; ``mesh``: rows and columns that programs see where PEs are dead."""
     header = trace.header
     mesh = mesh_of(trace)
     names = ("created_by", "model", "wafer", "mapping", "seed", "program_digest", "wafers", "rows", "cols", "clock_hz")
@@ -86,7 +86,7 @@ def _header(trace: Trace) -> dict[str, Any]:
 
 
 def _experts(trace: Trace) -> list[Report]:
-    """The load of experts: ``layer``, ascending, and ``tokens`` by expert, over the run as far as it went.
+    """Return the load of experts: ``layer``, ascending, and ``tokens`` by expert, over the run as far as it went.
 
     Raises:
         BadTrace: a layer, expert or count cannot be.

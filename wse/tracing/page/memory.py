@@ -56,7 +56,7 @@ def _stage(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _buffer(record: dict[str, Any]) -> dict[str, Any]:
-    """A buffer as the page has it."""
+    """Return a buffer as the page has it."""
     live = [op for op in (record["live_from"], record["live_to"]) if op]
     place = {name: record[name] for name in ("address", "bytes", "dtype")}
     name, use = tile_name(record["name"]), USES.index(record["use"])

@@ -65,7 +65,7 @@ class Packer:
 
 
 def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
-    """The rows that differ from the row before, if they are few; None otherwise."""
+    """Return the rows that differ from the row before, if they are few; None otherwise."""
     if values.ndim != 2 or len(values) < FEW:
         return None
     starts = np.concatenate([[0], 1 + np.flatnonzero((values[1:] != values[:-1]).any(axis=1))])
@@ -73,7 +73,7 @@ def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
 
 
 def _narrowest(least: int, most: int) -> str:
-    """The type that holds whole numbers from ``least`` to ``most``; float64 rounds those above 2**53."""
+    """Return the type that holds whole numbers from ``least`` to ``most``; float64 rounds those above 2**53."""
     if least < 0:
         return "i4" if least >= -(2**31) and most < 2**31 else WIDE
     return next((dtype for dtype in TYPES if most <= np.iinfo(dtype).max), WIDE)
@@ -108,6 +108,6 @@ def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Col
 
 
 def packed_columns(columns: dict[str, Array], pack: Pack) -> dict[str, object] | None:
-    """Each column packed; None where one found no room."""
+    """Return each column packed; None where one found no room."""
     packed = {name: pack(np.asarray(column)) for name, column in columns.items()}
     return None if any(column is None for column in packed.values()) else packed

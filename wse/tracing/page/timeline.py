@@ -87,7 +87,7 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 def _shown_schedules(
     schedules: Columns, shown: list[int], first: list[int], rows: list[int], by_kind: Array
 ) -> list[Report]:
-    """The schedules on the page; the steps of each are ``rows`` of the page's from ``first`` on."""
+    """Return the schedules on the page; the steps of each are ``rows`` of the page's from ``first`` on."""
     return [
         {
             "phase": int(schedules["phase"][schedule]),

@@ -49,7 +49,10 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def op_kinds(trace: Trace) -> tuple[list[str], Array]:
-    """The kinds of op by number, as they first come up, and the number of each op's kind; the last is -1, of no op."""
+    """Return the kinds of op by number, as they first come up, and the number of each op's kind.
+
+    The last is -1, of no op.
+    """
     numbers: dict[str, int] = {}
     kind_of = [numbers.setdefault(kind, len(numbers)) for kind in trace.texts("graph/ops/kind")]
     return list(numbers), np.array([*kind_of, -1], np.int64)
@@ -95,7 +98,7 @@ def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
 
 
 def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
-    """Cycles of computing and hops of each stage and kind of op."""
+    """Return the cycles of computing and hops of each stage and kind of op."""
     keys, group = distinct_rows([sums.steps["stage"], op_kind])
     totals = sums.by_group(group, len(keys))
     compute = totals.cycles_by[:, :, CAUSES.index("compute")].sum(axis=0).tolist()

@@ -28,7 +28,7 @@ class _Line(NamedTuple):
 def changes_table(
     changes: Sequence[Change], kinds: Mapping[str, str] = KINDS, most: int = MOST, *, title: str = "", note: str = ""
 ) -> Table:
-    """The ``most`` largest changes of each kind, below a row with the name of the kind."""
+    """Return the ``most`` largest changes of each kind, below a row with the name of the kind."""
     columns = (
         Column(key="name", wraps=True),
         Column(key="first", title="first", cell=_cell(lambda change: _amount(change.first)), numeric=True),
@@ -49,7 +49,7 @@ def _lines(changes: Sequence[Change], kinds: Mapping[str, str], most: int) -> It
 
 
 def _name(change: Change) -> str:
-    """What changed: equal layers, or equal ops with their layers, where several are together."""
+    """Return what changed: equal layers, or equal ops with their layers, where several are together."""
     if change.layers is None:
         return printable(change.name)
     if change.kind == LAYER:
@@ -58,7 +58,7 @@ def _name(change: Change) -> str:
 
 
 def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
-    """The text of a line's change; empty for a heading."""
+    """Return the text of a line's change; empty for a heading."""
     return lambda line: "" if line.change is None else text(line.change)
 
 
@@ -67,12 +67,12 @@ def _difference(change: Change) -> str:
 
 
 def _amount(number: float) -> str:
-    """A number in full, unless it is so long that a line had no room for it."""
+    """Return a number in full, unless it is so long that a line had no room for it."""
     return count(number) if number < EXACT_BELOW else short_number(number)
 
 
 def _relative(change: Change) -> str:
-    """The unit of a change, and the change as a share of what it was."""
+    """Return the unit of a change, and the change as a share of what it was."""
     texts = [UNITS.get(change.unit, change.unit)]
     if change.only_in is not None:
         texts.append(f"only in the {change.only_in}")

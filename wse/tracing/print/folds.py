@@ -12,7 +12,7 @@ MOST_STRETCHES: Final = 6
 
 
 def op_text(op: str, layers: Stretches, ops: int) -> str:
-    """An op, how many are equal where they are several, and their layers.
+    """Return an op, how many are equal where they are several, and their layers.
 
     >>> op_text("gate_up", ((0, 79),), 80), op_text("head", (), 1), op_text("norm", ((3, 3),), 1)
     ('gate_up ×80, layers 0–79', 'head', 'norm, layer 3')

@@ -37,7 +37,7 @@ def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
 
 
 def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
-    """The columns of groups, whose amounts are those of one of so many passes; bars are ``width`` wide."""
+    """Return the columns of groups, whose amounts are those of one of so many passes; bars are ``width`` wide."""
 
     def mean(text: Callable[[float], str], name: str) -> Callable[[Group], str]:
         return lambda group: text(getattr(group, name) / passes)
@@ -77,7 +77,7 @@ def _name(by: str, group: Group) -> str:
 
 
 def _folded_name(by: str, group: Group) -> str:
-    """The name of equal ops or layers, or of a kind of op."""
+    """Return the name of equal ops or layers, or of a kind of op."""
     layers, number = group.layers or (), group.count or 1
     if by == "layer":
         return equal_layers_text(layers, number) if layers else OUTSIDE
@@ -87,7 +87,7 @@ def _folded_name(by: str, group: Group) -> str:
 
 
 def _token_name(group: Group) -> str:
-    """The tokens of a pass: the first and the last, and the text of one alone."""
+    """Return the tokens of a pass: the first and the last, and the text of one alone."""
     if group.token is None or group.tokens is None or group.token < 0:
         return "no token"
     if group.tokens > 1:

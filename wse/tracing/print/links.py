@@ -35,7 +35,7 @@ def print_links(console: Console, view: LinksView) -> None:
 
 
 def _table(links: Sequence[Link], width: int) -> Table:
-    """A row a link; bars are ``width`` wide."""
+    """Return a row a link; bars are ``width`` wide."""
     most = max((link.words for link in links), default=0) or 1
     folded = any(link.count > 1 for link in links)
     return Table(
@@ -56,7 +56,7 @@ def _table(links: Sequence[Link], width: int) -> Table:
 
 
 def link_line(link: Link) -> str:
-    """A link in a sentence, and how many are equal to it."""
+    """Return a link in a sentence, and how many are equal to it."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
     layers, others = _layers(link), link.count - 1
     equal = f", as on {count(others)} more" if others else ""
@@ -64,7 +64,10 @@ def link_line(link: Link) -> str:
 
 
 def _layers(link: Link) -> str:
-    """The layers with the most words on a link, each with its share; equal ones that follow each other as one."""
+    """Return the layers with the most words on a link, each with its share.
+
+    Equal ones that follow each other as one.
+    """
     stretches: list[_Layers] = []
     for layer in link.layers:
         last = stretches[-1] if stretches else None
@@ -87,7 +90,7 @@ def _layers_text(layers: _Layers, words: int) -> str:
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:
-    """The words of the layers that load one link the most."""
+    """Return the words of the layers that load one link the most."""
     most = links[0].busiest_link_words
     layers = sorted({link.layer for link in links if link.busiest_link_words == most})
     others = f" and {count(len(layers) - 1)} more" if len(layers) > 1 else ""

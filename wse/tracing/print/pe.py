@@ -66,7 +66,7 @@ def _busy(pe: Pe) -> str:
 
 
 def _missing_links(pe: Pe) -> list[tuple[str, str]]:
-    """The reason for missing links; busy times are recorded when links are."""
+    """Return the reason for missing links; busy times are recorded when links are."""
     if pe.links is not None or pe.busy_cycles is None:
         return []
     return [("links", "not told: PEs are dead, and links are those of the fabric; --links has them")]
@@ -100,7 +100,7 @@ def _colour(buffer: Buffer) -> str:
 
 
 def _with_gaps(buffers: Sequence[Buffer], size: int) -> Iterator[Buffer]:
-    """The buffers, and what is free between them and after them."""
+    """Yield the buffers, and what is free between them and after them."""
     end = 0
     for buffer in buffers:
         if buffer.address - end >= LEAST_GAP:
@@ -116,7 +116,7 @@ def _free(start: int, end: int) -> Buffer:
 
 
 def _needed_while(buffer: Buffer) -> str:
-    """The ops while which a buffer is needed; of one op in several layers, the layers."""
+    """Return the ops while which a buffer is needed; of one op in several layers, the layers."""
     first, last = printable(buffer.live_from), printable(buffer.live_to)
     if not first and not last:
         return "" if buffer.use == "free" else "always"

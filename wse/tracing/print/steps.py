@@ -55,7 +55,7 @@ def _op(step: Step) -> str:
 
 
 def _order_columns(order: str) -> list[Column]:
-    """The column of what steps were ordered by, where it is none of the others."""
+    """Return the column of what steps were ordered by, where it is none of the others."""
     if order in ("cycles", "words", "hops"):
         return []
     if order == "start":

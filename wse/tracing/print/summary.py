@@ -70,13 +70,13 @@ def print_summary(console: Console, view: SummaryView) -> None:
 
 
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
-    """The columns that attention works on; none where it works on all, and where a trace does not tell."""
+    """Return the columns that attention works on; none where it works on all, and where a trace does not tell."""
     columns = " or ".join(map(str, narrow_attention(stages)))
     return [("attention", f"on {columns} columns in the middle of each region that has more")] if columns else []
 
 
 def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
-    """The beginning of each of the first users' texts."""
+    """Return the beginning of each of the first users' texts."""
     rows = []
     for number, user in enumerate(users[:MOST_USERS], start=1):
         text = printable(user.text[:MOST_TEXT]).replace("\\n", " ⏎ ")
@@ -89,7 +89,7 @@ def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
 
 
 def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
-    """The phases that ran, with their cycles and times."""
+    """Return the phases that ran, with their cycles and times."""
     clock_hz, prefill, decode, verify = view.wafer.clock_hz, view.prefill, view.decode, view.verify
     speeds = []
     if prefill is not None:

@@ -61,7 +61,7 @@ def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterato
 
 
 def _fold_layers(tree: Sequence[LayerOps]) -> list[list[LayerOps]]:
-    """The tree's layers, those together that cost the same, in the order of their first ones."""
+    """Return the tree's layers, those together that cost the same, in the order of their first ones."""
     folded: dict[object, list[LayerOps]] = {}
     for index, layer in enumerate(tree):
         costs = tuple((op_in_layer(op.op, layer.layer), op.prefill, op.decode, op.verify) for op in layer.ops)

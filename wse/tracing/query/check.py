@@ -27,7 +27,7 @@ class CheckView(View):
     rows: Annotated[int | None, Doc("rows of all tables; of a sound trace")] = None
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """A row for each problem."""
+        """Return a row for each problem."""
         return [{"problem": problem} for problem in self.problems]
 
 

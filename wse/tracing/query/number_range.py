@@ -11,17 +11,17 @@ _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
 def cycle_range(text: str) -> tuple[int, int]:
-    """The first and the last cycle that ``--cycles FROM-TO`` names. Raises: BadInput if it is no range."""
+    """Return the first and the last cycle that ``--cycles FROM-TO`` names. Raises: BadInput if it is no range."""
     return number_range("--cycles", text, what="cycle", example="100-120")
 
 
 def token_range(text: str) -> tuple[int, int]:
-    """The first and the last token that ``--tokens FROM-TO`` names. Raises: BadInput if it is no range."""
+    """Return the first and the last token that ``--tokens FROM-TO`` names. Raises: BadInput if it is no range."""
     return number_range("--tokens", text, what="token", example="0-15")
 
 
 def number_range(option: str, text: str, *, what: str, example: str) -> tuple[int, int]:
-    """The first and the last of what an option names.
+    """Return the first and the last of what an option names.
 
     Args:
         option: Its name, such as ``--cycles``.

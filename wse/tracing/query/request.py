@@ -80,7 +80,7 @@ class InspectRequest:
 
 
 def inspect_trace(request: InspectRequest) -> View:
-    """The view that a request asks for.
+    """Return the view that a request asks for.
 
     Raises:
         BadInput: options that cannot be, or do not go together, or name what the trace has not.
@@ -161,7 +161,7 @@ def _check_dump(request: InspectRequest) -> None:
 
 
 def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
-    """The wafer of ``--pe``, wherever it is said; None where it is not."""
+    """Return the wafer of ``--pe``, wherever it is said; None where it is not."""
     wafer = pe_place(pe)[0]
     if wafer_index is not None and wafer_index < 0:
         message = f"--wafer-index {wafer_index}: give a number of at least 0"

@@ -99,7 +99,7 @@ class TracedRun(Result):
 
 
 def read_run(trace: Trace, phases: Mapping[str, PassTotals]) -> TracedRun:
-    """The run of a trace, whose phases took ``phases``."""
+    """Return the run of a trace, whose phases took ``phases``."""
     header, users, decode = trace.header, _users(trace), phases.get("decode")
     if decode is not None:
         cycles = decode.cycles_per_pass

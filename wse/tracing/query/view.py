@@ -34,17 +34,17 @@ class View(Result):
     )
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """The rows of the view's table, for CSV, as plain values; none for a view that is no table."""
+        """Return the rows of the view's table, for CSV, as plain values; none for a view that is no table."""
         return [row.to_dict() for row in getattr(self, self.TABLE)] if self.TABLE else []
 
 
 def source_of(trace: Trace, view: str) -> dict[str, Any]:
-    """The fields of a view that say which one it is, and of which trace."""
+    """Return the fields of a view that say which one it is, and of which trace."""
     return {"view": view, "trace": str(trace.path), "complete": trace.complete, "ending": trace.ending or None}
 
 
 def outcome_of(ending: str | None) -> str:
-    """The words on the run of an incomplete trace, by what it says of its end."""
+    """Return the words on the run of an incomplete trace, by what it says of its end."""
     if not ending:
         return "its run goes on or was killed"
     return f"its run was {ending}" if ending == INTERRUPTED else f"its run ended with {printable(ending)}"
@@ -68,5 +68,5 @@ def trace_at(path: Path) -> Iterator[Trace]:
 
 
 def name_at(names: Sequence[str], index: int) -> str:
-    """A name, or empty where the index points to none."""
+    """Return a name, or empty where the index points to none."""
     return names[index] if 0 <= index < len(names) else ""

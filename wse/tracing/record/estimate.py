@@ -112,7 +112,7 @@ class _Passes:
         self._passes(phase, self._recorder.sequence(phase, cost, use[0], ()), cost, [use])
 
     def _use(self) -> CacheUse:
-        """The use of the caches that the next token of each user depends on."""
+        """Return the use of the caches that the next token of each user depends on."""
         use = self._fabric.cache_use(self._lengths.tolist())
         self._lengths += 1
         return use
@@ -143,6 +143,6 @@ def even_routing(program: Program, phase: Phase) -> Pairs:
 
 
 def _with_shifts(cost: PhaseCost, moved: I64) -> PhaseCost:
-    """A cost with words and hops ``[steps, 2]`` of cache shifts besides."""
+    """Return a cost with words and hops ``[steps, 2]`` of cache shifts besides."""
     traffic = replace(cost.traffic, words=cost.traffic.words + moved[:, 0], hops=cost.traffic.hops + moved[:, 1])
     return replace(cost, count_traffic=lambda: traffic)

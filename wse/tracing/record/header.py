@@ -13,7 +13,7 @@ from wse_traces.header import RunHeader
 
 
 def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, options: dict[str, Any]) -> RunHeader:
-    """The header of the trace of a compiled request; ``options`` are those that its command has besides."""
+    """Return the header of the trace of a compiled request; ``options`` are those that its command has besides."""
     rows, cols = prepared.fabric_shape[::-1] if program.turned else prepared.fabric_shape
     return RunHeader(
         created_by=f"wse {wse.__version__}",

@@ -37,12 +37,12 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
 
 
 def _rectangles(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """The columns of the stages' rectangles."""
+    """Return the columns of the stages' rectangles."""
     return {name: [getattr(stage.rect, name) for stage in stages] for name in ("row", "col", "rows", "cols")}
 
 
 def _attention_columns(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """The rows of the stages with attention: on all columns of each wafer where a region spans several."""
+    """Return the rows of the stages with attention: on all columns of each wafer where a region spans several."""
     rows = [
         (index, stage.rect.col, stage.rect.cols)
         if stage.span > 1

@@ -56,14 +56,14 @@ class Recorder:
         self.writer.__exit__(*details)
 
     def steps(self, phase_index: int) -> PhaseSteps:
-        """The steps of a phase, which chunks of a prompt may share."""
+        """Return the steps of a phase, which chunks of a prompt may share."""
         phase = self._program.phases[phase_index]
         if phase.steps not in self._steps:
             self._steps[phase.steps] = PhaseSteps(self._program, phase, self.writer.append_names)
         return self._steps[phase.steps]
 
     def sequence(self, phase_index: int, cost: PhaseCost, slots: Slots, key: Hashable, apart: I64 = NO_STEPS) -> int:
-        """The index of a sequence of steps; written once for each ``key`` of phases that have the same steps.
+        """Return the index of a sequence of steps; written once for each ``key`` of phases that have the same steps.
 
         What the steps ``apart`` send is left out, as it differs from pass to pass.
         """

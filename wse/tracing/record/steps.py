@@ -47,7 +47,7 @@ class PhaseSteps:
         self._which = which.ravel()
 
     def columns(self, cost: PhaseCost, apart: I64) -> Columns:
-        """The table of steps of one sequence; the steps ``apart`` send nothing."""
+        """Return the table of steps of one sequence; the steps ``apart`` send nothing."""
         by_cause = cost.by_cause.astype(np.int64)
         words, hops = cost.traffic.words.copy(), cost.traffic.hops.copy()
         words[apart] = hops[apart] = 0
@@ -61,7 +61,7 @@ class PhaseSteps:
         }
 
     def crossings(self, cost: PhaseCost) -> Columns:
-        """The table of crossings but ``pass``, one row for each step and pair of wafers; there may be none."""
+        """Return the table of crossings but ``pass``, one row for each step and pair of wafers; there may be none."""
         pairs = [(step, *pair) for step, known in self._crossings for pair in cost.crossed.get(step, known)]
         steps, sources, targets = np.array(pairs, np.int64).reshape(-1, 3).T
         crossing, host = CAUSES.index("crossing"), CAUSES.index("host")
@@ -73,14 +73,14 @@ class PhaseSteps:
         }
 
     def busy(self, cost: PhaseCost) -> BusyRectangles:
-        """The rectangles of PEs that compute in one run, each once, with their cycles."""
+        """Return the rectangles of PEs that compute in one run, each once, with their cycles."""
         compute = cost.by_cause[self._computing, CAUSES.index("compute")]
         sums = np.bincount(self._which, compute, len(self._busy))
         return [(*place, int(cycles)) for place, cycles in zip(self._busy.tolist(), sums, strict=True)]
 
 
 def _place_columns(program: Program, steps: Steps) -> Columns:
-    """The columns that say where steps are and what they belong to."""
+    """Return the columns that say where steps are and what they belong to."""
     stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[steps.stage]
     wafer, row, col, rows, cols = stages.T
     crosses = transfer_steps(steps, lambda kind: kind.leaves_wafer)
@@ -99,7 +99,7 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
 
 
 def step_names(program: Program, steps: Steps) -> list[str]:
-    """The kernel that a step runs, the pattern that it carries out along lines, or its kind of transfer."""
+    """Return the kernel that a step runs, the pattern that it carries out along lines, or its kind of transfer."""
     names = []
     for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):
         if kind == Kind.COMPUTE:

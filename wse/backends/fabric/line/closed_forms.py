@@ -36,12 +36,12 @@ class Grouping(StrEnum):
 
 
 def level_cycles(wafer: WaferSpec) -> int:
-    """Cycles of one level of depth: two ramps and one for the operation."""
+    """Return the cycles of one level of depth: two ramps and one for the operation."""
     return 2 * wafer.ramp_cycles + 1
 
 
 def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.ADDITIVE) -> float:
-    """Cycles of a pattern by what the published model counts of it, its ``terms``."""
+    """Return the cycles of a pattern by what the published model counts of it, its ``terms``."""
     load = terms.energy_hops / terms.links
     distance = terms.distance_hops * wafer.hop_cycles
     depth = level_cycles(wafer) * terms.depth
@@ -71,7 +71,7 @@ def closed_form(
     *,
     grouping: Grouping | None = None,
 ) -> float:
-    """Cycles of a collective by its closed form.
+    """Return the cycles of a collective by its closed form.
 
     Args:
         collective: A key of `algorithms`.
@@ -148,7 +148,7 @@ def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grou
 def reduce_form(
     reduce: LineReduce, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None = None
 ) -> float:
-    """Cycles of a reduce of a line of two PEs or more by its closed form; arguments as of `closed_form`."""
+    """Return the cycles of a reduce of a line of two PEs or more by its closed form; arguments as of `closed_form`."""
     level = level_cycles(wafer)
     if reduce.published_cycles is not None and grouping is None:
         return reduce.published_cycles(length, words, level)

@@ -41,7 +41,7 @@ SOURCES: Final[dict[Collective, BoundSource]] = {
 
 
 def collective_bound(collective: Collective, length: int, words: int, wafer: WaferSpec, root: int) -> float:
-    """Cycles that a collective takes at least, of ``words`` on each of ``length`` PEs, two or more.
+    """Return the cycles that a collective takes at least, of ``words`` on each of ``length`` PEs, two or more.
 
     Args:
         collective: What is done.

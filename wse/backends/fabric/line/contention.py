@@ -126,7 +126,7 @@ def _meeting(window: Window, contender: Contender[Owner]) -> float:
 
 
 def delay_cycles(shares: Shares) -> tuple[float, int]:
-    """Cycles that others hold up a stream, and how many streams are where that is worst.
+    """Return the cycles that others hold up a stream, and how many streams are where that is worst.
 
     One leaves the pauses that it makes; with more than one the link has none, and waits for all words of the others.
     """
@@ -141,7 +141,7 @@ def delay_cycles(shares: Shares) -> tuple[float, int]:
 
 
 def wait_on_colour(first: float, before: Sequence[tuple[float, Sequence[SharedEnd]]]) -> float:
-    """Cycles that a stream whose first word is at its source at ``first`` waits for others to pass.
+    """Return the cycles that a stream whose first word is at its source at ``first`` waits for others to pass.
 
     ``before``: when the last word of each of those is at its own source, and where the two cross.
     """
@@ -154,7 +154,7 @@ def wait_on_colour(first: float, before: Sequence[tuple[float, Sequence[SharedEn
 
 
 def meet(first: float, last: float, other_first: float, other_last: float, shared_ends: Sequence[SharedEnd]) -> bool:
-    """Whether two streams use the same places at any one time: neither has passed all before the other comes."""
+    """Return whether two streams use the same places at any one time: neither has passed all before the other comes."""
     before = after = True
     for shift, other_shift, _ in shared_ends:
         before = before and last + shift < other_first + other_shift
@@ -173,7 +173,7 @@ class _Place(NamedTuple):
 
 
 def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
-    """The effects of two streams on each other at the place where they are worst.
+    """Return the effects of two streams on each other at the place where they are worst.
 
     A stream that is fed by the one that it conflicts with comes some lag behind it. What holds up the other makes gaps
     in this one when it comes round, which the other fills while they last, until as many words as take half of the lag
@@ -198,7 +198,7 @@ def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, I
 
 
 def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
-    """The ends of the stretch that both streams use, and the place between them where both come at once."""
+    """Return the ends of the stretch that both streams use, and the place between them where both come at once."""
     other_window, ends = contender.window, list[_Place]()
     for shift, other_shift, other_room in contender.conflict.shared_ends:
         first, other_last = window.first + shift, other_window.last + other_shift

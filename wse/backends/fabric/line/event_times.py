@@ -22,13 +22,13 @@ def advance(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTim
 
 
 def next_launch(time: EventTime, gap: int) -> EventTime:
-    """The time at which a PE whose last operation ended at ``time`` can start another."""
+    """Return the time at which a PE whose last operation ended at ``time`` can start another."""
     total, hops, relays, launch, contention = time
     return total + gap, hops, relays, launch + gap, contention
 
 
 def add_delay(time: EventTime, cycles: float) -> EventTime:
-    """The time so much later, because of words of others."""
+    """Return the time so much later, because of words of others."""
     total, hops, relays, launch, contention = time
     return total + cycles, hops + cycles, relays, launch, contention + cycles
 
@@ -77,7 +77,7 @@ class Entry(NamedTuple):
     held: float = 0.0
 
     def span(self) -> tuple[float, float]:
-        """The first and last word at the source's router; from infinity where that is not known."""
+        """Return the first and last word at the source's router; from infinity where that is not known."""
         way = self.way
         if way.operations == self.operations:
             return self.first, self.last
@@ -85,7 +85,7 @@ class Entry(NamedTuple):
         return way.begin - age, way.end - age
 
     def window(self, words: int, costs: LineCosts) -> Window:
-        """The window in which some words are at the source's router."""
+        """Return the window in which some words are at the source's router."""
         way = self.way
         first, last = self.span()
         if way.operations == self.operations:

@@ -63,11 +63,11 @@ class LineCosts:
         return self.queue_words + self.ramp - 1
 
     def tail(self, words: int) -> int:
-        """Cycles from the first word of a stream to its last: one each, and a pause after every burst."""
+        """Return the cycles from the first word of a stream to its last: one each, and a pause after every burst."""
         return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
     def tails(self, words: I64) -> I64:
-        """Cycles from the first word to the last of several streams, int64 ``[n]``."""
+        """Return the cycles from the first word to the last of several streams, int64 ``[n]``."""
         return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
     @property

@@ -74,7 +74,7 @@ class LineTime:
 
     @classmethod
     def of(cls, ends: Sequence[LineEnd]) -> LineTime:
-        """The time of stretches of a line that have no PE or link in common."""
+        """Return the time of stretches of a line that have no PE or link in common."""
         total, hops, relays, launch, contention = max((end.time for end in ends), default=START)
         streams = max(end.streams for end in ends) if contention else 1
         return cls(Cycles(total=total, hops=hops, relays=relays, launch=launch), contention, streams)
@@ -88,7 +88,7 @@ class LineEnd(NamedTuple):
 
 
 def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None = None) -> Cycles:
-    """Cycles of the messages of one line, starting with all PEs free.
+    """Return the cycles of the messages of one line, starting with all PEs free.
 
     Args:
         messages: int32 ``[m, 3]``: source, target, Arrival.
@@ -171,21 +171,24 @@ class _LineState:
             self._receive(pe, received)
 
     def end(self) -> EventTime:
-        """The time at which the last operation ended."""
+        """Return the time at which the last operation ended."""
         stored = dict(self.stored)
         for piece in self.later:
             stored[piece] = add_delay(stored[piece], self._later_delay(piece))
         return max([START, *self.free.values(), *stored.values()])
 
     def _later_delay(self, piece: int) -> float:
-        """Cycles that a stored piece is held up by those that were worked out after it."""
+        """Return the cycles that a stored piece is held up by those that were worked out after it."""
         before, others_later = self.shares.get(piece, {}), self.later.get(piece, {})
         resources = {**before, **others_later}
         both = {resource: before.get(resource, []) + others_later.get(resource, []) for resource in resources}
         return delay_cycles(both)[0] - delay_cycles(before)[0]
 
     def _send(self, pe: int) -> tuple[EventTime, EventTime, Way]:
-        """The first and last word of a PE's next send, at its router, and their way; what it received comes first."""
+        """Return the first and last word of a PE's next send, at its router, and their way.
+
+        What it received comes first.
+        """
         received = self.waiting.pop(pe, None)
         if received:
             begin, last = self._receive(pe, received, self.relay)
@@ -249,7 +252,7 @@ class _LineState:
     def _share(
         self, pieces: Sequence[int], way: Way, first: EventTime, last: EventTime
     ) -> tuple[EventTime, EventTime, float]:
-        """A stream, still at the start of pieces that it takes in step, with the delays of what it shares there.
+        """Return a stream, still at the start of pieces that it takes in step, with the delays of what it shares there.
 
         And the cycles by which others draw it out.
         """
@@ -267,7 +270,7 @@ class _LineState:
         return wait_on_colour(first, [before for before in ends if before[0] < NEVER]) if conflicts else 0.0
 
     def _delay(self, piece: int, way: Way, first: float, last: float) -> float:
-        """Cycles that contention adds to a piece's words; those that it shares with are delayed as well."""
+        """Return the cycles that contention adds to a piece's words; those that it shares with are delayed as well."""
         contenders = self._contenders(self.plan.conflicts.in_turn[piece], way, first, last)
         for line, conflicts in self.other_lines:
             contenders += line._contenders(conflicts.in_turn[piece], None, first, last)
@@ -295,7 +298,7 @@ class _LineState:
     def _contenders(
         self, conflicts: list[Conflict], way: Way | None, first: float, last: float
     ) -> list[Contender[_LineState]]:
-        """The pieces that are in the way of a stream, those of this line that were carried out before."""
+        """Return the pieces that are in the way of a stream, those of this line that were carried out before."""
         contenders = []
         for conflict in conflicts:
             entry = self.entries[conflict.other_piece]

@@ -69,7 +69,7 @@ class _Messages(NamedTuple):
         )
 
     def of_round(self, which: slice) -> _Messages:
-        """The messages of a round."""
+        """Return the messages of a round."""
         return _Messages._make(column[..., which] for column in self)
 
 
@@ -141,7 +141,7 @@ class _PartState:
 
 
 def _stretch(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
-    """A stretch of time to be added to times ``[4, n]``."""
+    """Return a stretch of time to be added to times ``[4, n]``."""
     hops = np.atleast_1d(np.asarray(hops, np.float64))
     spent = np.zeros((4, len(hops)))
     spent[HOPS], spent[RELAYS], spent[LAUNCH] = hops, relays, launch

@@ -61,7 +61,7 @@ class StretchMessages(NamedTuple):
 
 @lru_cache(maxsize=16)
 def pattern_times(costs: LineCosts) -> PatternTimes:
-    """The PatternTimes of a set of costs: one object for all that is timed with it in a process."""
+    """Return the PatternTimes of a set of costs: one object for all that is timed with it in a process."""
     return PatternTimes(costs)
 
 
@@ -84,7 +84,7 @@ class PatternTimes:
         return self._time(tuple(transfers))
 
     def alone_cycles(self, schedule: LineSchedule, words: int, axis: int = ROWS) -> float:
-        """Cycles of a pattern all of whose lines do the same, with so many words in a message."""
+        """Return the cycles of a pattern all of whose lines do the same, with so many words in a message."""
         return self.time([LinePattern(schedule, 0, words, axis)]).cycles.total
 
     def _time_patterns(self, transfers: tuple[LinePattern, ...]) -> LineTime:

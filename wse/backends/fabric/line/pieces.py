@@ -108,7 +108,7 @@ def pieces_of_messages(
 
 
 def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
-    """One piece of messages ``[m]`` that are all stored, and use no link or PE twice."""
+    """Return one piece of messages ``[m]`` that are all stored, and use no link or PE twice."""
     rises = target > source
     spans = [
         _hull(source[rises], target[rises] - 1),

@@ -66,7 +66,7 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
 
 
 def _ends(schedule: LineSchedule, line: int, turns: range, template: _RoundState) -> list[float]:
-    """The cycles in which the rounds of a line end, starting with all PEs free."""
+    """Return the cycles in which the rounds of a line end, starting with all PEs free."""
     state = _RoundState(
         template.words, template.add, template.costs, template.places, store_and_forward=template.store_and_forward
     )
@@ -128,7 +128,7 @@ class _RoundState:
             self.end = max(self.end, self._operate(pe, received)[1] + 1)
 
     def _operate(self, pe: int, received: tuple[float, float] | None) -> tuple[float, float]:
-        """The cycles of the first and the last word of an operation."""
+        """Return the cycles of the first and the last word of an operation."""
         begin = self.free[pe] + self.costs.gap if pe in self.free else 0.0
         last = begin + self.tail
         if received is not None:

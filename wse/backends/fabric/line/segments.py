@@ -138,7 +138,7 @@ def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
 
 
 def _independent(source: I64, target: I64, arrival: I64) -> bool:
-    """Whether there are messages, all stored, the only ones of their PEs, and no link is used twice."""
+    """Return whether there are messages, all stored, the only ones of their PEs, and no link is used twice."""
     if not len(source) or _COMBINES[arrival].any() or (arrival == Arrival.MULTICAST).any():
         return False
     size = int(max(source.max(), target.max())) + 2

@@ -37,7 +37,7 @@ class Stretch(NamedTuple):
 
     @classmethod
     def of(cls, line: Line, first: int, chosen: I64) -> Stretch:
-        """The chosen messages, from PE ``first`` on."""
+        """Return the chosen messages, from PE ``first`` on."""
         messages, colours, places = line
         messages = messages[chosen] - np.array([first, first, 0], np.int32)
         if places is not None:
@@ -60,7 +60,7 @@ class Stretch(NamedTuple):
 
 
 def stretches_of(lines: Sequence[Line]) -> list[tuple[Stretch, ...]]:
-    """The distinct stretches of lines on which patterns run at once, with what each pattern does there.
+    """Return the distinct stretches of lines on which patterns run at once, with what each pattern does there.
 
     A pattern without messages on a stretch has an empty one.
     """
@@ -73,7 +73,7 @@ def stretches_of(lines: Sequence[Line]) -> list[tuple[Stretch, ...]]:
 
 
 def _fabric_messages(line: Line) -> Line:
-    """The messages that go over the fabric, alone."""
+    """Return the messages that go over the fabric, alone."""
     messages, colours, places = line
     travels = np.flatnonzero((messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1]))
     return Line(messages[travels], None if colours is None else colours[travels], places)
@@ -90,7 +90,7 @@ def _first_pes(lines: Sequence[Line]) -> I64:
 
 
 def _on_stretches(line: Line, firsts: I64) -> Iterator[tuple[int, I64]]:
-    """The first PE of each stretch, and which messages of a line are on it, in their order."""
+    """Yield the first PE of each stretch, and which messages of a line are on it, in their order."""
     if len(firsts) == 1:
         yield int(firsts[0]), np.arange(len(line.messages))
         return

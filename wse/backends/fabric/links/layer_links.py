@@ -81,7 +81,7 @@ class _Moves:
 def layer_links(
     fabric: Fabric, runs: Runs, chosen: Chosen, reached: Chosen = MappingProxyType({})
 ) -> Iterator[LayerLinks]:
-    """Words on links by layer, added up over ``runs``; a layer comes once for each wafer where it moved any.
+    """Yield the words on links by layer, added up over ``runs``; a layer comes once for each wafer where it moved any.
 
     Layers of equal steps are computed once. The words of all layers add up to those of all links.
     """
@@ -118,7 +118,7 @@ def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
 
 
 def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, reached: Pairs) -> _Moves:
-    """The moves of all runs of a phase, each of them with what ``Fabric.cache_use`` says."""
+    """Return the moves of all runs of a phase, each of them with what ``Fabric.cache_use`` says."""
     program = fabric.program
     steps = np.flatnonzero(phase.steps.kind != Kind.COMPUTE)
     classes = np.where(
@@ -144,7 +144,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
 
 
 def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, reached: Pairs) -> I64:
-    """The rectangles of a step by pairs over all runs of its phase: a pair has whole words.
+    """Return the rectangles of a step by pairs over all runs of its phase: a pair has whole words.
 
     The words that a step has beside those of pairs are the same in all runs.
     """
@@ -157,7 +157,7 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
 
 
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
-    """The rectangles of a step between wafers over all runs that chose experts there."""
+    """Return the rectangles of a step between wafers over all runs that chose experts there."""
     none = np.zeros(fabric.program.wafers, np.int64)
     runs = reached.get(fabric.program.op_layers[phase.steps.op[step]], none)
     wafers = fabric.program.stages[phase.steps.stage[step]].wafers
@@ -170,7 +170,7 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs
 
 
 def _region(stage: Stage) -> I64:
-    """The region of a stage on all of its wafers, as rectangles without words."""
+    """Return the region of a stage on all of its wafers, as rectangles without words."""
     planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
     return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)
 
@@ -186,7 +186,10 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
 
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
-    """The rectangles of one step over all runs of its phase. One whose operands stay the same is computed once."""
+    """Return the rectangles of one step over all runs of its phase.
+
+    One whose operands stay the same is computed once.
+    """
     if TRANSFERS[phase.steps.code[step]].by_counters:
         parts = [
             traffic.shift_traffic(phase, step, slots, lengths).rectangles
@@ -202,7 +205,7 @@ def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
 
 
 def _real(rectangles: I64) -> I64:
-    """The rectangles that have links and words."""
+    """Return the rectangles that have links and words."""
     return rectangles[(links_of(rectangles) > 0) & (rectangles[:, WORDS] > 0)]
 
 
@@ -224,7 +227,7 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
 
 
 def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
-    """Words on the physical links of a wafer, without the rows and columns around those that carried any."""
+    """Return the words on the physical links of a wafer, without the rows and columns around those that carried any."""
     is_used = words.max(axis=0) > 0
     rows, cols = np.flatnonzero(is_used.any(axis=1)), np.flatnonzero(is_used.any(axis=0))
     row, end_row, col, end_col = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1) if len(rows) else (0, 1, 0, 1)

@@ -49,7 +49,7 @@ NOTHING: Final = rectangles_of(0, 0, 0, 0, 0, 0)
 
 
 def one_by_one(rectangles: I64) -> I64:
-    """The rectangles with each that is there several times as so many rectangles."""
+    """Return the rectangles with each that is there several times as so many rectangles."""
     times = rectangles[:, TIMES]
     if times.max(initial=1) == 1:
         return rectangles
@@ -79,14 +79,14 @@ def merge_repeats(rectangles: I64) -> I64:
 
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
-    """One past the last row and one past the last column of any rectangle; 0 where there are none."""
+    """Return one past the last row and one past the last column of any rectangle; 0 where there are none."""
     later = (rectangles[:, TIMES, None] - 1) * rectangles[:, [ROW_STEP, COL_STEP]]
     end_row, end_col = (rectangles[:, [END_ROW, END_COL]] + later).max(axis=0, initial=0).tolist()
     return end_row, end_col
 
 
 def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None = None) -> I64:
-    """Words on every link, int64 ``[planes, rows, cols]``.
+    """Return the words on every link, int64 ``[planes, rows, cols]``.
 
     Args:
         rectangles: int64 ``[n, 9]``, see the module; inside the map. One without links counts for nothing.
@@ -107,7 +107,7 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
 
 
 def most_words(rectangles: I64) -> int:
-    """The words on the busiest link."""
+    """Return the words on the busiest link."""
     return max((link.words for link in busiest_links(rectangles)), default=0)
 
 
@@ -121,7 +121,10 @@ class Link(NamedTuple):
 
 
 def busiest_links(rectangles: I64) -> list[Link]:
-    """The first of the busiest links of each plane, the busiest first. Of planes that are loaded equally the first."""
+    """Return the first of the busiest links of each plane, the busiest first.
+
+    Of planes that are loaded equally the first.
+    """
     if not len(rectangles):
         return []
     scratch = _scratch(*ends_of(rectangles))
@@ -139,7 +142,7 @@ def busiest_links(rectangles: I64) -> list[Link]:
 
 
 def cached_most_words(rectangles: I64) -> int:
-    """The words on the busiest link, memoised for all rectangles that differ by a translation alone."""
+    """Return the words on the busiest link, memoised for all rectangles that differ by a translation alone."""
     if not len(rectangles):
         return 0
     plane, row, _, col, *_ = rectangles.min(axis=0)
@@ -184,12 +187,12 @@ def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
 
 
 def scale_words(rectangles: I64, times: int) -> I64:
-    """The rectangles with so many times their words."""
+    """Return the rectangles with so many times their words."""
     scaled = rectangles.copy()
     scaled[:, WORDS] *= times
     return scaled
 
 
 def hops_of(rectangles: I64) -> int:
-    """Words times links, over all rectangles."""
+    """Return the words times links, over all rectangles."""
     return int(links_of(rectangles) @ rectangles[:, WORDS])

@@ -81,7 +81,7 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
 
 
 def translation(source: Rect, target: Rect, messages: Translation) -> I64:
-    """A hand-over, every PE along its row and then along its column.
+    """Return a hand-over, every PE along its row and then along its column.
 
     Columns that send the same pieces are ``stride`` apart; what they send is one rectangle, as often as there are such
     columns.
@@ -121,7 +121,7 @@ def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
 
 
 def edge_streams(edge: EdgeStream) -> I64:
-    """The words of every column on their way to the east edge of its region, or from its west edge."""
+    """Return the words of every column on their way to the east edge of its region, or from its west edge."""
     rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
     row = rect.row + edge.first_row
     col, end_col = (columns, rect.col + rect.cols - 1) if edge.leaving else (rect.col, columns)
@@ -129,7 +129,7 @@ def edge_streams(edge: EdgeStream) -> I64:
 
 
 def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
-    """The northward words of the last rows of a region, so many of them in each of some shifts."""
+    """Return the northward words of the last rows of a region, so many of them in each of some shifts."""
     bottom = rect.row + rect.rows
     over = np.bincount(passing)[:0:-1].cumsum()[::-1]  # shifts that the link from the last row takes part in, and so on
     if not len(over):

@@ -54,7 +54,7 @@ class LongestLine:
 
     @classmethod
     def of(cls, hops: I64, farthest: int, streams: int) -> LongestLine:
-        """A line with so many hops between neighbours."""
+        """Return a line with so many hops between neighbours."""
         places = np.append(0, hops.cumsum(dtype=np.int64))
         return cls(places.tobytes(), places, farthest, streams)
 
@@ -92,7 +92,7 @@ class Routes:
         return self.meshes[wafer].physical_words(link_map(local, DIRECTIONS, *self.meshes[wafer].shape))
 
     def hops_of(self, rectangles: I64) -> int:
-        """Words times physical links, over all rectangles."""
+        """Return the words times physical links, over all rectangles."""
         if self.whole:
             return hops_of(rectangles)
         planes = np.unique(rectangles[:, PLANE]).tolist()
@@ -120,7 +120,7 @@ class Routes:
         return self._most_hops(0, along_rows) + self._most_hops(1, along_columns)
 
     def _most_hops(self, axis: int, rectangles: I64) -> int:
-        """The most hops that one line of some rectangles has."""
+        """Return the most hops that one line of some rectangles has."""
         hops = [0]
         for plane, *sides in one_by_one(rectangles)[:, :WORDS].tolist():
             wafer, direction = divmod(plane, DIRECTIONS)
@@ -132,17 +132,17 @@ class Routes:
         return max(hops)
 
     def contention(self, *stages: int) -> int:
-        """The most streams that share a link of the regions of some stages, along either axis."""
+        """Return the most streams that share a link of the regions of some stages, along either axis."""
         lines = [self.line(stage, axis) for stage in stages for axis in (ROWS, COLUMNS)]
         return max(line.streams if line else 1 for line in lines)
 
     def line(self, stage: int, axis: int) -> LongestLine | None:
-        """The line that stands for a stage's own; None on a whole wafer, where neighbours are a hop apart."""
+        """Return the line that stands for a stage's own; None on a whole wafer, where neighbours are a hop apart."""
         placed = self.program.stages[stage]
         return None if self.whole else self._longest(placed.rect.rows, placed.rect.cols, placed.span, axis)
 
     def _hops_on(self, plane: int, rectangles: I64) -> int:
-        """Words times physical links, over rectangles of one plane."""
+        """Return the words times physical links, over rectangles of one plane."""
         wafer, direction = divmod(plane, DIRECTIONS)
         row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
         row, end_row, col, end_col = _sides(direction, row, end_row, col, end_col)
@@ -152,7 +152,7 @@ class Routes:
 
 
 def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
-    """The sides of rectangles of links by the PEs that those leave, as sides by their west or north PEs."""
+    """Return the sides of rectangles of links by the PEs that those leave, as sides by their west or north PEs."""
     left, up = int(direction == WEST), int(direction == NORTH)
     return row - up, end_row - up, col - left, end_col - left
 
@@ -160,7 +160,7 @@ def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tu
 def _longest_line(
     stages: Sequence[Stage], meshes: Sequence[TurnedMesh | LogicalMesh], rows: int, cols: int, span: int, axis: int
 ) -> LongestLine:
-    """The longest line of all regions of a shape. Where they span wafers, a row has the longest one of each."""
+    """Return the longest line of all regions of a shape. Where they span wafers, a row has the longest one of each."""
     same_shape = [s for s in stages if (s.rect.rows, s.rect.cols, s.span) == (rows, cols, span)]
     regions = [(meshes[wafer], stage.rect) for stage in same_shape for wafer in stage.wafers]
     high, wide = (rows, cols - 1) if axis == ROWS else (rows - 1, cols)

@@ -60,7 +60,7 @@ class Traffic:
         )
 
     def step_traffic(self, phase: Phase, step: int, slots: Slots, chosen: frozenset[int] | None = None) -> StepTraffic:
-        """The traffic of a step; that of shifts of rows, whose number differs by token, is ``shift_traffic``.
+        """Return the traffic of a step; that of shifts of rows, whose number differs by token, is ``shift_traffic``.
 
         A step that goes by the choice of experts is taken between the wafers ``chosen``.
         """
@@ -79,7 +79,7 @@ class Traffic:
         return NO_TRAFFIC
 
     def traffic_by_pairs(self, phase: Phase, step: int, slots: Slots, columns: I64) -> StepTraffic:
-        """The traffic of a pattern along columns that have so many pairs of tokens and experts each."""
+        """Return the traffic of a pattern along columns that have so many pairs of tokens and experts each."""
         starts = [0, *(np.flatnonzero(np.diff(columns)) + 1).tolist(), len(columns)]
         parts = []
         for start, end in pairwise(starts):
@@ -91,7 +91,7 @@ class Traffic:
         return StepTraffic(sum(part.words for part in parts), sum(part.hops for part in parts), 0, rectangles)
 
     def shift_traffic(self, phase: Phase, step: int, slots: Slots, lengths: Sequence[int]) -> StepTraffic:
-        """The traffic of shifts of rows, one for each decoded token of a user, after so many others."""
+        """Return the traffic of shifts of rows, one for each decoded token of a user, after so many others."""
         transfer = transfer_of(self.program, phase, step, slots)
         stage = transfer.site.placed_stage
         passing = [CacheBalance.passing_rows(length, stage.rect.rows) for length in lengths]
@@ -100,7 +100,7 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """The rectangles of a step of one stage, in every stage that has such steps, times their number.
+        """Return the rectangles of a step of one stage, in every stage that has such steps, times their number.
 
         ``counts`` int64 ``[stages]`` are these numbers.
         """
@@ -110,14 +110,17 @@ class Traffic:
         return np.asarray(placed.reshape(-1, placed.shape[2]), np.int64)
 
     def stretches(self, transfer: Transfer) -> list[I64]:
-        """The rectangles of a transfer's streams, in the order in which words go through them; none in memory."""
+        """Return the rectangles of a transfer's streams, in the order in which words go through them.
+
+        None in memory.
+        """
         if transfer.leaves_wafer:
             ends = ([edge for edge in transfer.edges if edge.leaving == leaving] for leaving in (True, False))
             return [np.concatenate([_edge(edge) for edge in edges]) for edges in ends if edges]
         return [self.translation(transfer, transfer.messages)] if isinstance(transfer.messages, Translation) else []
 
     def translation(self, transfer: Transfer, messages: Translation) -> I64:
-        """The rectangles of words from one region to another of the same wafer."""
+        """Return the rectangles of words from one region to another of the same wafer."""
         source, target = transfer.site.placed_stage, self.program.stages[messages.target_stage]
         return _on_wafer(source.wafer, translation(source.rect, target.rect, messages))
 
@@ -133,7 +136,7 @@ class Traffic:
         return self._region_traffic(times * self._carried_words(pattern, unit, turns, lines), stage, rectangles)
 
     def _over_edges(self, transfer: Transfer) -> StepTraffic:
-        """A transfer that leaves its wafer loads links from the PEs that send to the edge, and on from there.
+        """Return a transfer that leaves its wafer loads links from the PEs that send to the edge, and on from there.
 
         Its words are those that leave a wafer.
         """
@@ -143,13 +146,13 @@ class Traffic:
         return StepTraffic(words, self.routes.hops_of(rectangles), payload, rectangles)
 
     def _region_traffic(self, words: int, stage: Stage, rectangles: I64) -> StepTraffic:
-        """The rectangles of a region whose columns are counted through all of its wafers."""
+        """Return the rectangles of a region whose columns are counted through all of its wafers."""
         placed = _on_wafer(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
         return StepTraffic(words, self.routes.hops_of(placed), 0, placed)
 
 
 def _by_wafer(stage: Stage, rectangles: I64) -> I64:
-    """Each rectangle once on every wafer that it lies on, wafers counted from the first of the stage."""
+    """Return each rectangle once on every wafer that it lies on, wafers counted from the first of the stage."""
     west, cols, rectangles = stage.rect.col, stage.rect.cols, one_by_one(rectangles)
     first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols
     times = np.maximum(last - first + 1, 0)
@@ -163,23 +166,23 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
 
 
 def _edge(edge: EdgeStream) -> I64:
-    """The rectangles of a stream to the edge of a wafer, or from it."""
+    """Return the rectangles of a stream to the edge of a wafer, or from it."""
     return _on_wafer(edge.wafer, edge_streams(edge))
 
 
 def _on_wafer(wafer: int, rectangles: I64) -> I64:
-    """The rectangles on a wafer, whose planes are its own."""
+    """Return the rectangles on a wafer, whose planes are its own."""
     rectangles[:, PLANE] += wafer * DIRECTIONS
     return rectangles
 
 
 def _unit_rectangles(pattern: LineSchedule, turns: int, words: int) -> I64:
-    """The links that a pattern loads over all turns, as rectangles of a map of its own."""
+    """Return the links that a pattern loads over all turns, as rectangles of a map of its own."""
     return line_rectangles(line_loads(pattern, turns, words))
 
 
 def _carried_words(pattern: LineSchedule, words: int, turns: int, lines: range) -> int:
-    """Words of the messages that travel, over some lines and all turns."""
+    """Return the words of the messages that travel, over some lines and all turns."""
     wire = np.where(pattern.messages[:, 2] != Arrival.COPY, pattern.words_of_messages(words), 0)
     per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)
     rounds = pattern.variants[np.arange(turns) % len(pattern.variants)][:, lines.start : lines.stop]

@@ -35,7 +35,7 @@ class BlockArrays:
     turns: I64
 
     def of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
-        """The arrays of a run, by field; its buffers are at ``elements``, int64 ``[buffers]``."""
+        """Return the arrays of a run, by field; its buffers are at ``elements``, int64 ``[buffers]``."""
         fields = dict(self.fields)
         fields["stage"] = np.full(len(run.block.steps), run.stage, np.int32)
         fields["op"] = fields["op"] + np.int32(run.op)

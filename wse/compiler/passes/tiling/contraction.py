@@ -51,11 +51,11 @@ class HeldTypes:
 
     @classmethod
     def from_options(cls, options: Options) -> HeldTypes:
-        """The types of a request."""
+        """Return the types of a request."""
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
-        """The group at which an index is cut over a line of ``parts``; 0 where it is cut evenly."""
+        """Return the group at which an index is cut over a line of ``parts``; 0 where it is cut evenly."""
         return self._best_cuts(spec, kind)(parts)[0] if self.dtype in CODINGS else 0
 
     def cut(self, spec: ModelSpec, kind: str, parts: int) -> Cut:
@@ -78,7 +78,7 @@ class HeldTypes:
         return _index(spec, self, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
 
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, stretches: int = 1) -> str:
-        """A placement of experts on columns in equal stretches, with FEW as a number of groups."""
+        """Return a placement of experts on columns in equal stretches, with FEW as a number of groups."""
         if placement != FEW or spec.experts is None:
             return placement
         return str(self.cache.of(_few_groups, 4096)(spec, self, cols, stretches))
@@ -107,7 +107,7 @@ class _Index(NamedTuple):
     float_bytes: int
 
     def line_bytes(self, cut: Cut) -> float:
-        """Bytes of the matrices on a line of PEs, of which each holds a block of the index."""
+        """Return the bytes of the matrices on a line of PEs, of which each holds a block of the index."""
         width, float_bytes = cut.width, self.float_bytes
         total: float = sum(_code_bytes(coding, width, float_bytes) * weights for coding, weights in self.summed)
         total += sum(_bits(coding, float_bytes) * width * weights for coding, weights in self.made) / 8
@@ -154,7 +154,7 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def grouped_cut(extent: int, parts: int, group: int) -> Cut:
-    """The blocks of `grouped_blocks`, and the groups that they touch.
+    """Return the blocks of `grouped_blocks`, and the groups that they touch.
 
     >>> grouped_cut(192, 18, 32), grouped_cut(192, 4, 32)
     (Cut(width=11, touched=1), Cut(width=64, touched=2))
@@ -181,7 +181,7 @@ def _best_cuts(spec: ModelSpec, held: HeldTypes, kind: str) -> Callable[[int], t
 
 
 def _few_groups(spec: ModelSpec, held: HeldTypes, cols: int, stretches: int) -> int:
-    """The fewest groups of those that take about the fewest bytes of experts on a column."""
+    """Return the fewest groups of those that take about the fewest bytes of experts on a column."""
     assert spec.experts is not None
     count, index = spec.experts.count, _index(spec, held, EXPERTS)
     sizes = {}
@@ -201,7 +201,7 @@ def _extent(spec: ModelSpec, kind: str) -> int:
 
 
 def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
-    """The matrices of a layer that an index is in, and for each of its places how many weights they have."""
+    """Return the matrices of a layer that an index is in, and for each of its places how many weights they have."""
     extent = max(_extent(spec, kind), 1)
     layer = Layer(experts=spec.experts is not None and kind != FFN)
     prefix = {HIDDEN: None, FFN: "", SHARED: "shared.", EXPERTS: "experts."}[kind]
@@ -218,7 +218,7 @@ def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
 
 
 def _contracts(name: str, kind: str) -> bool:
-    """Whether a matrix sums over an index; else it has it as outputs."""
+    """Return whether a matrix sums over an index; else it has it as outputs."""
     last = name.rpartition(".")[2]
     return last in HIDDEN_IN if kind == HIDDEN else last == "down"
 
@@ -228,5 +228,5 @@ def _bits(coding: Coding | None, float_bytes: int) -> int:
 
 
 def _code_bytes(coding: Coding | None, rows: int, float_bytes: int) -> int:
-    """Bytes of so many weights of an output."""
+    """Return the bytes of so many weights of an output."""
     return rows * float_bytes if coding is None else coding.code_bytes(rows, 1)

@@ -40,17 +40,17 @@ def groups_name(tile: str, parts: Parts) -> str:
 
 
 def widths_name(tile: str, parts: Parts) -> str:
-    """The tile that says how many outputs of a weight tile each run has that shares a scale, shared likewise."""
+    """Return the tile that says how many outputs of a weight tile each run has that shares a scale, shared likewise."""
     return f"widths.{_first_matrix(tile)}{parts_suffix(parts)}"
 
 
 def _first_matrix(tile: str) -> str:
-    """The name of a tile's first matrix without its layer."""
+    """Return the name of a tile's first matrix without its layer."""
     return tile.partition("+")[0].split(".", 2)[-1]
 
 
 def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> list[Tile]:
-    """The tiles that stand for a tile ``[inputs, outputs]`` of weights: itself, or what a coding makes of it.
+    """Return the tiles that stand for a tile ``[inputs, outputs]`` of weights: itself, or what a coding makes of it.
 
     Its parts hold the same inputs as the first, or none where a column has fewer experts than others. Blocks of a part
     are experts, which are alike. ``parts`` are those of a layer that the tile is of.
@@ -151,7 +151,7 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
 
 
 def _without_padding(index: I32) -> I32:
-    """The index with what stands before it in its line in place of padding, -1 where nothing does."""
+    """Return the index with what stands before it in its line in place of padding, -1 where nothing does."""
     if index.min(initial=0) >= 0:
         return index
     places = np.arange(index.shape[1], dtype=np.int32)

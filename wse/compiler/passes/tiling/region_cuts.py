@@ -46,7 +46,7 @@ class RegionShape(NamedTuple):
 
 
 def region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape, parts: Parts = BLOCK) -> RegionCut:
-    """The cut of a model over a region of that shape, of its feed-forward blocks those parts."""
+    """Return the cut of a model over a region of that shape, of its feed-forward blocks those parts."""
     cached = held.cache.of(_cut_on_one_wafer, 24) if region.span == 1 else held.cache.of(_cut_across_wafers, 2)
     cut = cached(spec, held, scope, region)
     return cut if parts == BLOCK else held.cache.of(_with_parts, 24)(spec, held, region, cut, parts)
@@ -94,12 +94,12 @@ def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShap
 
 
 def _with_parts(spec: ModelSpec, held: HeldTypes, region: RegionShape, cut: RegionCut, parts: Parts) -> RegionCut:
-    """The cut over a region with parts of feed-forward blocks in place of whole ones."""
+    """Return the cut over a region with parts of feed-forward blocks in place of whole ones."""
     return replace(cut, **_block_cuts(spec, held, region, parts))
 
 
 def _block_cuts(spec: ModelSpec, held: HeldTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
-    """The fields of a region's cut that go by the parts of feed-forward blocks: their features, and experts."""
+    """Return the fields of a region's cut that go by the parts of feed-forward blocks: their features, and experts."""
     cols, mixture, groups = region.cols, spec.experts, None
     if mixture is not None and region.experts is not None:
         stretches = region.span if region.apart else 1
@@ -117,18 +117,18 @@ def _block_cuts(spec: ModelSpec, held: HeldTypes, region: RegionShape, parts: Pa
 
 
 def _block(extent: int, parts: Parts, cols: int, group: int) -> I32:
-    """The features on each column of those that some parts of a block have."""
+    """Return the features on each column of those that some parts of a block have."""
     first, last = parts.features(extent)
     return _from(first, blocks(last - first, cols, group))
 
 
 def _from(first: int, index: I32) -> I32:
-    """An index that counts from another element on."""
+    """Return an index that counts from another element on."""
     return np.where(index < 0, np.int32(-1), index + np.int32(first)) if first else index
 
 
 def _latent_cut(spec: ModelSpec, held: HeldTypes, hidden: I32, cols: int, of_attention: int) -> LatentCut | None:
-    """The cut of latent attention over a region whose rows hold ``hidden``; None where a model has another."""
+    """Return the cut of latent attention over a region whose rows hold ``hidden``; None where a model has another."""
     if spec.latent is None:
         return None
     cut = latent_cut(

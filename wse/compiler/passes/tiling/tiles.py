@@ -45,7 +45,7 @@ def part_of(
     offset: I32 | None = None,
     sharers: int = 1,
 ) -> TilePart:
-    """A part of a tile; without an ``outer`` cut it is of a vector."""
+    """Return a part of a tile; without an ``outer`` cut it is of a vector."""
     index, axis = (None, ROWS) if outer is None else outer
     return TilePart(
         tensor=tensor,
@@ -60,7 +60,10 @@ def part_of(
 
 
 def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blocks: int = 1) -> Tile:
-    """The tile of parts that stand side by side, in blocks of each; by default it has the names of their tensors."""
+    """Return the tile of parts that stand side by side, in blocks of each.
+
+    By default it has the names of their tensors.
+    """
     outer = parts[0].outer
     return Tile(
         stage=0,
@@ -85,7 +88,7 @@ def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
 
 
 def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
-    """The matrices and gains of an op without experts, as decode and the products in place use them."""
+    """Return the matrices and gains of an op without experts, as decode and the products in place use them."""
     hidden, ffn = (cut.hidden, COLUMNS), (cut.feed_forward(op.kind), ROWS)
     queries, keys = (cut.queries, ROWS), (cut.keys, ROWS)
     match op.kind:
@@ -122,7 +125,7 @@ def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
-    """The vectors of an op that are cut over columns whatever the phase."""
+    """Return the vectors of an op that are cut over columns whatever the phase."""
     return [
         _vectors(group, *((_over_columns(name, cut, spec), ROWS) for name in group))
         for group in op.vectors
@@ -144,12 +147,12 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
 
 def norm_products_name(norm: str) -> str:
-    """The tile with the products of matrices and a norm's vectors, by the name of its gain."""
+    """Return the tile with the products of matrices and a norm's vectors, by the name of its gain."""
     return f"{norm}_products"
 
 
 def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
-    """The vectors of an op that are cut as the hidden vector, their index varying along ``axis``."""
+    """Return the vectors of an op that are cut as the hidden vector, their index varying along ``axis``."""
     return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
 
 
@@ -183,7 +186,7 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
 
 def latent_tables(cut: RegionCut) -> list[Tile]:
-    """The tables of ordinals that kernels of latent attention read, float32; none for another attention."""
+    """Return the tables of ordinals that kernels of latent attention read, float32; none for another attention."""
     if cut.latent is None:
         return []
     tables = (
@@ -202,7 +205,7 @@ def frequency_table(cut: RegionCut, count: int) -> Tile:
 
 
 def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """The tiles of one op of latent attention."""
+    """Return the tiles of one op of latent attention."""
     assert cut.latent is not None
     source, latent, hidden, rotated = (
         (index, ROWS) for index in (cut.latent.source, cut.latent.latent, cut.latent.hidden, cut.heads.features)
@@ -247,7 +250,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
-    """The elements of a vector that each column holds."""
+    """Return the elements of a vector that each column holds."""
     match name.rpartition(".")[2]:
         case "q_bias":
             return cut.queries

@@ -72,7 +72,7 @@ class Candidates:
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
     def _numbers(self, layout: Layout) -> tuple[float, float, float, float, float, float]:
-        """Rows and columns of a region, and evenly, stages, and bytes on the fullest PE."""
+        """Return the rows and columns of a region, and evenly, stages, and bytes on the fullest PE."""
         spread = self.demand.cache.of(_spread, 1024)(self.demand, layout.of_bands)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
@@ -83,7 +83,7 @@ class Candidates:
         return rows, cols * spread.width, even_rows, even_cols, spread.stages, least
 
     def _even(self, rows: int, cols: float) -> tuple[float, float]:
-        """Rows and columns with which PEs would hold as little if nothing was padded."""
+        """Return the rows and columns with which PEs would hold as little if nothing was padded."""
         demand = self.demand
         if demand.column_bytes is None:
             return rows, cols
@@ -92,7 +92,10 @@ class Candidates:
         return 1 / demand.row_share(max(1, rows)), cols / padding
 
     def _padded_bytes(self, layout: Layout) -> float | None:
-        """Bytes on the fullest PE, padding and all; None on a part of a wafer, and where wafers share an op."""
+        """Return the bytes on the fullest PE, padding and all.
+
+        None on a part of a wafer, and where wafers share an op.
+        """
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
             return None

@@ -25,7 +25,7 @@ COARSE, FINE = 1, 4
 
 
 def explore(setup: TrialSetup) -> list[Trial]:
-    """The trials of layouts in small that find about the fastest.
+    """Return the trials of layouts in small that find about the fastest.
 
     Layouts are compared by the cycles of the longer phase: prefill, or decode over the passes in flight at once.
 
@@ -82,7 +82,7 @@ def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole
 
 
 def emptiest_trials(setup: TrialSetup) -> list[Trial]:
-    """The trials of layouts that are forecast to need the fewest bytes, up to the first that fits."""
+    """Return the trials of layouts that are forecast to need the fewest bytes, up to the first that fits."""
     layouts = setup.layouts()
     trials: list[Trial] = []
     for tried in (layouts, *setup.fallback_layouts(layouts)):
@@ -181,7 +181,10 @@ class _Exploration:
         return True
 
     def nearest_trials(self) -> list[Trial]:
-        """The trial of the layout of the fewest bytes, too many as they are; none where no layout can be tried."""
+        """Return the trial of the layout of the fewest bytes, too many as they are.
+
+        None where no layout can be tried.
+        """
         known = [
             (family, number) for family in self._families.values() for number in range(len(family.candidates.layouts))
         ]
@@ -254,5 +257,5 @@ class _Exploration:
 
 
 def _first(picks: Iterable[Pick | None]) -> Pick | None:
-    """The pick of the least forecast."""
+    """Return the pick of the least forecast."""
     return min((pick for pick in picks if pick is not None), key=lambda pick: pick.forecast, default=None)

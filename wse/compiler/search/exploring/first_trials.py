@@ -23,7 +23,7 @@ FEW_LAYOUTS: Final = 2
 
 
 def tried_first(rewrites: Rewrites, options: Options) -> Rewrites:
-    """Those of some rewrites that layouts are tried with: of all that are valid, not those between stages.
+    """Return those of some rewrites that layouts are tried with: of all that are valid, not those between stages.
 
     These are tried on the fastest layout alone.
     """
@@ -31,7 +31,7 @@ def tried_first(rewrites: Rewrites, options: Options) -> Rewrites:
 
 
 def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]]) -> tuple[TrialSetup, list[Trial]]:
-    """The trials with the rewrites of a setup, as far as there are colours and SRAM for them.
+    """Return the trials with the rewrites of a setup, as far as there are colours and SRAM for them.
 
     Without any where all of these need too many colours everywhere; without those that PEs hold tiles for where
     nothing fits with these.
@@ -72,7 +72,10 @@ def try_layouts(setup: TrialSetup) -> list[Trial]:
 
 
 def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
-    """The trials of each layout, the fastest first, and the fastest layout first; where none was timed, as they are."""
+    """Return the trials of each layout, the fastest first, and the fastest layout first.
+
+    Where none was timed, as they are.
+    """
     by_layout: dict[Layout, list[Trial]] = defaultdict(list)
     for trial in trials:
         by_layout[trial.layout].append(trial)
@@ -81,7 +84,7 @@ def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
 
 
 def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
-    """The error that says why nothing that was tried can be."""
+    """Return the error that says why nothing that was tried can be."""
     spec, wafer, options = setup.spec, setup.wafer, setup.options
     if trials:
         least = min(trials, key=lambda trial: trial.needed_bytes or math.inf)

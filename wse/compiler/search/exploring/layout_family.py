@@ -46,7 +46,7 @@ class LayoutFamily:
         self.byte_misses: list[float] = []  # how far forecasts of bytes were off, of the emptiest layouts, relative
 
     def fastest(self, free_bytes: float) -> Pick | None:
-        """The open candidate that is forecast to be the fastest, of those that are to fit; None without one.
+        """Return the open candidate that is forecast to be the fastest, of those that are to fit; None without one.
 
         As long as none was timed it is one of a whole mesh, so that each mapping as it is has its turn.
         """
@@ -71,7 +71,7 @@ class LayoutFamily:
         return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.stages)), np.float64)
 
     def emptiest(self, free_bytes: float) -> Pick | None:
-        """The open candidate that is forecast to need the fewest bytes, of those that may fit; None without one.
+        """Return the open candidate that is forecast to need the fewest bytes, of those that may fit; None without one.
 
         Nor is there one where it would need too many even if the forecast were off by as much as the last ones were.
         """

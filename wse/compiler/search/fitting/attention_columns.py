@@ -79,7 +79,7 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known: int | 
 
 
 def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
-    """The choice with attention on as many columns as make a pass over several tokens of one user fastest.
+    """Return the choice with attention on as many columns as make a pass over several tokens of one user fastest.
 
     Sums of a pass have as many times the words, of which a column has the more the fewer columns there are. More are
     tried than the choice has, while a pass takes fewer cycles, and all: whatever fits on some columns fits on more.

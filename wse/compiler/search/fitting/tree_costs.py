@@ -65,7 +65,7 @@ class TreeCosts:
         self._same_routes = same_routes(self._state.patterns)
 
     def of_stage(self, stage: int, fitted: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Cycles of all stages that one stands for, by phase, where these sizes are fitted.
+        """Return the cycles of all stages that one stands for, by phase, where these sizes are fitted.
 
         Counted are rewrites of routes, less what all-reduces save; infinitely many where colours run out.
         """
@@ -75,7 +75,7 @@ class TreeCosts:
         return self._known[stage, own]
 
     def saved_cycles(self, fitted: frozenset[TreeSize]) -> dict[str, float]:
-        """Cycles that fitted sizes save in all stages, by phase."""
+        """Return the cycles that fitted sizes save in all stages, by phase."""
         saved: dict[str, float] = defaultdict(float)
         for stage in self._phases:
             before, after = self.of_stage(stage, frozenset()), self.of_stage(stage, fitted)
@@ -98,19 +98,19 @@ class TreeCosts:
         return cycles
 
     def _saved_cycles(self, run: BlockRun, fitted: frozenset[TreeSize]) -> float:
-        """Cycles that fitted all-reduces of a run save in all turns."""
+        """Return the cycles that fitted all-reduces of a run save in all turns."""
         block = run.block
         turns = [1 if step.loop < 0 else block.loops[step.loop][2] for step in block.steps]
         sizes = [step.tree if step.tree in fitted else None for step in block.steps]
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, turns, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
-        """The number of times that a run is in the whole."""
+        """Return the number of times that a run is in the whole."""
         layer = self._layers[run.op]
         return self._small.stage_multiplicity[run.stage] if layer < 0 else self._small.layer_multiplicity[layer]
 
     def _with_trees(self, phase: SymPhase, fitted: frozenset[TreeSize]) -> SymPhase:
-        """A phase with the trees of some sizes."""
+        """Return a phase with the trees of some sizes."""
         blocks = {
             block: replace(
                 block,

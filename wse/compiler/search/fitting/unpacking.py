@@ -52,6 +52,6 @@ def _with_setting(rewrites: Rewrites, setting: int) -> Rewrites:
 
 
 def _with_codes(choice: Choice, setting: int) -> Choice:
-    """A choice with so many codes unpacked at once in all phases."""
+    """Return a choice with so many codes unpacked at once in all phases."""
     of_pass = None if choice.verify_rewrites is None else _with_setting(choice.verify_rewrites, setting)
     return replace(choice, rewrites=_with_setting(choice.rewrites, setting), verify_rewrites=of_pass)

@@ -62,7 +62,7 @@ class CondensedModel:
         return replace(self, state=compile_until(last, self.state, WITHOUT_TILES, checked=False))
 
     def with_rewrites(self, rewrites: Rewrites, trees: Trees = ()) -> CondensedModel:
-        """The condensed model with other rewrites, in every phase; tiles are cut anew where they go by these."""
+        """Return the condensed model with other rewrites, in every phase; tiles are cut anew where they go by these."""
         choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None, trees=trees)
         state = replace(self.state, choice=choice)
         is_placed = self.state.last_pass != "partition"
@@ -70,7 +70,7 @@ class CondensedModel:
         return replace(self, state=replace(state, last_pass="place" if has_same_tiles else "partition"))
 
     def allocate(self) -> CondensedModel:
-        """The condensed model after all passes but the last, fitting or not.
+        """Return the condensed model after all passes but the last, fitting or not.
 
         Raises DoesNotFit where patterns that overlap need more colours than there are.
         """
@@ -79,13 +79,13 @@ class CondensedModel:
         return replace(self, state=replace(lowered.state, further_bytes=further_bytes)).compile_until("allocate")
 
     def program(self) -> Program:
-        """The Program, once `allocate`."""
+        """Return the Program, once `allocate`."""
         program = self.compile_until("emit").state.program
         assert program is not None
         return program
 
     def needed_bytes(self) -> list[int]:
-        """The bytes that a PE of each stage needs in the whole, once `allocate`."""
+        """Return the bytes that a PE of each stage needs in the whole, once `allocate`."""
         state = self.state
         assert state.addresses is not None
         tops = [stage.sram_top_byte for stage in state.stages]
@@ -96,7 +96,7 @@ class CondensedModel:
         return needed
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
-        """The bytes of layers of the whole that are not in small, by stage, after the pass lower_ops."""
+        """Return the bytes of layers of the whole that are not in small, by stage, after the pass lower_ops."""
         further = [0] * len(state.plans)
         for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)
@@ -136,7 +136,7 @@ class CondensedModel:
         return least_bytes(self.state, layers_like)
 
     def _other_layers(self, stage: int, layer: int) -> int:
-        """The number of further layers of this layer's kind that the stage holds, or has the experts of."""
+        """Return the number of further layers of this layer's kind that the stage holds, or has the experts of."""
         return self.layer_multiplicity[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
 
     def sum_over_model(self, program: Program, phase: Phase, by_step: F64) -> float:
@@ -220,7 +220,7 @@ def commonest_layers(small: CondensedModel) -> CondensedModel:
 
 
 def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
-    """The layers of a stage by kind, and by the parts of them that it holds."""
+    """Return the layers of a stage by kind, and by the parts of them that it holds."""
     return Counter((spec.layers[layer], parts) for layer, parts in plan.layers.parts)
 
 

@@ -18,7 +18,7 @@ class Misfits:
         return len(self._needed_bytes)
 
     def needed_bytes(self, small: CondensedModel) -> int:
-        """The most bytes that a stage like one of a condensed model needed; 0 where none is known."""
+        """Return the most bytes that a stage like one of a condensed model needed; 0 where none is known."""
         return max(self._needed_bytes.get(key, 0) for key in _keys(small))
 
     def learn(self, small: CondensedModel, needed_bytes: Sequence[int], available_bytes: int) -> None:
@@ -29,7 +29,7 @@ class Misfits:
 
 
 def _keys(small: CondensedModel) -> list[Hashable]:
-    """All that the bytes of each stage go by: its class, and the options and choices that layouts differ in."""
+    """Return all that the bytes of each stage go by: its class, and the options and choices that layouts differ in."""
     options, choice = small.state.options, small.state.choice
     anywhere = replace(choice, bands=1, per_band=1, mesh=None, turned=False, block_parts=0)
     placement = options.experts, small.state.has_expert_stage, options.groups

@@ -141,7 +141,7 @@ class ContinuousMachine:
                 return
 
     def _head(self) -> int | None:
-        """The request that is admitted next; None where nobody waits."""
+        """Return the request that is admitted next; None where nobody waits."""
         return next((queue[0] for queue in self.waiting if queue), None)
 
     def _take_in(self, request: int, tier: int) -> None:
@@ -180,7 +180,7 @@ class ContinuousMachine:
             record.work_s += gap_s - self._read_prompts(gap_s, record.now, round_per_gap)
 
     def _next_change(self) -> float:
-        """The next time at which users join, or a request may be admitted."""
+        """Return the next time at which users join, or a request may be admitted."""
         time = self.ready[0][0] if self.ready else inf
         head = self._head()
         if head is not None and self._fits(head) and self.prefill is not None:
@@ -216,7 +216,7 @@ class ContinuousMachine:
             self.users.join(request)
 
     def _joined_delays_s(self) -> list[float]:
-        """Seconds since the first token of users who have joined since this was asked before."""
+        """Return the seconds since the first token of users who have joined since this was asked before."""
         delays, self.delays_s = self.delays_s, []
         return delays
 

@@ -24,7 +24,7 @@ def group_of(row: CurveRow) -> str:
 
 
 def frontier(rows: Iterable[CurveRow]) -> list[CurveRow]:
-    """The rows than which no other is as fast for a user and cheaper, the fastest first."""
+    """Return the rows than which no other is as fast for a user and cheaper, the fastest first."""
     best: list[CurveRow] = []
     for row in sorted(rows, key=lambda row: (-row.tokens_per_s_per_user, row.usd_per_million_tokens)):
         if not best or row.usd_per_million_tokens < best[-1].usd_per_million_tokens:

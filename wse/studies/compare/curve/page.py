@@ -24,7 +24,7 @@ NOTE: Final = (
 
 
 def curve_as_html(result: CurveResult) -> bytes:
-    """The page, UTF-8."""
+    """Return the page, UTF-8."""
     best = best_machines(result.rows)
     return comparison_page(
         title=result.title,
@@ -46,14 +46,14 @@ def curve_as_html(result: CurveResult) -> bytes:
 
 
 def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
-    """A chart as the script draws it."""
+    """Return a chart as the script draws it."""
     machines = dict.fromkeys(row.machine for row in result.rows)
     lines = [_line(result.rows, machine, key) for machine in machines]
     return {"title": label, "across": SPEED, "lines": lines, "public": [_public(one, key) for one in result.public]}
 
 
 def _line(rows: Sequence[CurveRow], machine: str, key: str) -> dict[str, Any]:
-    """The line of a machine as the script draws it."""
+    """Return the line of a machine as the script draws it."""
     own = [row for row in rows if row.machine == machine]
     return {"series": machine, "kind": own[0].kind, "points": [_point(row, key) for row in own]}
 
@@ -65,7 +65,7 @@ def _point(row: CurveRow, key: str) -> dict[str, Any]:
 
 
 def _public(point: PublicPoint, key: str) -> dict[str, Any]:
-    """A published speed; without a value where it has no price, or the drawing is of joules."""
+    """Return a published speed; without a value where it has no price, or the drawing is of joules."""
     price = point.usd_per_million_tokens if key == PANELS[0][0] else None
     chips = [] if point.chips is None else [plural(point.chips, "chip")]
     told = [f"{point.tokens_per_s_per_user:,g} tokens/s of a user", *([f"{price:,g} USD a million"] if price else [])]

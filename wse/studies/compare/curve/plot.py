@@ -34,7 +34,7 @@ GREY: Final = "#9aa0a6"
 
 
 def curve_as_png(result: CurveResult) -> bytes:
-    """The plot as a PNG image."""
+    """Return the plot as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(curve_figure(result))
@@ -61,7 +61,7 @@ def curve_figure(result: CurveResult) -> Figure:
 
 
 def best_machines(rows: Sequence[CurveRow]) -> list[str]:
-    """The machines with rows that are best of their kind, in their order."""
+    """Return the machines with rows that are best of their kind, in their order."""
     return list(dict.fromkeys(row.machine for row in rows if row.best))
 
 

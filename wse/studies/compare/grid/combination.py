@@ -68,7 +68,7 @@ def combination_rows(request: CompareRequest, combination: Combination) -> Combi
 
 
 def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
-    """The row of a combination that cannot be compiled, with the reason."""
+    """Return the row of a combination that cannot be compiled, with the reason."""
     return ComparisonRow(mapping=combination.mapping, wafers=combination.wafers, reason=reason)
 
 
@@ -120,7 +120,7 @@ def _machine(timed: TimedEstimate, row: ComparisonRow, link: str) -> Machine | s
 
 
 def with_link(prepared: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:
-    """A request on wafers with another link between them; the same where None is given."""
+    """Return a request on wafers with another link between them; the same where None is given."""
     if link is None:
         return prepared
     return replace(prepared, wafer=_with_link(prepared.wafer, link), whole=_with_link(prepared.whole, link))

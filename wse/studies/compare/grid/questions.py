@@ -40,7 +40,7 @@ def answer(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> CompareResult:
-    """The comparison that decides a question, with ``question`` and its verdict.
+    """Return the comparison that decides a question, with ``question`` and its verdict.
 
     Raises:
         UnknownName: there is no such question.
@@ -85,7 +85,7 @@ def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study:
 
 
 def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
-    """The mappings that are best by a key, their machines, and the factors by which they beat the others."""
+    """Return the mappings that are best by a key, their machines, and the factors by which they beat the others."""
     parts = []
     groups = [_best_of_mappings(group, key) for group in groups]
     winners = [max(group, key=key) for group in groups]
@@ -121,7 +121,7 @@ def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[Compariso
 
 
 def _crossings(rows: Sequence[ComparisonRow]) -> str:
-    """The share of crossings in a token's time with each mapping."""
+    """Return the share of crossings in a token's time with each mapping."""
     shares: dict[str, list[float]] = {}
     for row in rows:
         shares.setdefault(row.mapping, []).append(100 * (row.crossing_fraction or 0.0))
@@ -163,7 +163,7 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
 
 
 def _held_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """The rate of one user with weights in SRAM, and at most with streamed ones."""
+    """Return the rate of one user with weights in SRAM, and at most with streamed ones."""
     streamed = ", ".join(f"{rate(speed(streams.one_user))} {streams}" for streams in rates)
     times = _range([speed(user) / speed(streams.one_user) for streams in rates], "{:,.3g}")
     return (
@@ -194,12 +194,12 @@ def _break_even(of_all: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
 
 
 def _rates(request: CompareRequest, own: float) -> tuple[float, ...]:
-    """Bytes a second to each wafer: those of ``--link-bandwidth``, or what the wafer has to its host."""
+    """Return the bytes a second to each wafer: those of ``--link-bandwidth``, or what the wafer has to its host."""
     return (own,) if request.link_gb_per_s is None else tuple(rate * 1e9 for rate in request.link_gb_per_s)
 
 
 def _by_machine(rows: Sequence[ComparisonRow]) -> list[list[ComparisonRow]]:
-    """The rows in groups with as many wafers and the same link, in the order in which these come."""
+    """Return the rows in groups with as many wafers and the same link, in the order in which these come."""
     groups: dict[object, list[ComparisonRow]] = {}
     for row in rows:
         groups.setdefault((row.wafers, row.link), []).append(row)
@@ -211,7 +211,7 @@ def _link(row: ComparisonRow) -> str:
 
 
 def _range(values: Sequence[float], form: str) -> str:
-    """The smallest and the largest of some numbers; one where they read the same."""
+    """Return the smallest and the largest of some numbers; one where they read the same."""
     low, high = form.format(min(values)), form.format(max(values))
     return low if low == high else f"{low} to {high}"
 

@@ -22,7 +22,7 @@ _BY_ROW: Final = ("embedding", "positions")
 
 
 def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
-    """The bytes of a model's weights as they are held: what all tokens use, and what only those of an expert do.
+    """Return the bytes of a model's weights as they are held: what all tokens use, and what only those of an expert do.
 
     A table that a token reads one row of counts for nothing, unless it is the head's too.
     """
@@ -73,7 +73,10 @@ class StreamedRate:
 
 
 def streamed_row(prepared: PreparedEstimate, streaming: StreamingBound, wafers: int, batch: int) -> ComparisonRow:
-    """The row of ``batch`` users whose weights come to all wafers at once, a share to each; rates are at most that."""
+    """Return the row of ``batch`` users whose weights come to all wafers at once, a share to each.
+
+    Rates are at most that.
+    """
     of_all = streaming.tokens_per_s(batch)
     room = users_with_room(prepared, wafers)
     limit = _sentence(streaming, wafers, batch)

@@ -46,7 +46,7 @@ def compare(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> CompareResult:
-    """A row for each number of wafers, mapping and link, and the verdict.
+    """Return a row for each number of wafers, mapping and link, and the verdict.
 
     A combination that cannot be is a row with its ``reason``. A mapping that chose another one has no row where that
     other one's says the same.
@@ -90,7 +90,7 @@ class Grid:
 
 
 def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Grid:
-    """The combinations of a request, on all processes of a pool; errors as of `compare`."""
+    """Return the combinations of a request, on all processes of a pool; errors as of `compare`."""
     on_progress(0, 1, str(request.base.model))
     _, first = fewest_wafers(request)
     combinations = combinations_of(request, first, compared_counts(request, first))
@@ -134,7 +134,7 @@ def _objectives(request: CompareRequest, name: str) -> tuple[str, ...]:
 
 
 def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
-    """The result of `compare`."""
+    """Return the result of `compare`."""
     grid = grid_of(request, on_progress, pool)
     first = grid.first
     found = [row for result in grid.results for row in result.rows]
@@ -176,7 +176,7 @@ def wafer_size(first: PreparedEstimate) -> dict[str, str | int]:
 
 
 def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
-    """The mappings that are tried on a number of wafers: those that were asked for, or those that apply.
+    """Return the mappings that are tried on a number of wafers: those that were asked for, or those that apply.
 
     Without experts there are none to place apart, and on one wafer nothing spans several. Where no number of wafers was
     asked for, a mapping file has its own.

@@ -29,7 +29,7 @@ WORTH_TELLING: Final = 0.005
 
 
 def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
-    """The verdict on the rows that can be, at least one, over the wafers' own links."""
+    """Return the verdict on the rows that can be, at least one, over the wafers' own links."""
     fastest = _fastest_by_wafers(own_link(rows))
     counts = sorted(fastest)
     user = max(fastest.values(), key=speed)
@@ -60,12 +60,12 @@ def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
 
 
 def _cycles(row: ComparisonRow) -> float:
-    """Cycles of a token of a run."""
+    """Return the cycles of a token of a run."""
     return sum((row.cycles_by or {}).values())
 
 
 def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[int]) -> str:
-    """The row where one user is fastest, and the row where a wafer and a dollar serve the most tokens.
+    """Return the row where one user is fastest, and the row where a wafer and a dollar serve the most tokens.
 
     Args:
         user: The row where one user is fastest.
@@ -118,7 +118,7 @@ def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]
 
 
 def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
-    """The cause with the largest part in a change and the one most against it, in parts of a token's time."""
+    """Return the cause with the largest part in a change and the one most against it, in parts of a token's time."""
     if base.cycles_by is None or next_row.cycles_by is None:
         return ""
     total = sum(base.cycles_by.values())
@@ -133,7 +133,7 @@ def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> st
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
-    """The range of the same change over the other links that were compared."""
+    """Return the range of the same change over the other links that were compared."""
     links = {row.link for row in rows if row.possible and row.wafers == next_row.wafers} - {next_row.link}
     changes = []
     for link in links:
@@ -155,7 +155,7 @@ def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> C
 
 
 def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow]:
-    """The row with the fastest single user on each number of wafers."""
+    """Return the row with the fastest single user on each number of wafers."""
     fastest: dict[int, ComparisonRow] = {}
     for row in rows:
         if row.wafers not in fastest or speed(row) > speed(fastest[row.wafers]):
@@ -164,28 +164,28 @@ def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow
 
 
 def own_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    """The rows that can be over the first link that has any, and those of one wafer, which needs none."""
+    """Return the rows that can be over the first link that has any, and those of one wafer, which needs none."""
     first = next((row.link for row in rows if row.possible and row.wafers > 1), None)
     return [row for row in rows if row.possible and (row.wafers == 1 or row.link == first)]
 
 
 def speed(row: ComparisonRow) -> float:
-    """Tokens a second of one user."""
+    """Return the tokens a second of one user."""
     return row.tokens_per_s_per_user or 0.0
 
 
 def place(row: ComparisonRow) -> str:
-    """The number of wafers, the mapping, and the objective of the layout."""
+    """Return the number of wafers, the mapping, and the objective of the layout."""
     return f"{plural(row.wafers, 'wafer')} ({row.chosen or row.mapping}{row.purpose})"
 
 
 def rate(tokens_per_s: float) -> str:
-    """Tokens a second, in full from a hundred on."""
+    """Return the tokens a second, in full from a hundred on."""
     return f"{tokens_per_s:,.0f} tokens/s" if tokens_per_s >= 100 else f"{tokens_per_s:.3g} tokens/s"
 
 
 def _change_text(change: float) -> str:
-    """A relative change in words: percent faster or slower, or a multiple."""
+    """Return a relative change in words: percent faster or slower, or a multiple."""
     if change >= 1:
         return f"{count(1 + change)} times as fast"
     return f"{percent(abs(change))} {'slower' if change < 0 else 'faster'}"

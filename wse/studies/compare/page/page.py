@@ -22,7 +22,7 @@ from wse_traces.schema import CAUSES
 
 
 def as_html(result: CompareResult) -> bytes:
-    """The page of a comparison of models, UTF-8."""
+    """Return the page of a comparison of models, UTF-8."""
     rows = result.possible
     return comparison_page(
         title=result.title,
@@ -39,7 +39,7 @@ def as_html(result: CompareResult) -> bytes:
 
 
 def traces_as_html(result: TracesResult) -> bytes:
-    """The page of two runs, UTF-8."""
+    """Return the page of two runs, UTF-8."""
     changed = [
         changes_table(changes, {kind: ""}, title=f"{CHANGED[phase]}, {text}")
         for phase, changes in result.changes.items()
@@ -89,7 +89,7 @@ def comparison_page(
     curves: CurveSection = NO_CURVES,
     command: str = "wse compare --detail",
 ) -> bytes:
-    """The page of a comparison, UTF-8.
+    """Return the page of a comparison, UTF-8.
 
     Args:
         title: Its heading.
@@ -123,7 +123,7 @@ def comparison_page(
 
 
 def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
-    """The points of a panel, each with the lines that are shown beside it."""
+    """Return the points of a panel, each with the lines that are shown beside it."""
     speed, *_ = detail_tables(rows, ())
     points = []
     for row in rows:

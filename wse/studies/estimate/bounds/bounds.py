@@ -45,7 +45,7 @@ class BoundsResult(Result):
 
 
 def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:
-    """The bounds of decoded tokens, of which those that cost the same come as one of ``token_classes``."""
+    """Return the bounds of decoded tokens, of which those that cost the same come as one of ``token_classes``."""
     program, phase = fabric.program, fabric.program.decode
     bounds_of = PhaseBounds(program, fabric.wafer, fabric.software)
     tokens, like = sum(group.tokens for group in token_classes), fabric.shape_classes(phase)
@@ -93,14 +93,14 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
 
 
 def _kind(layer: Layer) -> str:
-    """The kind of a layer: its attention and its feed-forward block."""
+    """Return the kind of a layer: its attention and its feed-forward block."""
     reach = f"window of {layer.window}" if layer.window else f"chunks of {layer.chunk}" if layer.chunk else "full"
     turned = "" if layer.rotary else ", not rotated"
     return f"{reach} attention{turned}, {'experts' if layer.experts else 'dense'}"
 
 
 def token_table(bounds: BoundsResult, width: int) -> Table:
-    """The bounds of each kind of op, and of the whole token."""
+    """Return the bounds of each kind of op, and of the whole token."""
     sources = ", ".join(f"{percent(share)} {source}" for source, share in bounds.token.sources.items())
     return Table(
         columns=(Column(key="op", title="op", cell=_op), *_numbers(bounds, width)),
@@ -112,7 +112,7 @@ def token_table(bounds: BoundsResult, width: int) -> Table:
 
 
 def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
-    """The bounds of each kind of layer, and of the first ``MOST_ROWS`` stages."""
+    """Return the bounds of each kind of layer, and of the first ``MOST_ROWS`` stages."""
     layers = Column(key="layers", title="layers", cell=lambda row: f"{row.layers}{_times(row.count)}", wraps=True)
     stages = Column(key="stage", title="stage", cell=lambda row: f"{row.stage} on wafer {row.wafer}")
     numbers, footer = _numbers(bounds, width), more_rows(bounds.stages, MOST_ROWS)
@@ -123,7 +123,7 @@ def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
 
 
 def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
-    """The columns behind a row's name; those of bars and of measured constants on wide lines alone."""
+    """Return the columns behind a row's name; those of bars and of measured constants on wide lines alone."""
     whole, wide = bounds.token.cycles, width >= NARROW
     share = Column(key="share", cell=lambda row: bar(row.cycles / whole, 8, "hops"), priority=9)
     measured = number("sources", "measured", lambda sources: percent(sources.get("measured", 0.0)))

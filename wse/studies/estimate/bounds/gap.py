@@ -49,7 +49,7 @@ class GapRow(Result):
 
 
 def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
-    """The gap between a token's cycles and its largest bound, by cause, the largest first; none without a bound.
+    """Return the gap between a token's cycles and its largest bound, by cause, the largest first; none without a bound.
 
     The bound is one of cycles of a single cause (`BOUNDED`): of that one its cycles above the bound count, of the
     others all, so that the rows add up to ``token.cycles`` less the bound. ``ops`` are the rows by kind of op.
@@ -85,14 +85,14 @@ def _largest(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict[str
 
 
 def _beyond(token: BoundRow, row: BoundRow, cause: Cause) -> float:
-    """Cycles of a cause that a kind of op takes beyond what it has of the token's bound."""
+    """Return the cycles of a cause that a kind of op takes beyond what it has of the token's bound."""
     assert token.limit is not None
     bound = row.bounds[token.limit] if cause == BOUNDED[token.limit] else 0
     return max(row.cycles_by[cause] - bound, 0)
 
 
 def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
-    """What separates the token from its bound, the largest first."""
+    """Return what separates the token from its bound, the largest first."""
     columns = (
         Column(key="cause", title="cause"),
         number("cycles", "cycles", short_number),

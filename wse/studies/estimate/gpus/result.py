@@ -209,7 +209,7 @@ def _inputs_table(result: GpuEstimateResult) -> Table:
 
 
 def _terms_table(latency: GpuLatencyResult) -> Table:
-    """The time of a token by term."""
+    """Return the time of a token by term."""
     by = latency.tpot_by.to_dict()
     rows = [
         {"term": text, "s": by[key], "share": by[key] / latency.tpot_s}

@@ -155,7 +155,7 @@ def _decoded(prepared: PreparedGpuEstimate, users: int) -> Tokens:
 
 
 def _verify(prepared: PreparedGpuEstimate) -> GpuVerifyResult | None:
-    """A pass over several new tokens of each user; None where it is not asked for."""
+    """Return a pass over several new tokens of each user; None where it is not asked for."""
     if not prepared.verify_tokens:
         return None
     server, context = prepared.server, prepared.middle_context
@@ -167,7 +167,7 @@ def _verify(prepared: PreparedGpuEstimate) -> GpuVerifyResult | None:
 
 
 def gpu_grade(prepared: PreparedGpuEstimate) -> GradeResult:
-    """The grade of the weakest number of the GPU and the stack, of those that play a part."""
+    """Return the grade of the weakest number of the GPU and the stack, of those that play a part."""
     generation = prepared.server.gpu.generation
     stack = {
         key: number
@@ -182,7 +182,7 @@ def gpu_grade(prepared: PreparedGpuEstimate) -> GradeResult:
 
 
 def _first_token_grade(prepared: PreparedGpuEstimate, answered: GradeResult) -> GradeResult:
-    """The grade of the first token: beside other users it rests on when their prompts come, which is assumed."""
+    """Return the grade of the first token: beside other users it rests on when their prompts come, which is assumed."""
     if prepared.users_of_one == 1 or weakest((answered.grade, ARRIVALS_GRADE)) == answered.grade:
         return answered
     return GradeResult(grade=ARRIVALS_GRADE, source=SOURCES[ARRIVALS_GRADE], weakest="arrivals of other prompts")
@@ -201,7 +201,7 @@ def _unused(server: GpuServer) -> frozenset[str]:
 
 
 def _with(answered: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
-    """The grade of what follows from the rate of tokens and an assumption."""
+    """Return the grade of what follows from the rate of tokens and an assumption."""
     grade = weakest((answered.grade, number.grade))
     return answered if grade == answered.grade else GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
 
@@ -231,7 +231,7 @@ def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
 
 
 def _inputs(prepared: PreparedGpuEstimate) -> dict[str, str | int]:
-    """The options with defaults filled in."""
+    """Return the options with defaults filled in."""
     inputs: dict[str, str | int | None] = {
         "model": prepared.model,
         "gpu": prepared.gpu,

@@ -51,7 +51,7 @@ class SearchResult(Result):
 
 
 def search_result(choice: Compilation) -> SearchResult | None:
-    """The trials of a search, the chosen one and then the fastest first; None where there was one alone."""
+    """Return the trials of a search, the chosen one and then the fastest first; None where there was one alone."""
     if len(choice.trials) < 2:
         return None
     costs, chosen = dict(choice.compiled), choice.compiled[0][0]
@@ -69,7 +69,7 @@ def search_result(choice: Compilation) -> SearchResult | None:
 
 
 def search_table(search: SearchResult, clock_hz: float) -> Table:
-    """The fastest layouts of a search; a token's time is that with the smallest chunks."""
+    """Return the fastest layouts of a search; a token's time is that with the smallest chunks."""
     columns = (
         Column(key="chosen", formatter=lambda chosen: "▸" if chosen else ""),
         Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" turned" if row.turned else "")),

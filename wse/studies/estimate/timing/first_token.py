@@ -85,7 +85,7 @@ def chunks_result(routes: Sequence[Route], servers: Sequence[Server], wafer: Waf
 
 
 def _pipelined_cycles(routes: Sequence[Route]) -> tuple[float, str]:
-    """Cycles of chunks that follow each other through the stages, and how they are known."""
+    """Return the cycles of chunks that follow each other through the stages, and how they are known."""
     closed = chunks_cycles(routes)
     if closed.exact:
         return closed.cycles, CLOSED_FORM

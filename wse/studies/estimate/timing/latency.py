@@ -54,7 +54,7 @@ class LatencyResult(Result):
 def latency_result(
     clock: RunTotals, program: Program, wafer: WaferSpec, network: Network, prompts: ChunksResult
 ) -> LatencyResult:
-    """Seconds to the first token (TTFT), for each further one (TPOT) and for all of an answer.
+    """Return the seconds to the first token (TTFT), for each further one (TPOT) and for all of an answer.
 
     Prompts of a batch are read one after another, so the last user waits longest; ``ttft_s`` is that user's, counted
     from when the first prompt leaves the host until the first token has arrived there. Half of the wafer's round trip

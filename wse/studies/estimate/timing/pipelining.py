@@ -148,7 +148,7 @@ class _Pipelining:
         return self._users * self._wafer.clock_hz / cycles_between_passes
 
     def _slowest_s(self, *kinds: str) -> float | None:
-        """The work of the slowest server of some kinds for one pass; None where none of them has any."""
+        """Return the work of the slowest server of some kinds for one pass; None where none of them has any."""
         work = busy_cycles([self._route])
         cycles = max((work.get(number, 0.0) for kind in kinds for number in self._times.of_kind(kind)), default=0.0)
         return self._seconds(cycles) if cycles else None
@@ -187,7 +187,7 @@ class _Pipelining:
         )
 
     def _servers(self) -> tuple[ServerResult, ...]:
-        """Each server's busy time for a token and for all prompts of a stream."""
+        """Return each server's busy time for a token and for all prompts of a stream."""
         decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
         latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
         for visit in self._times.decode:
@@ -207,7 +207,7 @@ class _Pipelining:
 
 
 def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
-    """The limits of streams and the prompt's chunks, and a row for each number of streams whose caches fit."""
+    """Return the limits of streams and the prompt's chunks, and a row for each number of streams whose caches fit."""
     return [_pipelining_table(pipelining), *([_streams_table(pipelining)] if pipelining.rows else [])]
 
 
@@ -240,7 +240,7 @@ def _pipelining_table(pipelining: PipeliningResult) -> Table:
 
 
 def _streams_table(pipelining: PipeliningResult) -> Table:
-    """A row for each number of streams."""
+    """Return a row for each number of streams."""
     columns = [
         number("streams", "streams"),
         number("tokens_per_s", "tokens/s", cell=lambda row: _at_most(row) + count(row.tokens_per_s)),

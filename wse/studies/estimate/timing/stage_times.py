@@ -74,7 +74,7 @@ class StageTimes:
     decode: Route
 
     def of_kind(self, kind: str) -> tuple[int, ...]:
-        """The servers of a kind."""
+        """Return the servers of a kind."""
         return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
 
 
@@ -91,7 +91,7 @@ class _Stream(NamedTuple):
 
 
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
-    """The routes of a Program's phases.
+    """Return the routes of a Program's phases.
 
     Args:
         fabric: The model that made the costs.
@@ -137,7 +137,7 @@ class RouteReader:
         self._of_stage = of_stage
 
     def route(self, phase: Phase, cost: PhaseCost) -> Route:
-        """The visits of one run of a phase; those to one server without latency between are one.
+        """Return the visits of one run of a phase; those to one server without latency between are one.
 
         What a stage does for words to come, right before they are sent, counts when they are there.
         """
@@ -173,7 +173,7 @@ class RouteReader:
         return tuple(visits)
 
     def _streams_of(self, phase: Phase) -> dict[int, _Stream]:
-        """The streams between servers, by step.
+        """Return the streams between servers, by step.
 
         A stage waits while its logits leave: the next ones want their buffer. The id that leaves takes no time.
         """
@@ -182,7 +182,7 @@ class RouteReader:
         return {step: stream for step, stream in streams if stream is not None}
 
     def _stream(self, phase: Phase, step: int) -> _Stream | None:
-        """The stream of a step; None where its words stay at one server, or are not waited for."""
+        """Return the stream of a step; None where its words stay at one server, or are not waited for."""
         source, transfer = int(phase.steps.stage[step]), transfer_of(self._program, phase, step, self._empty)
         wafer, messages = self._program.stages[source].wafer, transfer.messages
         from_host = any(sender == HOST for sender, _ in transfer.crossings)
@@ -197,7 +197,7 @@ class RouteReader:
         return _Stream(number, cycles, from_host, regions[-1] if regions else -1)
 
     def _link_cycles(self, phase: Phase, step: int, transfer: Transfer, *, from_host: bool) -> int:
-        """Cycles in which the links of a stream are busy."""
+        """Return the cycles in which the links of a stream are busy."""
         wafer = self._fabric.wafer
         words = cached_most_words(self._fabric.traffic.step_traffic(phase, step, self._empty).rectangles)
         cycles = words / wafer.stream_words_per_cycle

@@ -37,7 +37,7 @@ class UserLatencyResult(Result):
 
 
 def user_latency_result(network: Network, ttft_s: float, request_s: float | None) -> UserLatencyResult:
-    """The first token and the whole answer as a user meets them, of a machine's own seconds for each.
+    """Return the first token and the whole answer as a user meets them, of a machine's own seconds for each.
 
     Tokens behind the first stream one after another, so that the network delays each by as much as the first.
     """

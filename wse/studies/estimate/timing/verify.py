@@ -30,7 +30,7 @@ class VerifyResult(Result):
 
 
 def verify_result(prepared: Placeable, fabric: Fabric) -> VerifyResult | None:
-    """The pass of a request, if it asks for one."""
+    """Return the pass of a request, if it asks for one."""
     tokens = fabric.program.verify_tokens
     if not tokens:
         return None
@@ -46,7 +46,7 @@ def verify_result(prepared: Placeable, fabric: Fabric) -> VerifyResult | None:
 
 
 def verify_rewrites(prepared: Placeable, compilation: Compilation) -> tuple[RewriteResult, ...] | None:
-    """The rewrites of the pass, where they were chosen for it."""
+    """Return the rewrites of the pass, where they were chosen for it."""
     if compilation.verify_rewrites is None:
         return None
     return rewrites_result(prepared.spec, prepared.options, compilation.verify_rewrites)

@@ -75,7 +75,7 @@ class CheckpointFile:
         self._mixture_layers = [number for number, layer in enumerate(prepared.spec.layers) if layer.experts]
 
     def read(self) -> Checkpoint | None:
-        """The run that the file has; None where there is no file.
+        """Return the run that the file has; None where there is no file.
 
         Raises:
             BadInput: it is no such file, or has a run of another Program, or of other prompts, draws or weights.
@@ -102,7 +102,7 @@ class CheckpointFile:
             raise self.damage(error) from error
 
     def damage(self, fault: Exception) -> BadInput:
-        """The error of a file whose arrays are not as they were written."""
+        """Return the error of a file whose arrays are not as they were written."""
         return BadInput(f"{CHECKPOINT_OPTION} {self.path}: is damaged ({fault}); {OTHER_NAME}")
 
     def write(self, checkpoint: Checkpoint) -> None:
@@ -176,7 +176,7 @@ class CheckpointFile:
         return following[0].user if following else self._program.batch
 
     def _arrays(self, checkpoint: Checkpoint) -> Arrays:
-        """The arrays of a file, by name; the counters of caches follow from the passes and are not in it."""
+        """Return the arrays of a file, by name; the counters of caches follow from the passes and are not in it."""
         shapes = self._shapes(len(checkpoint.passes))
         arrays: Arrays = {name: np.full(shape, -1, np.int64) for name, shape in shapes.items()}
         for number, one in enumerate(checkpoint.passes):
@@ -192,7 +192,7 @@ class CheckpointFile:
         return {**arrays, CONTENT: np.frombuffer(content_digest(arrays), np.uint8)}
 
     def _shapes(self, passes: int) -> dict[str, tuple[int, ...]]:
-        """The shapes of the arrays of so many passes."""
+        """Return the shapes of the arrays of so many passes."""
         program, experts = self._program, self._spec.experts
         return {
             "phase": (passes,),
@@ -202,7 +202,7 @@ class CheckpointFile:
         }
 
     def _bounds(self) -> dict[str, tuple[int, int]]:
-        """The least and the most that elements of the arrays can be; -1 stands where a pass has no more ids."""
+        """Return the least and the most that elements of the arrays can be; -1 stands where a pass has no more ids."""
         program = self._program
         return {
             "phase": (0, len(program.phases) - 1),
@@ -213,7 +213,7 @@ class CheckpointFile:
 
 
 def content_digest(arrays: Arrays) -> bytes:
-    """The SHA-256 of all arrays but the digest itself: names, types, shapes and elements."""
+    """Return the SHA-256 of all arrays but the digest itself: names, types, shapes and elements."""
     digest = hashlib.sha256()
     for name in sorted(arrays.keys() - {CONTENT}):
         array = np.ascontiguousarray(arrays[name])

@@ -139,7 +139,7 @@ class CheckpointedEngine:
             self._passes[-1] = replace(self._last, kept_tokens=tokens)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Words that crossed each link so far, in the passes of the file too."""
+        """Return the words that crossed each link so far, in the passes of the file too."""
         self._go_on()
         return self._engine.link_words()
 
@@ -190,7 +190,7 @@ class CheckpointedEngine:
 
 
 def _drawn_users(program: Program, number: int) -> Sequence[int]:
-    """The users for whom the host draws ids in a pass: whose prompt ends with it, or all."""
+    """Return the users for whom the host draws ids in a pass: whose prompt ends with it, or all."""
     chunks = program.prefill
     if number >= len(chunks):
         return range(program.batch)

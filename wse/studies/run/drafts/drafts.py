@@ -59,7 +59,10 @@ class Drafter(Protocol):
         """Take in the prompt; the cycles that it takes, at the same time as the model's own."""
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """A draft of so many tokens after a text; a text goes on from the one before, without what was not accepted."""
+        """Return a draft of so many tokens after a text.
+
+        A text goes on from the one before, without what was not accepted.
+        """
 
 
 class LookUp:
@@ -72,11 +75,11 @@ class LookUp:
         self._times, self._context = times, context
 
     def read(self, prompt: Sequence[int]) -> float:
-        """No cycles: the ids of the prompt come to the place of drafts as to the model."""
+        """Return no cycles: the ids of the prompt come to the place of drafts as to the model."""
         return 0.0
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """What followed the last tokens of the text before."""
+        """Return what followed the last tokens of the text before."""
         found = prompt_lookup(text_ids, tokens)
         cycles = self._times.look_up_cycles(self._context, tokens)
         return Draft(tokens=found, cycles=cycles if found else cycles + self._times.round_trip_cycles())
@@ -149,7 +152,7 @@ class DraftModel:
         )
 
     def _cycles_since(self, passes: int, cycles: float) -> float:
-        """Cycles of all passes since there were so many, on PEs since their clock stood there."""
+        """Return the cycles of all passes since there were so many, on PEs since their clock stood there."""
         if self.place == HOST:
             return (self.passes - passes) * self._token_cycles
         return self._clock.verify.cycles - cycles

@@ -12,7 +12,7 @@ from wse.studies.run.prepare import PreparedRun, weights_of
 
 
 def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDraft, Program] | None) -> Drafter | None:
-    """The drafter of a request for its Program; None where it asks for no drafts.
+    """Return the drafter of a request for its Program; None where it asks for no drafts.
 
     Raises:
         BadModel: the draft model has no weights to execute.

@@ -29,7 +29,7 @@ class PreparedDraft:
 
 
 def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
-    """The draft model of a request; None where it has no draft, or looks drafts up.
+    """Return the draft model of a request; None where it has no draft, or looks drafts up.
 
     The draft runs in passes over one token, so that any number of its tokens can be taken back.
 
@@ -77,7 +77,7 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
 
 
 def _default_mesh(target: PreparedRun, place: str) -> str | None:
-    """As many PEs as the model has, as ROWSxCOLS; None, the smallest square, without room for them."""
+    """Return as many PEs as the model has, as ROWSxCOLS; None, the smallest square, without room for them."""
     rows, cols = target.wafer.mesh_rows, target.wafer.mesh_cols
     if place == HOST or (place == SAME and not _has_room(target, rows, cols)):
         return None
@@ -85,7 +85,7 @@ def _default_mesh(target: PreparedRun, place: str) -> str | None:
 
 
 def _has_room(target: PreparedRun, draft_rows: int, draft_cols: int) -> bool:
-    """Whether a mesh has room beside the target's, or below it, on one wafer."""
+    """Return whether a mesh has room beside the target's, or below it, on one wafer."""
     whole, (rows, cols) = target.whole, target.fabric_shape
     beside = cols + draft_cols <= whole.mesh_cols and draft_rows <= whole.mesh_rows
     below = rows + draft_rows <= whole.mesh_rows and draft_cols <= whole.mesh_cols

@@ -65,7 +65,7 @@ class ProfileResult(Result):
 
 
 def timed_steps(program: Program, times: StepTimes) -> list[TimedStep]:
-    """Every step that was run, with its totals; phases that go through the same steps are one."""
+    """Return every step that was run, with its totals; phases that go through the same steps are one."""
     found = []
     for of_steps in times:
         steps = of_steps.phase.steps
@@ -78,7 +78,7 @@ def timed_steps(program: Program, times: StepTimes) -> list[TimedStep]:
 
 
 def profile_result(steps: Sequence[TimedStep], times: StepTimes, output: Path) -> ProfileResult:
-    """The totals of the steps of a run, whose flame graph is at ``output``; reads memory to time it."""
+    """Return the totals of the steps of a run, whose flame graph is at ``output``; reads memory to time it."""
     passes_s, read_bytes_per_s = times.passes_s, times.read_bytes_per_s()
 
     def rows(name_of: Callable[[TimedStep], str]) -> tuple[ProfileRow, ...]:

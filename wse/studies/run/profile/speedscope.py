@@ -16,7 +16,7 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(name: str, steps: Sequence[TimedStep]) -> bytes:
-    """The file: a stack for each step in its order, weighted by its seconds."""
+    """Return the file: a stack for each step in its order, weighted by its seconds."""
     frames: dict[str, int] = {}
     samples, weights = [], []
     for step in steps:

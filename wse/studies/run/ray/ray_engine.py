@@ -186,7 +186,7 @@ class RayEngine:
         return np.concatenate(self._actors.values("link_words"))
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """The state of the engine that all actors are together. Nothing may be under way."""
+        """Return the state of the engine that all actors are together. Nothing may be under way."""
         return merge_states(state_of(self), self._actors.values("state"))
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

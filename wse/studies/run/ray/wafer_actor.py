@@ -34,7 +34,7 @@ class WaferJob:
     profile: bool
 
     def weights(self) -> Callable[[str], Source]:
-        """The model's tensors by name, from this machine's files or from the seed."""
+        """Return the model's tensors by name, from this machine's files or from the seed."""
         request = self.request
         return weights_of(request, load_model(request.model, with_weights=request.weights is None))
 

@@ -98,7 +98,7 @@ class WaferActors:
             raise self._loss(call.wafer, error) from error
 
     def _loss(self, wafer: int, error: Exception) -> WorkerLost:
-        """The error that names the wafer whose actor is lost, with what to do."""
+        """Return the error that names the wafer whose actor is lost, with what to do."""
         by_id = {actor._actor_id.hex(): i for i, actor in enumerate(self.by_wafer)}
         number = by_id.get(getattr(error, "actor_id", None) or "", wafer)
         path, remedy = self._checkpoint, "give the same command again"

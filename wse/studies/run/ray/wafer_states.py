@@ -15,7 +15,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def merge_states(host: Arrays, parts: Sequence[Arrays]) -> dict[str, npt.NDArray[Any]]:
-    """The state of an engine of ``parts``, one a wafer, and a ``host`` without any stage.
+    """Return the state of an engine of ``parts``, one a wafer, and a ``host`` without any stage.
 
     The host's ids and logits and its counters of caches count, and the parts' memory and words.
     """

@@ -16,7 +16,7 @@ from wse.studies.serve.machines.machine import Machine, MachineResult, times
 
 
 def gpu_machine(prepared: PreparedGpuEstimate, context: int, mean_tokens: int, draft_tokens: int | None) -> Machine:
-    """The GPUs of a request, for requests of at most ``context`` tokens, with drafts as long if it has any.
+    """Return the GPUs of a request, for requests of at most ``context`` tokens, with drafts as long if it has any.
 
     Requests have ``mean_tokens`` on average, prompt and answer.
 

@@ -81,6 +81,6 @@ class Machine:
 
 
 def times(count: int, one: SourcedNumber) -> SourcedNumber:
-    """A number for so many systems, with its range."""
+    """Return a number for so many systems, with its range."""
     ends = None if one.range is None else (count * one.range[0], count * one.range[1])
     return replace(one, value=count * one.value, range=ends)

@@ -54,7 +54,7 @@ def wafer_costs(prepared: Placeable, compilation: Compilation) -> StagedCosts:
 
 
 def _choice(compilation: Compilation) -> Choice:
-    """The choice of a compilation with chunks that prompts of any length can be read in.
+    """Return the choice of a compilation with chunks that prompts of any length can be read in.
 
     A product on the mesh gives all rows of a region an equal share of a whole chunk; a prompt that is one chunk need
     not have one.
@@ -93,7 +93,7 @@ def _chunk_grid(prepared: Placeable, compilation: Compilation) -> ChunkGrid:
 
 
 def _fabric(prepared: Placeable, compilation: Compilation, prompts: tuple[int, ...]) -> Fabric:
-    """The fabric model of the same regions for other prompts; what it needs of SRAM is told, not refused."""
+    """Return the fabric model of the same regions for other prompts; what it needs of SRAM is told, not refused."""
     options: Options = replace(compilation.options, prompt_tokens=prompts, capacity=REPORT)
     program = compile_choice(prepared.spec, prepared.wafer, prepared.software, options, compilation.choice)
     return Fabric(program, prepared.wafer, prepared.software, prepared.meshes)

@@ -18,7 +18,7 @@ PANELS: Final = (
 
 
 def as_html(service: Service) -> bytes:
-    """The page of a service, UTF-8."""
+    """Return the page of a service, UTF-8."""
     result = service.result
     return inline_page(
         "wse.studies.serve.page",

@@ -43,7 +43,7 @@ JUDGED_CYCLES: Final = 200  # above these, a relative error says something
 
 @cache
 def samples() -> Mapping[str, Callable[[Sizes], Case]]:
-    """The functions that make cases, by name; those of users' packages come last.
+    """Return the functions that make cases, by name; those of users' packages come last.
 
     Raises:
         BadInput: a package brings a pattern that cannot be used.
@@ -80,13 +80,13 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 
 
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
-    """The times of the groups of a case, one after another."""
+    """Return the times of the groups of a case, one after another."""
     times = PatternTimes(costs)
     return [times.time([_slowest(laid, times) for laid in group]) for group in case.groups]
 
 
 def _slowest(laid: PlacedPattern, times: PatternTimes) -> LinePattern:
-    """The line of a pattern that takes longest."""
+    """Return the line of a pattern that takes longest."""
     schedule, round_ = laid.schedule, laid.round_ % len(laid.schedule.variants)
     variants = np.unique(schedule.variants[round_, [line for line, _ in laid.lines]])
     axis = COLUMNS if laid.lines[0][1][0][1] == laid.lines[0][1][-1][1] else ROWS
@@ -124,7 +124,7 @@ def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Machine
 
 
 def _loads(case: Case) -> I64:
-    """Words that the fabric model counts on each link, int64 ``[4, rows, cols]``."""
+    """Return the words that the fabric model counts on each link, int64 ``[4, rows, cols]``."""
     words = np.zeros((4, case.rows, case.cols), np.int64)
     for laid in (laid for group in case.groups for laid in group):
         one_round = replace(laid.schedule, variants=laid.schedule.variants[laid.round_][None])
@@ -191,7 +191,7 @@ def summarise(rows: Sequence[AgreementRow]) -> AgreementSummary:
 
 
 def _errors(rows: Sequence[AgreementRow]) -> dict[str, Any]:
-    """The fields of `AgreementErrors`."""
+    """Return the fields of `AgreementErrors`."""
     errors = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
     return {
         "rows": len(rows),

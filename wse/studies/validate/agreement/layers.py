@@ -170,7 +170,10 @@ def verify_layers(count: int, seed: int) -> Iterator[LayerCase]:
 
 
 def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
-    """The Program of a request, and the mesh that it is for. What does not fit in SRAM is laid out all the same."""
+    """Return the Program of a request, and the mesh that it is for.
+
+    What does not fit in SRAM is laid out all the same.
+    """
     machine = replace(mesh_on(wafer, layers.rows, layers.cols), name=wafer.name)
     alone = layers.mapping == "region"
     options = Options(
@@ -198,7 +201,7 @@ def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfil
 
 
 def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
-    """A decoded token, a prefill in one chunk, or a pass, by the fast model and by the reference."""
+    """Return a decoded token, a prefill in one chunk, or a pass, by the fast model and by the reference."""
     program, machine = compile_layers(layers, wafer, software)
     if layers.prefill:
         (phase,) = program.prefill

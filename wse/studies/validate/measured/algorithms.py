@@ -53,7 +53,7 @@ class Collective:
 
 
 def collective_of(m: Measurement) -> Collective | None:
-    """The collective of a row about one."""
+    """Return the collective of a row about one."""
     kind = _COLLECTIVES.get(re.sub(r"^2d|[\s_-]", "", m.text("kernel").lower()))
     if kind is None:
         return None

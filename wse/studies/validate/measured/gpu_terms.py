@@ -55,12 +55,15 @@ _FORMATS: Final = {
 
 
 def gpu_of(m: Measurement) -> str | None:
-    """The preset of the GPU that a row was measured on; None for others."""
+    """Return the preset of the GPU that a row was measured on; None for others."""
     return next((name for name, words in _GPUS if words.search(m.text("system"))), None)
 
 
 def stack_of(m: Measurement) -> str | None:
-    """The stack whose constants apply to a row, by its version, or its date where it gives none; None for others."""
+    """Return the stack whose constants apply to a row, by its version, or its date where it gives none.
+
+    None for others.
+    """
     framework = m.text("framework").lower()
     for name, words, version, month in _STACKS:
         if words.search(framework):
@@ -78,7 +81,7 @@ def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: s
 
 
 def parallelism_of(m: Measurement) -> Parallelism | None:
-    """The GPUs of a row and how the model is cut; None where it does not say how many there are.
+    """Return the GPUs of a row and how the model is cut; None where it does not say how many there are.
 
     ``ADP`` is attention by data; ``EP`` experts that are whole on a GPU.
     """
@@ -89,7 +92,7 @@ def parallelism_of(m: Measurement) -> Parallelism | None:
 
 
 def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
-    """The format of a row's weights; that of the checkpoint where both are floats of 4 bits. None for others."""
+    """Return the format of a row's weights; that of the checkpoint where both are floats of 4 bits. None for others."""
     name = _FORMATS.get(m.text("precision").strip().lower())
     if name == "nvfp4" and spec.weight_type == "mxfp4":
         name = spec.weight_type

@@ -77,7 +77,7 @@ class Measurement:
     sizes: Mapping[str, int]
 
     def text(self, column: str) -> str:
-        """A column's text, empty where the table has no such column."""
+        """Return a column's text, empty where the table has no such column."""
         return self.input.get(column, "")
 
     @property
@@ -141,7 +141,7 @@ def read(path: Path, name: str = "") -> list[Measurement]:
 
 
 def parse(text: str, file: str) -> Iterator[Measurement]:
-    """The rows of a file's text; errors as of `read`."""
+    """Yield the rows of a file's text; errors as of `read`."""
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     table, count = "", 0
     header: list[str] = []
@@ -181,7 +181,7 @@ def _text(path: Path) -> str:
 
 
 def _table(header: list[str], place: str) -> str:
-    """The table whose columns these are."""
+    """Return the table whose columns these are."""
     name = max(TABLES, key=lambda t: (len(set(TABLES[t]) & set(header)), -len(TABLES[t])))
     columns = TABLES[name]
     shared = set(columns) & set(header)
@@ -240,7 +240,7 @@ def _product_sizes(cell: str, place: str) -> dict[str, int]:
 
 
 def _size(cell: str, column: str, place: str) -> int | None:
-    """A whole number from 1, within reason; None for an empty cell."""
+    """Return a whole number from 1, within reason; None for an empty cell."""
     if not cell.strip():
         return None
     number = _number(cell)
@@ -273,7 +273,7 @@ def _value(cell: str, place: str) -> float | None:
 
 
 def _number(cell: str) -> float | None:
-    """The number that a text is; Python's ``1_000`` is none."""
+    """Return the number that a text is; Python's ``1_000`` is none."""
     try:
         return float(cell) if "_" not in cell else None
     except ValueError:

@@ -20,24 +20,24 @@ _UNSTATED: Final = re.compile(r"not stated", re.IGNORECASE)
 
 
 def wafer_of(m: Measurement) -> WaferSpec | None:
-    """The preset of the only generation that the row names, if there is one."""
+    """Return the preset of the only generation that the row names, if there is one."""
     digits = set(_GENERATION.findall(m.platform)) | {g.digit for g in RECORDS.values() if g.fabric in m.platform}
     preset = next((name for name, generation in RECORDS.items() if {generation.digit} == digits), None)
     return None if preset is None else _preset(preset)
 
 
 def on_simulator(m: Measurement) -> bool:
-    """Whether the row says that the vendor's simulator ran it."""
+    """Return whether the row says that the vendor's simulator ran it."""
     return "simulator" in m.platform.lower() and not _UNSTATED.search(m.platform)
 
 
 def on_silicon(m: Measurement) -> bool:
-    """Whether the row says that a wafer ran it."""
+    """Return whether the row says that a wafer ran it."""
     return not on_simulator(m) and not _UNSTATED.search(m.platform)
 
 
 def words_per_cycle(m: Measurement, wafer: WaferSpec) -> float:
-    """The rate of a vector stream where the row was measured."""
+    """Return the rate of a vector stream where the row was measured."""
     return SIMULATOR_WORDS_PER_CYCLE if on_simulator(m) else wafer.stream_words_per_cycle
 
 

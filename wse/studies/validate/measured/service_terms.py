@@ -81,7 +81,7 @@ def _published_type(name: str) -> str:
 
 
 def lengths(m: Measurement) -> tuple[int | None, int | None, int | None]:
-    """Tokens of the prompt, of the answer, and of a user's cache, None for what the row does not say.
+    """Return the tokens of the prompt, of the answer, and of a user's cache, None for what the row does not say.
 
     ``1024 in / 1024 out`` and ``1k/1k`` are prompt and answer, one number is the most tokens that a user may have.
     1k is 1,024.
@@ -99,5 +99,5 @@ def _size(digits: str, kilo: str) -> int:
 
 
 def count(cell: str) -> int | None:
-    """A cell's whole number of at least 1; None for anything else."""
+    """Return a cell's whole number of at least 1; None for anything else."""
     return int(cell) or None if _COUNT.fullmatch(cell.strip()) else None

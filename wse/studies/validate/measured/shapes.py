@@ -20,7 +20,7 @@ class Shape:
 
 
 def shape_of(text: str) -> Shape | None:
-    """The shape of the model whose name a text is or ends with; None where it is not known, or has other layers.
+    """Return the shape of the model whose name a text is or ends with; None where it is not known, or has other layers.
 
     >>> shape_of("decode LLaMA3-8B")
     Shape(hidden_size=4096, ffn_size=14336, layer_count=32)
@@ -30,7 +30,7 @@ def shape_of(text: str) -> Shape | None:
 
 
 def configuration_of(text: str) -> str | None:
-    """The bundled configuration with the layers of the model whose name a text is or ends with.
+    """Return the bundled configuration with the layers of the model whose name a text is or ends with.
 
     Names are compared without case, spaces and signs; what says that a model was tuned counts for nothing.
 

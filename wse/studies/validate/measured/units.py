@@ -33,7 +33,7 @@ _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
 def of_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
-    """The cycles of a whole window in the unit of a metric; None where the metric is neither cycles nor a time.
+    """Return the cycles of a whole window in the unit of a metric; None where the metric is neither cycles nor a time.
 
     >>> of_cycles("us", 850, 850e6), of_cycles("mean_cycles", 850, 850e6), of_cycles("cycles per hop", 1, 1)
     (1.0, 850, None)
@@ -45,7 +45,7 @@ def of_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
 
 
 def is_cycles(metric: str) -> bool:
-    """Whether the metric is the cycles of the row's whole window, over PEs or repeats in whatever way.
+    """Return whether the metric is the cycles of the row's whole window, over PEs or repeats in whatever way.
 
     >>> is_cycles("mean_cycles"), is_cycles("cycles (median)"), is_cycles("cycles per hop")
     (True, True, False)

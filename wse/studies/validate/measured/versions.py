@@ -53,5 +53,5 @@ Profiles = Callable[[str, str], SoftwareProfile]
 
 @cache
 def software(name: str, generation: str) -> SoftwareProfile:
-    """A bundled profile's costs on a generation, read once."""
+    """Return a bundled profile's costs on a generation, read once."""
     return load_software(name, generation)

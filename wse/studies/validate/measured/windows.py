@@ -22,11 +22,11 @@ _APART: Final = re.compile(r"\blaunch (skew|itself ripples)\b", re.IGNORECASE)
 
 
 def clock_starts_apart(m: Measurement) -> bool:
-    """Whether the clocks of the PEs were started one after another, by the launch itself."""
+    """Return whether the clocks of the PEs were started one after another, by the launch itself."""
     return _APART.search(m.text("note")) is not None
 
 
 def program_window(m: Measurement) -> int:
-    """Cycles of a timed collective that are not the collective's own."""
+    """Return the cycles of a timed collective that are not the collective's own."""
     whole = _WHOLE.search(m.text("note")) or _WHOLE.search(m.text("metric"))
     return SIMULATION_CYCLES if whole else TIMED_PROGRAM_CYCLES

@@ -22,7 +22,7 @@ OTHERS: Final = ("tuned", "academic")
 
 
 def wafers_needed(request: EstimateRequest, profiles: Iterable[str] = (PROFILE, *OTHERS)) -> tuple[WafersNeeded, ...]:
-    """The fewest wafers for a request's model and lengths, by software profile."""
+    """Return the fewest wafers for a request's model and lengths, by software profile."""
     wafers = []
     for name in profiles:
         prepared = prepare_estimate(replace_options(request, software=name, wafers=None, context=None))
@@ -32,7 +32,7 @@ def wafers_needed(request: EstimateRequest, profiles: Iterable[str] = (PROFILE, 
 
 
 def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
-    """Each model of which a row states the wafers, with those, and the fewest by software."""
+    """Return each model of which a row states the wafers, with those, and the fewest by software."""
     stated: dict[EstimateRequest, None] = {}
     for row in rows:
         service = service_request(row)

@@ -46,7 +46,7 @@ _SAME_DESCRIPTORS: Final = frozenset({"flooding", "star"})
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Cycles of a collective."""
+    """Return the cycles of a collective."""
     collective = collective_of(m)
     if collective is None:
         return None
@@ -114,7 +114,7 @@ class _Run:
         return sequence_cycles(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
     def _flood(self) -> LineSchedule:
-        """A corner's words reach the farthest PE over as many hops as on a straight line."""
+        """Return a corner's words reach the farthest PE over as many hops as on a straight line."""
         return multicast(self.rows + self.cols - 1, 1, 0)
 
     def _reduce(self) -> tuple[LineSchedule, ...] | None:
@@ -128,7 +128,7 @@ class _Run:
         return x_y(self.rows, self.cols, Arrival.ADD, line_reduce)
 
     def _one_line(self) -> Reduce | None:
-        """The reduce of a line."""
+        """Return the reduce of a line."""
         what = self.collective
         reduces: dict[str, Reduce] = {
             "chain": chain,
@@ -157,6 +157,6 @@ class _Run:
 
 
 def _batched_star(length: int) -> LineSchedule:
-    """A star of one word a PE, whose root takes several at a time: they come a hop apart, as one stream."""
+    """Return a star of one word a PE, whose root takes several at a time: they come a hop apart, as one stream."""
     senders = [(pe, 0, Arrival.ADD) for pe in range(1, length, STAR_BATCH_WORDS)]
     return uniform_schedule("star", length, 1, senders, colours=1)

@@ -20,7 +20,7 @@ def line_costs(m: Measurement, wafer: WaferSpec, software: SoftwareProfile) -> L
 
 
 def sequence_cycles(costs: LineCosts, words: int, *patterns: LineSchedule) -> float:
-    """Cycles of patterns one after another with a gap between, all lines of a pattern together."""
+    """Return the cycles of patterns one after another with a gap between, all lines of a pattern together."""
     return (len(patterns) - 1) * costs.gap + sum(_cycles(costs, words, pattern) for pattern in patterns)
 
 

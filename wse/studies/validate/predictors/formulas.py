@@ -19,7 +19,7 @@ LONGEST_SEARCH: Final = 1024
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Cycles by the closed form that the row names."""
+    """Return the cycles by the closed form that the row names."""
     if m.evidence != "derived-from-published-formula" or not m.platform.lower().startswith("model"):
         return None
     collective, wafer = collective_of(m), wafer_of(m)

@@ -59,7 +59,7 @@ class ServingRow:
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """The answer to a row about GPUs."""
+    """Return the answer to a row about GPUs."""
     row = serving_row(m)
     if not isinstance(row, ServingRow):
         return row
@@ -112,7 +112,7 @@ def serving_row(m: Measurement) -> ServingRow | Prediction | None:
 
 
 def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
-    """The prediction of a row in a metric, with the constants of a stack. Raises DoesNotFit."""
+    """Return the prediction of a row in a metric, with the constants of a stack. Raises DoesNotFit."""
     load = _load(row, stack.memory_ratio)
     if metric == "ttft_ms":
         return MS_PER_S * load.read_s(stack, users=1)
@@ -127,13 +127,13 @@ def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
 
 
 def bound_ms(row: ServingRow) -> float:
-    """The least time between two tokens of a user: reads or products at stated rates, with perfect software."""
+    """Return the least time between two tokens of a user: reads or products at stated rates, with perfect software."""
     load = _load(row, load_stack(row.stack, load_gpu(row.gpu).generation).memory_ratio)
     return MS_PER_S * (load.decoding.bound_s + load.mixed_share * (load.mixed.bound_s - load.decoding.bound_s))
 
 
 def fits(row: ServingRow) -> bool:
-    """Whether the caches of all users of a row fit at the same time."""
+    """Return whether the caches of all users of a row fit at the same time."""
     try:
         return _load(row, load_stack(row.stack, load_gpu(row.gpu).generation).memory_ratio).users == row.users
     except DoesNotFit:
@@ -162,16 +162,16 @@ class _Load:
     reading: Roofline
 
     def seconds(self, roofline: Roofline, stack: StackSpec) -> float:
-        """A pass with the constants of a stack."""
+        """Return a pass with the constants of a stack."""
         return self.server.time_of(roofline, stack).total_s
 
     def read_s(self, stack: StackSpec, users: int) -> float:
-        """A pass over the prompts of so many users."""
+        """Return a pass over the prompts of so many users."""
         prompts = [Tokens(users=users, new=self.row.prompt, context=0)]
         return self.seconds(self.reading if users == self.users else self.server.roofline(prompts), stack)
 
     def pass_s(self, stack: StackSpec) -> float:
-        """The mean time between two tokens of a user."""
+        """Return the mean time between two tokens of a user."""
         decode = self.seconds(self.decoding, stack)
         return decode + self.mixed_share * (self.seconds(self.mixed, stack) - decode)
 

@@ -54,7 +54,7 @@ class Grid:
 
 @cache
 def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Cycles of one token through one layer, with ``cached`` entries in the cache."""
+    """Return the cycles of one token through one layer, with ``cached`` entries in the cache."""
     context = 1 << (cached - 1).bit_length()  # the cycles do not hang on what more the cache has room for
     return _decode_fabric(grid, _one_layer(shape), context, dtype, costs).decode_cost(cached - 1).cycles
 
@@ -67,24 +67,27 @@ def _decode_fabric(grid: Grid, shape: Shape, context: int, dtype: str, costs: So
 
 @cache
 def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Cycles of ``tokens`` tokens through one layer."""
+    """Return the cycles of ``tokens`` tokens through one layer."""
     program = _compile(grid, _one_layer(shape), _prefill(grid, tokens, dtype), MESH_GEMM_OWN)
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
 
 def decode_fits(grid: Grid, shape: Shape, cached: int, dtype: str) -> bool:
-    """Whether all layers, with their caches, fit the SRAM of the grid's PEs."""
+    """Return whether all layers, with their caches, fit the SRAM of the grid's PEs."""
     return _compile(grid, shape, _decode(grid, cached, dtype), THIN_GEMM).fits
 
 
 def prefill_fits(grid: Grid, shape: Shape, tokens: int, dtype: str) -> bool:
-    """Whether all layers fit the SRAM of the grid's PEs."""
+    """Return whether all layers fit the SRAM of the grid's PEs."""
     return _compile(grid, shape, _prefill(grid, tokens, dtype), MESH_GEMM_OWN).fits
 
 
 @cache
 def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Cycles of a vector of K elements times a K x N matrix, all-reduced in ``groups`` groups; 0: equal ones."""
+    """Return the cycles of a vector of K elements times a K x N matrix, all-reduced in ``groups`` groups.
+
+    0: equal ones.
+    """
     options = _options(grid, dtype, scope=PRODUCT, phases=(DECODE,), groups=groups or EQUAL_GROUPS)
     program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, THIN_GEMM)
     return Fabric(program, grid.wafer, costs).decode_cost(0).cycles
@@ -92,7 +95,7 @@ def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: Soft
 
 @cache
 def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Cycles of an M x K times a K x N matrix by MeshGEMM, each local product done ``repeats`` times."""
+    """Return the cycles of an M x K times a K x N matrix by MeshGEMM, each local product done ``repeats`` times."""
     options = _options(grid, dtype, scope=PRODUCT, phases=(PREFILL,), prompt_tokens=M, context=M)
     program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, MESH_GEMM_OWN)
     program = replace(program, phases=tuple(_repeat_work(phase, repeats) for phase in program.phases))
@@ -161,7 +164,7 @@ def _options(
 
 @cache
 def _compile(grid: Grid, shape: Shape, options: Options, product: str) -> Program:
-    """The compiled Program; of its software's costs only the bytes of code play a part in it."""
+    """Return the compiled Program; of its software's costs only the bytes of code play a part in it."""
     chunk = max(*options.prompt_tokens, 1)
     choice = Choice(prefill=product, prefill_chunk=chunk, head_chunk=1)
     profile = software(PROFILE, grid.wafer.generation)
@@ -169,7 +172,7 @@ def _compile(grid: Grid, shape: Shape, options: Options, product: str) -> Progra
 
 
 def _repeat_work(phase: Phase, repeats: int) -> Phase:
-    """The phase with ``repeats`` times the multiply-adds in each local product: 0 leaves the transfers alone."""
+    """Return the phase with ``repeats`` times the multiply-adds in each local product: 0 leaves the transfers alone."""
     fixed = phase.steps.fixed.copy()
     products = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["matmul"])
     fixed[products, kernel_named("matmul").index["K"]] *= repeats

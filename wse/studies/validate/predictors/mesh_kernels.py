@@ -27,7 +27,7 @@ _OTHER_LOOPS: Final = re.compile(r"row-major|reduction-dimension|two-hop transfe
 
 
 def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Cycles of a product."""
+    """Return the cycles of a product."""
     what = f"{m.text('system')} {m.text('algorithm')}".lower()
     kernel = next((name for name in ("meshgemv", "meshgemm") if what.lstrip().startswith(name)), None)
     if kernel is None:
@@ -65,7 +65,7 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Cycles of a region shift."""
+    """Return the cycles of a region shift."""
     if not m.text("system").lower().startswith("shift kernel"):
         return None
     if not is_cycles(m.text("metric")):

@@ -68,7 +68,7 @@ class _Path:
         return self.software.vector_issue_cycles + self.wafer.ramp_cycles + 1
 
     def message(self) -> float | None:
-        """Cycles from the dispatch of a send to the end of the receive, by the fast model."""
+        """Return the cycles from the dispatch of a send to the end of the receive, by the fast model."""
         if self.row.words is None or not self.hops:
             return None
         costs = line_costs(self.row, self.wafer, self.software)
@@ -76,12 +76,12 @@ class _Path:
         return self.software.vector_issue_cycles + sequence_cycles(costs, self.row.words, one)
 
     def counted_message(self) -> float | None:
-        """The message, between two reads of a counter."""
+        """Return the message, between two reads of a counter."""
         time = self.message()
         return None if time is None else time + COUNTER_READ_CYCLES
 
     def silicon_message(self) -> float | None:
-        """A message on silicon, between the counters of its two PEs."""
+        """Return a message on silicon, between the counters of its two PEs."""
         if not self.hops:
             return None
         words = self.row.words
@@ -104,7 +104,7 @@ _PARTS: Final[tuple[tuple[str, str, Callable[[_Path], float | None]], ...]] = (
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """A message, or a part of it."""
+    """Return a message, or a part of it."""
     if m.text("kernel").lower() != "point-to-point":
         return None
     wafer = wafer_of(m)
@@ -133,7 +133,7 @@ def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) ->
 
 
 def ramp(m: Measurement) -> Prediction | None:
-    """The latency of one ramp."""
+    """Return the latency of one ramp."""
     wafer = wafer_of(m)
     if m.text("kernel").lower() != "ramp" or wafer is None or not is_cycles(m.text("metric")):
         return None

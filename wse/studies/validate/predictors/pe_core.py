@@ -40,7 +40,7 @@ class Operation:
     sources: int
 
     def elements_per_cycle(self, wafer: WaferSpec, *, silicon: bool) -> float:
-        """The operation's rate with operands in different banks."""
+        """Return the operation's rate with operands in different banks."""
         rates = [self.width, RECORDS[wafer.generation].read_bytes_per_cycle / (self.sources * self.element_bytes)]
         if silicon:
             rates.append(wafer.sram_bytes_per_cycle / ((self.sources + 1) * self.element_bytes))
@@ -48,25 +48,25 @@ class Operation:
 
 
 def copy(wafer: WaferSpec, element_bytes: int) -> Operation:
-    """A move; 16-bit moves have the width of 16-bit adds."""
+    """Return a move; 16-bit moves have the width of 16-bit adds."""
     width = wafer.add_fp16_per_cycle if element_bytes == 2 else wafer.move_32bit_per_cycle
     return Operation(width=width, element_bytes=element_bytes, sources=1)
 
 
 def multiply_add(wafer: WaferSpec, element_bytes: int) -> Operation:
-    """A multiply by a scalar that is added to a vector."""
+    """Return a multiply by a scalar that is added to a vector."""
     width = wafer.mac_fp16_per_cycle if element_bytes == 2 else wafer.mac_fp32_per_cycle
     return Operation(width=width, element_bytes=element_bytes, sources=2)
 
 
 def add(wafer: WaferSpec, element_bytes: int) -> Operation:
-    """The sum of two vectors."""
+    """Return the sum of two vectors."""
     width = wafer.add_fp16_per_cycle if element_bytes == 2 else wafer.add_fp32_per_cycle
     return Operation(width=width, element_bytes=element_bytes, sources=2)
 
 
 def conflicts(wafer: WaferSpec) -> float:
-    """The factor by which an operation is slower when its two operands are in the same memory banks."""
+    """Return the factor by which an operation is slower when its two operands are in the same memory banks."""
     return software(COMPILED, wafer.generation).bank_conflict_ratio
 
 
@@ -83,7 +83,7 @@ _N_ELEMENTS: Final = re.compile(r"cycles dsd ([0-9]{1,7})-element (int16|f16|f32
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """A vector operation: its rate, its set-up, or its cycles; a turn of a loop."""
+    """Return a vector operation: its rate, its set-up, or its cycles; a turn of a loop."""
     kernel, metric = m.text("kernel").lower(), m.text("metric").strip().lower()
     kind = _KIND.match(kernel) or (_KIND.match(m.text("algorithm").lower()) if kernel == "pe core" else None)
     if kind is None and kernel != "pe core":

@@ -45,5 +45,5 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
 
 
 def predict(m: Measurement) -> Prediction:
-    """The answer to one row."""
+    """Return the answer to one row."""
     return next(answer for predictor in PREDICTORS if (answer := predictor(m)) is not None)

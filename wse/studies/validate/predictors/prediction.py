@@ -52,5 +52,5 @@ Predictor = Callable[[Measurement], Prediction | None]
 
 
 def decline(reason: str) -> Prediction:
-    """The answer without a value, for a reason."""
+    """Return the answer without a value, for a reason."""
     return Prediction(reason=reason)

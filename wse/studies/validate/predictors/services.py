@@ -76,13 +76,13 @@ class ServiceRequest:
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Tokens a second and times to the first token of services on wafers."""
+    """Return the tokens a second and times to the first token of services on wafers."""
     service = service_request(m)
     return answer(m, service, estimate_service) if isinstance(service, ServiceRequest) else service
 
 
 def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
-    """The estimate for a row; a Prediction with the reason where there is none; None for a row of no service."""
+    """Return the estimate for a row; a Prediction with the reason where there is none; None for a row of no service."""
     wafer, metric = wafer_of(m), m.text("metric").strip()
     if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
         return None
@@ -135,14 +135,14 @@ class ServiceEstimate:
     bound_ratio: float
 
     def of(self, metric: str) -> float:
-        """The value of a metric, without drafts."""
+        """Return the value of a metric, without drafts."""
         return self.values[list(METRICS).index(metric)]
 
 
 def answer(
     m: Measurement, service: ServiceRequest, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> Prediction:
-    """The prediction of a row by the numbers of its estimate."""
+    """Return the prediction of a row by the numbers of its estimate."""
     try:
         numbers = estimate(service)
     except (BadInput, DoesNotFit) as error:
@@ -166,7 +166,10 @@ def answer(
 def _by_other_schedule(
     service: ServiceRequest, metric: str, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> float | None:
-    """The value of a metric by the schedule that a row is not predicted with; None where nothing fits with it."""
+    """Return the value of a metric by the schedule that a row is not predicted with.
+
+    None where nothing fits with it.
+    """
     schedule = RELEASED if service.request.layout.schedule == FUSED else FUSED
     try:
         numbers = estimate(replace(service, request=replace_options(service.request, schedule=schedule)))
@@ -177,7 +180,7 @@ def _by_other_schedule(
 
 @cache
 def estimate_service(service: ServiceRequest) -> ServiceEstimate:
-    """The numbers of ``wse estimate`` for a request.
+    """Return the numbers of ``wse estimate`` for a request.
 
     Wafers that were stated and cannot hold the longest context of a service get the cache of prompt and answer; what
     does not fit even so is timed all the same. So is a draft head that has no room beside the model.
@@ -224,7 +227,7 @@ def _spec(name: str) -> ModelSpec:
 
 
 def _with_lengths(m: Measurement, limit: int, request: EstimateRequest) -> EstimateRequest:
-    """The request with the row's lengths, none beyond what the model was made for."""
+    """Return the request with the row's lengths, none beyond what the model was made for."""
     prompt, new, context = lengths(m)
     if prompt is not None and new is not None:
         return replace_options(request, prompt_len=prompt, new_tokens=new)

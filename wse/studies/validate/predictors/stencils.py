@@ -36,7 +36,7 @@ _TILE: Final = re.compile(r"\btile ([0-9]{1,4})x([0-9]{1,4}), radius ([0-9]{1,3}
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Cycles of one step in the steady state."""
+    """Return the cycles of one step in the steady state."""
     if not re.search(r"\bstencil\b", m.text("kernel"), re.IGNORECASE):
         return None
     wafer = wafer_of(m)
@@ -55,7 +55,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def one_cell(wafer: WaferSpec, *, alone: bool) -> float:
-    """A five-point step with one cell a PE, and two multiplies: one into the fabric, one for the PE itself.
+    """Return a five-point step with one cell a PE, and two multiplies: one into the fabric, one for the PE itself.
 
     WSE-2 adds two operands from the fabric at once, twice, and then two sums in memory; WSE-3, whose operations take
     one operand from the fabric, adds four times, each waiting for its operand to cross the ramp.
@@ -72,7 +72,7 @@ def one_cell(wafer: WaferSpec, *, alone: bool) -> float:
 
 
 def tile_cycles(wafer: WaferSpec, rows: int, cols: int, radius: int) -> float:
-    """A star of 4 ``radius`` + 1 points on a tile of ``rows`` × ``cols`` cells a PE.
+    """Return a star of 4 ``radius`` + 1 points on a tile of ``rows`` × ``cols`` cells a PE.
 
     Radius 1: three adds for the sum of four neighbours, a multiply for it and one for the cell, and an add of both: six
     operations. Beyond: one multiply-add a point, a quarter of which meet in the memory banks. The halo goes out and

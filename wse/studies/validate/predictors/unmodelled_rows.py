@@ -56,5 +56,5 @@ def decline_sparse(m: Measurement) -> Prediction | None:
 
 
 def decline_rest(m: Measurement) -> Prediction:
-    """The refusal of any row that no other predictor answers."""
+    """Return the refusal of any row that no other predictor answers."""
     return decline(f"no model of this kernel: {m.kernel[:60] or 'the row names none'}")

@@ -48,7 +48,7 @@ _PHASES: Final = ("prefill", "decode", "end2end")
 
 
 def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Tokens a second of a model's prefill, decode or whole request."""
+    """Return the tokens a second of a model's prefill, decode or whole request."""
     named = m.text("system") or m.text("algorithm")
     phase = (m.text("phase") or m.text("kernel").partition(" ")[0]).strip().lower()
     if not named.lower().startswith("waferllm") or phase not in _PHASES:
@@ -101,7 +101,7 @@ def _swept_grids(wafer: WaferSpec, phase: str) -> list[Grid]:
 def _best(
     phase: str, grids: Sequence[Grid], shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile
 ) -> Prediction:
-    """The highest rate of one phase on any of the grids."""
+    """Return the highest rate of one phase on any of the grids."""
     layer, holds = (decode_layer_cycles, decode_fits) if phase == "decode" else (prefill_layer_cycles, prefill_fits)
     cycles, grid = min(((layer(g, shape, tokens, dtype, costs), g) for g in grids), key=lambda timed: timed[0])
     counted = 1 if phase == "decode" else tokens

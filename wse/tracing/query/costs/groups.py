@@ -78,7 +78,7 @@ def check_group(by: str, *, each_layer: bool) -> None:
 
 
 def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = False) -> list[Group]:
-    """The groups of each phase, its ``top`` largest or all.
+    """Return the groups of each phase, its ``top`` largest or all.
 
     Layers that are equal, and their ops, are one group (`wse.tracing.query.costs.folds`), except with ``each_layer``.
     """
@@ -107,7 +107,7 @@ def _equal_ops(sums: StepSums) -> Iterator[Group]:
 
 
 def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
-    """The fields of the group of some ops of a phase."""
+    """Return the fields of the group of some ops of a phase."""
     names = ("layers", "count", "cycles", "words", "hops", "mostly")
     return {"phase": phase, **{name: getattr(part, name) for name in names}}
 
@@ -142,7 +142,7 @@ def _wafers(sums: StepSums) -> Iterator[Group]:
 
 
 def _of_steps(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> Iterator[Group]:
-    """The groups of steps, each named by its item of ``heads``, where they cost or send anything."""
+    """Yield the groups of steps, each named by its item of ``heads``, where they cost or send anything."""
     totals = sums.by_group(group, len(heads))
     for code, phase in enumerate(PHASES):
         for at, head in enumerate(heads):
@@ -158,7 +158,10 @@ def _of_steps(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> 
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
-    """Each cause with the op that has most of its cycles in all layers; words and hops belong to steps, not causes."""
+    """Return each cause with the op that has most of its cycles in all layers.
+
+    Words and hops belong to steps, not causes.
+    """
     ops = LayerOps(sums.trace)
     return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
 
@@ -168,7 +171,7 @@ def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
 
 
 def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Each cause with the one of the named ops that has most of its cycles; ``op`` is that of each step."""
+    """Yield each cause with the one of the named ops that has most of its cycles; ``op`` is that of each step."""
     of_ops, totals = sums.by_group(op, len(names)).cycles_by, sums.by_phase().cycles_by[:, 0]
     for code, phase in enumerate(PHASES):
         for at, cause in enumerate(CAUSES):
@@ -181,7 +184,7 @@ def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Grou
 
 
 def _tokens(sums: StepSums) -> Iterator[Group]:
-    """A group for each pass, named by the first token that it read or generated."""
+    """Yield a group for each pass, named by the first token that it read or generated."""
     trace, most = sums.trace, sums.trace.limit_bytes // _ROW_BYTES
     if trace.rows("pass") > most:
         message = f"{trace.path}: {trace.rows('pass'):,} passes, at most {most:,} are listed by token; take --by op"

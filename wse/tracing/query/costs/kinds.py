@@ -61,7 +61,7 @@ class OpKind(PartCycles):
 
 
 def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
-    """The kinds of op that cost or send anything, the costliest first, by phase that ran.
+    """Return the kinds of op that cost or send anything, the costliest first, by phase that ran.
 
     Ops are equal as `wse.tracing.query.costs.folds` says.
     """
@@ -72,7 +72,7 @@ def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
 
 
 def _kinds_of(sums: StepSums, ops: LayerOps, op: Array, totals: Sums, phase: int) -> tuple[OpKind, ...]:
-    """The kinds of op of a phase; ``op`` is the row of ``ops`` of each step, ``totals`` are those by op."""
+    """Return the kinds of op of a phase; ``op`` is the row of ``ops`` of each step, ``totals`` are those by op."""
     active = np.flatnonzero((totals.cycles[phase] != 0) | (totals.words[phase] != 0))
     keys, group = distinct_rows([ops.number[active], *totals.cycles_by[phase, active].T])
     layers = layers_by_group(ops.layer[active], group, len(keys))
@@ -91,7 +91,7 @@ def _kinds_of(sums: StepSums, ops: LayerOps, op: Array, totals: Sums, phase: int
 
 
 def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: LayerOps) -> OpKind:
-    """A kind of op out of its equal ops, each with the rows of ``ops`` that it stands for."""
+    """Return a kind of op out of its equal ops, each with the rows of ``ops`` that it stands for."""
     ordered = sorted((fold for fold, _ in folds), key=lambda fold: (-fold.cycles, fold.layers, fold.op))
     members = np.concatenate([rows for _, rows in folds])
     return OpKind(
@@ -107,7 +107,7 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: LayerOps) -> OpKi
 
 
 def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[KernelCycles, ...]]:
-    """The steps of each fold by kernel or pattern; ``fold`` is that of each step, -1 for what is in none."""
+    """Return the steps of each fold by kernel or pattern; ``fold`` is that of each step, -1 for what is in none."""
     chosen = np.where(fold >= 0, fold, folds)
     keys, group = distinct_rows([chosen, sums.steps["name"], sums.steps["kind"]])
     parts, names = _parts(sums.by_group(group, len(keys)), phase), sums.trace.texts("strings/names")
@@ -118,7 +118,7 @@ def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[
 
 
 def _parts(totals: Sums, phase: int) -> list[dict[str, Any]]:
-    """The fields of `PartCycles` of each group of a phase."""
+    """Return the fields of `PartCycles` of each group of a phase."""
     columns = (getattr(totals, name)[phase].tolist() for name in ("cycles", "words", "hops", "cycles_by"))
     return [
         {"cycles": cycles, "words": words, "hops": hops, "cycles_by": dict(zip(CAUSES, by, strict=True))}

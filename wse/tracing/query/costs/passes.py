@@ -10,25 +10,28 @@ from wse_traces.schema import HOST, PHASES
 
 
 def pass_phases(trace: Trace) -> Array:
-    """The code of each pass's phase, int64 ``[pass]``; -1 where its sequence of steps is unknown."""
+    """Return the code of each pass's phase, int64 ``[pass]``; -1 where its sequence of steps is unknown."""
     return _of_sequences(trace, "schedules/phase", -1)
 
 
 def phase_of_pass(trace: Trace, pass_index: int) -> str:
-    """The phase of a pass; empty where the trace does not say."""
+    """Return the phase of a pass; empty where the trace does not say."""
     phases = pass_phases(trace)
     return name_at(PHASES, int(phases[pass_index])) if 0 <= pass_index < len(phases) else ""
 
 
 def run_cycles(trace: Trace) -> int:
-    """The cycles from the start of the run to the end of its last pass."""
+    """Return the cycles from the start of the run to the end of its last pass."""
     cycles = _of_sequences(trace, "schedules/cycles", -1)
     is_finished = cycles >= 0
     return int((trace.column("passes/start_cycle")[is_finished] + cycles[is_finished]).max(initial=0))
 
 
 def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
-    """Bytes of a mean pass by phase, and whether the host is at an end; bytes of loading belong to no phase."""
+    """Return the bytes of a mean pass by phase, and whether the host is at an end.
+
+    Bytes of loading belong to no phase.
+    """
     crossings, phases = trace.table("crossing"), pass_phases(trace)
     inside = (crossings["pass"] >= 0) & (crossings["pass"] < len(phases))
     phase = np.append(phases, -1)[np.where(inside, crossings["pass"], len(phases))]
@@ -42,7 +45,7 @@ def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
 
 
 def _of_sequences(trace: Trace, path: str, unknown: int) -> Array:
-    """A column of sequences of steps for the passes that carried them out, int64 ``[pass]``."""
+    """Return a column of sequences of steps for the passes that carried them out, int64 ``[pass]``."""
     column, sequence = trace.column(path).astype(np.int64), trace.column("passes/schedule")
     in_table = (sequence >= 0) & (sequence < len(column))
     return np.where(in_table, np.append(column, unknown)[np.where(in_table, sequence, len(column))], unknown)

@@ -90,7 +90,7 @@ class StepSums:
         return self.by_group(np.zeros(len(self.steps["phase"]), np.int64), 1)
 
     def phases(self) -> dict[str, PassTotals]:
-        """The totals of each phase that ran, by its name."""
+        """Return the totals of each phase that ran, by its name."""
         sums = self.by_phase()
         return {
             phase: _phase_totals(sums, code, self.passes[phase])

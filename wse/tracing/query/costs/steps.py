@@ -76,7 +76,7 @@ def check_order(order: str) -> None:
 
 
 def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool = False) -> list[Step]:
-    """The first ``top`` steps in an order, or all.
+    """Return the first ``top`` steps in an order, or all.
 
     Steps that are equal, as `wse.tracing.query.costs.folds` says, are one but for ``each_layer``.
     """
@@ -91,13 +91,13 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
 
 
 def _each_step(sums: StepSums) -> tuple[Columns, list[Stretches]]:
-    """The steps as `fold_steps` gives them, none of them together."""
+    """Return the steps as `fold_steps` gives them, none of them together."""
     layers = [stretches([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
     return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
 
 
 def _step(steps: Columns, row: int, layers: Stretches, ops: list[str], names: list[str], totals: Sequence[int]) -> Step:
-    """A row of steps; ``totals`` are the cycles of each phase."""
+    """Return a row of steps; ``totals`` are the cycles of each phase."""
     value = {name: int(column[row]) for name, column in steps.items()}
     phase = value["phase"]
     return Step.from_record(

@@ -50,7 +50,7 @@ class TreeView(View):
     tree: Annotated[tuple[LayerOps, ...], Doc("layers with their ops")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """A row for each op."""
+        """Return a row for each op."""
         return [{"layer": layer.layer, **op.to_dict()} for layer in self.tree for op in layer.ops]
 
 
@@ -63,7 +63,7 @@ class KindTotal(NamedTuple):
 
 
 def read_tree(sums: StepSums) -> list[LayerOps]:
-    """The ops in graph order, under the layers that they belong to."""
+    """Return the ops in graph order, under the layers that they belong to."""
     records = sums.trace.records("op")
     passes = np.array([max(1, sums.passes[phase]) for phase in PHASES])
     cycles = (sums.by_op().cycles / passes[:, np.newaxis]).T.tolist()
@@ -81,7 +81,7 @@ def read_tree(sums: StepSums) -> list[LayerOps]:
 
 
 def kind_totals(tree: Sequence[LayerOps], phase: str) -> list[KindTotal]:
-    """The kinds of op with the cycles of a mean pass of a phase, the costliest first."""
+    """Return the kinds of op with the cycles of a mean pass of a phase, the costliest first."""
     cycles: dict[str, list[float]] = defaultdict(list)
     for op in (op for layer in tree for op in layer.ops):
         cycles[op.kind].append(getattr(op, phase))

@@ -38,11 +38,11 @@ class Content(Result):
     hex: Annotated[str, Doc("the bytes, two hexadecimal digits each")]
 
     def numbers(self) -> Array:
-        """The elements ``[element]``, bfloat16 as float32."""
+        """Return the elements ``[element]``, bfloat16 as float32."""
         return values_of(np.frombuffer(self.raw(), np.uint8), self.dtype.encode())
 
     def raw(self) -> bytearray:
-        """The bytes as they lay in SRAM."""
+        """Return the bytes as they lay in SRAM."""
         return bytearray.fromhex(self.hex)
 
 
@@ -53,7 +53,7 @@ class DumpView(View):
     content: Annotated[Content, Doc("the buffer and what it held")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """A row for each element, with its address."""
+        """Return a row for each element, with its address."""
         content = self.content
         size = content.bytes // max(1, len(content.elements))
         return [
@@ -63,7 +63,7 @@ class DumpView(View):
 
 
 def read_content(trace: Trace, pe: tuple[int, int, int], name: str, pass_index: int | None) -> Content:
-    """What a buffer of a PE held in a pass, or in the last one.
+    """Return what a buffer of a PE held in a pass, or in the last one.
 
     Args:
         trace: An open trace.
@@ -114,7 +114,10 @@ def read_content(trace: Trace, pe: tuple[int, int, int], name: str, pass_index: 
 
 
 def _buffer_named(trace: Trace, buffers: Array, name: str) -> dict[str, Any]:
-    """The one of some buffers that a name or an address means, with its ``index``. Raises BadInput if there is none."""
+    """Return the one of some buffers that a name or an address means, with its ``index``.
+
+    Raises BadInput if there is none.
+    """
     records = [
         {"index": index, **record}
         for index, record in zip(buffers.tolist(), trace.records("buffer", buffers), strict=True)

@@ -20,7 +20,7 @@ class LinkTie(NamedTuple):
     cols: Array
 
     def first(self, most: int) -> LinkTie:
-        """The first links of the tie, at most so many."""
+        """Return the first links of the tie, at most so many."""
         return self._replace(rows=self.rows[:most], cols=self.cols[:most])
 
 
@@ -118,7 +118,10 @@ class PlacedLayers:
         return found
 
     def _pattern_words(self, pattern: int, direction: int, rows: Array, cols: Array) -> Array:
-        """The words of a pattern at some places; what was read last is kept, as layers of a region share patterns."""
+        """Return the words of a pattern at some places.
+
+        What was read last is kept, as layers of a region share patterns.
+        """
         box = (pattern, direction, int(rows.min()), int(rows.max()), int(cols.min()), int(cols.max()))
         if box not in self._boxes:
             first_row, last_row, first_col, last_col = box[2:]

@@ -88,7 +88,7 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
 
 
 def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Link]:
-    """The links of a tie, one by one or equal ones together, in the order of their first ones."""
+    """Return the links of a tie, one by one or equal ones together, in the order of their first ones."""
     words = layers.words(tie)
     code = np.arange(len(tie.rows)) if each_link else np.zeros(len(tie.rows), np.int64)
     for _, of_layer in () if each_link else words:
@@ -99,7 +99,7 @@ def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Li
 
 
 def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
-    """The link that stands for some of a tie; ``words`` are those of each placed layer on all of it."""
+    """Return the link that stands for some of a tie; ``words`` are those of each placed layer on all of it."""
     rows, cols, first = tie.rows[members], tie.cols[members], int(members[0])
     on_link = [LayerWords(layer=layer, words=int(of_layer[first])) for layer, of_layer in words if of_layer[first]]
     return Link(

@@ -99,7 +99,7 @@ class PeView(View):
     pe: Annotated[Pe, Doc("the PE")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """A row for each buffer in its SRAM."""
+        """Return a row for each buffer in its SRAM."""
         return [buffer.to_dict() for buffer in self.pe.sram.buffers] if self.pe.sram else []
 
 
@@ -162,7 +162,7 @@ def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
 
 
 def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
-    """The stages whose buffers, as they are recorded, are those of a PE, int64 ``[stage]``; maybe none."""
+    """Return the stages whose buffers, as they are recorded, are those of a PE, int64 ``[stage]``; maybe none."""
     stages = trace.table("stage")
     holding = np.flatnonzero((stages["wafer"] == wafer) & covers(stages, row, col))
     return _mapped_stages(trace.column("sram/buffers/stage"), stages, holding)
@@ -177,18 +177,18 @@ def mesh_of(trace: Trace) -> tuple[int, int]:
 
 
 def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
-    """The bytes of SRAM by use, ``free`` among them; nothing where they were not recorded."""
+    """Return the bytes of SRAM by use, ``free`` among them; nothing where they were not recorded."""
     return _planes(trace, "sram/bytes_per_pe", wafer, USES)
 
 
 def busy_cycles(trace: Trace, wafer: int) -> Array | None:
-    """The cycles in which each PE computes, over the run; None where they were not recorded."""
+    """Return the cycles in which each PE computes, over the run; None where they were not recorded."""
     path = "pe/busy_cycles"
     return trace.column(path, wafer, wafer + 1)[0] if wafer < trace.rows(path) else None
 
 
 def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
-    """The words that leave each PE by direction, over the run; nothing where they were not recorded."""
+    """Return the words that leave each PE by direction, over the run; nothing where they were not recorded."""
     return _planes(trace, "links/words", wafer, DIRECTIONS)
 
 
@@ -204,7 +204,7 @@ def _stage(stages: Columns, index: int) -> PeStage:
 
 
 def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, col: int) -> PeSram | None:
-    """The SRAM of a PE; ``holding`` are the stages that hold it."""
+    """Return the SRAM of a PE; ``holding`` are the stages that hold it."""
     if not trace.rows("sram/bytes_per_pe"):
         return None
     by_use = trace["sram/bytes_per_pe"][wafer, :, row, col]
@@ -242,7 +242,7 @@ def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:
 
 
 def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
-    """The fields of a PE that say how busy it was."""
+    """Return the fields of a PE that say how busy it was."""
     if not trace.rows("pe/busy_cycles"):
         return {}
     busy, cycles = int(trace["pe/busy_cycles"][wafer, row, col]), run_cycles(trace)
@@ -250,7 +250,7 @@ def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
 
 
 def _links(trace: Trace, wafer: int, row: int, col: int) -> dict[str, LinkWords] | None:
-    """Words out of the PE on each side, and into it from there."""
+    """Return the words out of the PE on each side, and into it from there."""
     if not trace.rows("links/words") or "defects" in trace.header.options:
         return None
     out = trace["links/words"][wafer, :, row, col].tolist()

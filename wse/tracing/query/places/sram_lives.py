@@ -95,7 +95,7 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
 
 
 def _last_token(trace: Trace) -> tuple[int, int]:
-    """The last pass that decoded, or the last of all, and its schedule."""
+    """Return the last pass that decoded, or the last of all, and its schedule."""
     schedule = trace.column("passes/schedule")
     phases = trace.column("schedules/phase")[schedule]
     decoded = np.flatnonzero(phases == PHASES.index("decode"))
@@ -104,7 +104,7 @@ def _last_token(trace: Trace) -> tuple[int, int]:
 
 
 def _ops(trace: Trace, steps: Columns, own: Array) -> tuple[tuple[str, int], ...]:
-    """The ops of some steps, each with the first cycle of its first step."""
+    """Return the ops of some steps, each with the first cycle of its first step."""
     names = trace.texts("graph/ops/name")
     starts: dict[str, int] = {}
     for op, start in zip(steps["op"][own].tolist(), steps["start_cycle"][own].tolist(), strict=True):
@@ -113,7 +113,7 @@ def _ops(trace: Trace, steps: Columns, own: Array) -> tuple[tuple[str, int], ...
 
 
 def _bands(trace: Trace, stages: Array, phase: int, start: Array, end: Array) -> tuple[Band, ...]:
-    """The buffers of stages that are needed in a phase, whose steps begin and end in these cycles."""
+    """Return the buffers of stages that are needed in a phase, whose steps begin and end in these cycles."""
     buffers, lives = trace.table("buffer"), trace.table("live")
     known = (lives["phase"] == phase) & (lives["first_step"] >= 0) & (lives["last_step"] < len(end))
     bands = []

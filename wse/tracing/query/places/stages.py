@@ -57,13 +57,13 @@ def narrow_attention(stages: Sequence[Stage]) -> list[int]:
 
 
 def layers_of(stage: Mapping[str, Any]) -> tuple[int, ...]:
-    """The first and the last layer of a row of stages; empty without layers."""
+    """Return the first and the last layer of a row of stages; empty without layers."""
     first, last = int(stage["first_layer"]), int(stage["last_layer"])
     return (first, last) if first >= 0 else ()
 
 
 def layers_text(first: int, last: int) -> str:
-    """The layers of a stage in words.
+    """Return the layers of a stage in words.
 
     >>> layers_text(-1, -1), layers_text(2, 2), layers_text(0, 4)
     ('no layer', 'layer 2', 'layers 0 to 4')

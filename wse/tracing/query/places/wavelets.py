@@ -69,12 +69,12 @@ class CyclesView(View):
     wavelets: Annotated[Wavelets, Doc("log of wavelets, with the moves")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """A row for each move."""
+        """Return a row for each move."""
         return [move.to_dict() for move in self.wavelets.replayed or ()]
 
 
 def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | None:
-    """The log of the last pass that has one, with its moves in some cycles; None where no pass was logged.
+    """Return the log of the last pass that has one, with its moves in some cycles; None where no pass was logged.
 
     Args:
         trace: An open trace.
@@ -109,7 +109,7 @@ def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | No
 
 
 def _busiest_places(words: Array) -> dict[str, Any]:
-    """The fields that say where most of ``words``, int64 ``[wafer, move, row, col]``, are."""
+    """Return the fields that say where most of ``words``, int64 ``[wafer, move, row, col]``, are."""
     links, routers = words[:, : len(DIRECTIONS)], words.sum(axis=1)
     wafer, direction, row, col = (int(i) for i in np.unravel_index(links.argmax(), links.shape))
     link = BusiestPlace(wafer=wafer, row=row, col=col, direction=DIRECTIONS[direction], words=int(links.max()))
@@ -122,7 +122,7 @@ def _busiest_places(words: Array) -> dict[str, Any]:
 
 
 def _replay(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Array, moves: Array) -> tuple[Move, ...]:
-    """The moves of the cycles, in order of time and place."""
+    """Return the moves of the cycles, in order of time and place."""
     first, last = cycles
     if last < moving[0] or first > moving[-1]:
         has = f"the log of {trace.path} has cycles {moving[0]} to {moving[-1]}"

@@ -65,13 +65,13 @@ class Change(Result):
 
 
 def read_totals(trace: Trace) -> Totals:
-    """The amounts of a trace. Raises: TraceError if it is damaged."""
+    """Return the amounts of a trace. Raises: TraceError if it is damaged."""
     sums = StepSums(trace)
     return Totals(read_run(trace, sums.phases()), read_tree(sums), crossing_bytes(trace))
 
 
 def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -> dict[str, list[Change]]:
-    """The differences in each phase that both have, and the whole; by kind, the largest difference first.
+    """Return the differences in each phase that both have, and the whole; by kind, the largest difference first.
 
     Args:
         first: The amounts of a run.
@@ -112,7 +112,7 @@ def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
 
 
 def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
-    """The changes, those of layers and of ops that are equal in both runs as one, by kind the largest first.
+    """Return the changes, those of layers and of ops that are equal in both runs as one, by kind the largest first.
 
     Equal are ops of one name within their layers, and layers, whose amounts are equal on both sides.
     """
@@ -143,7 +143,7 @@ def _together(equal: Sequence[Change]) -> Change:
 
 
 def _shared_name(change: Change) -> str:
-    """The name of a change that those of other layers share: of an op within its layer, or ``layer``."""
+    """Return the name of a change that those of other layers share: of an op within its layer, or ``layer``."""
     return LAYER if change.kind == LAYER else op_in_layer(change.name, change.layer or 0)
 
 
@@ -154,7 +154,7 @@ def _largest_first(changes: Sequence[Change]) -> list[Change]:
 
 
 def _amounts(totals: Totals, phase: str, groups: Mapping[str, str]) -> Iterator[Amount]:
-    """Cycles in all, by cause and by ``groups`` of ops; words, hops and bytes.
+    """Yield the cycles in all, by cause and by ``groups`` of ops; words, hops and bytes.
 
     Of all prompts, however many chunks they were read in, or of a mean decoded token of each user.
     """

@@ -40,7 +40,7 @@ class TracesResult(Result):
 def compare_traces(
     first: Path, second: Path, economics: Stated | None = None, price: Price | None = None
 ) -> TracesResult:
-    """A row for each of two runs, and what changed between them.
+    """Return a row for each of two runs, and what changed between them.
 
     Args:
         first: A file that ``wse run`` wrote, complete or not.
@@ -63,7 +63,7 @@ def compare_traces(
 
 
 def check_traces(names: list[str]) -> tuple[Path, Path]:
-    """The two traces that are named.
+    """Return the two traces that are named.
 
     Raises:
         BadInput: there are more than two, or a model is among them.
@@ -85,7 +85,7 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
 
 
 def is_trace(name: str) -> bool:
-    """Whether a name is that of a trace, by its end."""
+    """Return whether a name is that of a trace, by its end."""
     return name.removesuffix(".partial").endswith(".h5")
 
 
@@ -104,7 +104,7 @@ class _Run:
         self._economics = _economics(self.run.wafer.name, economics, price)
 
     def row(self) -> ComparisonRow:
-        """The run under the columns of a comparison."""
+        """Return the run under the columns of a comparison."""
         run, decode = self.run, self._decode
         users, wafers = max(1, len(run.users)), run.system.wafers
         of_all, with_prompts = decode.tokens_per_s or 0.0, self._tokens_per_s()
@@ -170,7 +170,7 @@ class _Run:
         return {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, self._economics)}
 
     def _limits(self) -> Report:
-        """The cause with the most cycles of a token, as far as a trace knows it."""
+        """Return the cause with the most cycles of a token, as far as a trace knows it."""
         stages = self.run.system.stages
         spans = [(stage.first_layer, stage.last_layer) for stage in stages]
         limits = limits_of(
@@ -183,7 +183,7 @@ class _Run:
 
 
 def _economics(wafer: str, stated: Stated | None, price: Price | None) -> Economics | None:
-    """The assumptions for a bundled wafer; None for one that is not known here, whose power nobody told."""
+    """Return the assumptions for a bundled wafer; None for one that is not known here, whose power nobody told."""
     try:
         return load_economics(load_wafer(wafer), stated, wafer_price(price, wafer))
     except UnknownName as error:

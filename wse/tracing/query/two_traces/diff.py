@@ -34,7 +34,7 @@ class Setting(Result):
     second: Annotated[Any, Doc("its value in the second; absent where it has none")] = NOT_SET
 
     def to_dict(self) -> dict[str, Any]:
-        """The setting as plain values."""
+        """Return the setting as plain values."""
         sides = {"first": self.first, "second": self.second}
         return {"name": self.name, **{side: plain(value) for side, value in sides.items() if value is not NOT_SET}}
 
@@ -67,7 +67,7 @@ class DiffView(View):
 
 
 def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffView:
-    """The differences between two traces, equal layers together but for ``each_layer``.
+    """Return the differences between two traces, equal layers together but for ``each_layer``.
 
     Raises:
         TraceError: one of them is damaged.
@@ -97,7 +97,7 @@ def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffV
 
 
 def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
-    """The settings of a run by name, with its options, versions and numbers of passes."""
+    """Return the settings of a run by name, with its options, versions and numbers of passes."""
     settings: dict[str, object] = {
         "model": run.model.name,
         "wafer": run.wafer.name,
@@ -119,7 +119,7 @@ def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
 
 
 def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
-    """The settings that are not the same on both sides."""
+    """Return the settings that are not the same on both sides."""
     settings = [
         Setting(name=name, first=first.get(name, NOT_SET), second=second.get(name, NOT_SET))
         for name in dict.fromkeys([*first, *second])

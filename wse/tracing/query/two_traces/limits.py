@@ -48,7 +48,7 @@ def limits_of(
     arithmetic_cycles: float = 0.0,
     streams: StreamLimits | None = None,
 ) -> Limits:
-    """The limits of one user and of all users.
+    """Return the limits of one user and of all users.
 
     Args:
         cycles_by: Cycles of a token by cause.
@@ -86,7 +86,7 @@ def limits_of(
 
 
 def _users(streams: StreamLimits) -> str:
-    """The bound of the users that are served at once, and with that of all their tokens."""
+    """Return the bound of the users that are served at once, and with that of all their tokens."""
     fitting, enough = (
         count * streams.users_per_stream for count in (streams.kv_limited_streams, streams.streams_to_saturate)
     )
@@ -101,6 +101,6 @@ def _users(streams: StreamLimits) -> str:
 
 
 def fraction(by: Mapping[Cause, float], cause: Cause) -> float:
-    """The share of one cause in cycles."""
+    """Return the share of one cause in cycles."""
     total = sum(by.values())
     return by[cause] / total if total else 0.0
