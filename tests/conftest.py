@@ -52,7 +52,7 @@ def beside() -> Path:
 def one_core() -> Iterator[None]:
     """Run each step of an engine on one core, and compile on it: other cores have tests of their own.
 
-    What `parallel_core_s` measures goes by what else runs on the machine; tests of the builds for all cores say so.
+    What `parallel_core_s` measures depends on what else runs on the machine; tests of the builds for all cores say so.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "parallel_core_s", lambda: inf)

@@ -22,7 +22,7 @@ def text_of(cell):
 
 
 def pictures_of(cell):
-    """How many pictures a cell drew."""
+    """The number of pictures a cell drew."""
     return sum("image/png" in output.get("data", {}) for output in cell.get("outputs", ()))
 
 

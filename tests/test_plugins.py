@@ -1,4 +1,4 @@
-"""Entry points of packages of users: what is found, what is refused and how it is told."""
+"""Entry points of packages of users: what is found, what is refused and how it is reported."""
 
 from __future__ import annotations
 

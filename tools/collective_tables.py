@@ -1,4 +1,4 @@
-"""The tables of docs/collectives.md: closed forms beside the fast model, and distances to the lower bound.
+"""The tables of docs/collectives.md: closed forms beside the fabric model, and distances to the lower bound.
 
 Example:
     python tools/collective_tables.py docs/collectives.md
@@ -51,12 +51,12 @@ INTO_THE_END: dict[str, Pattern] = {
 
 
 def cycles(words: int, pattern: LineSchedule) -> float:
-    """Return the fast model's."""
+    """Return the fabric model's."""
     return PatternTimes(COSTS).time([LinePattern(pattern, 0, words, ROWS)]).cycles.total
 
 
 def forms() -> list[str]:
-    """Closed forms as published and in both groupings, and the fast model."""
+    """Closed forms as published and in both groupings, and the fabric model."""
     rows = []
     shown: list[tuple[str, str, Pattern]] = [("broadcast", "flooding", lambda length, _: multicast(length, 1, 0))]
     shown += [("reduce", name, pattern) for name, pattern in INTO_THE_END.items()]

@@ -49,7 +49,7 @@ def mxfp4() -> tuple[dict[str, Any], dict[str, Any], Any]:
 
 
 def quantise(kind: str, tensors: dict[str, list[int]]) -> tuple[dict[str, list[int]], dict[str, str]]:
-    """Return the tensors with codes and scales in place of those that are quantised; and what each of these is."""
+    """Return the tensors with codes and scales instead of those that are quantised; and what each of these is."""
     found: dict[str, list[int]] = {}
     kinds: dict[str, str] = {}
     for name, shape in tensors.items():

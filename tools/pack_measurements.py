@@ -2,7 +2,7 @@
 
     python tools/pack_measurements.py ../shared/reference
 
-Every column of a row stays as it is, but for the note: of it, the facts that predictors read are kept.
+Every column of a row stays as it is, except for the note: of it, the facts that predictors read are kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ASIDE: Final = " (own arithmetic)"
 
 
 def pack_row(m: Measurement) -> dict[str, str]:
-    """Return a row's columns, with the facts of its note in place of the note."""
+    """Return a row's columns, with the facts of its note instead of the note."""
     facts = [found[0] for fact in FACTS if (found := re.search(fact, m.text("note"), re.IGNORECASE))]
     source = {column: m.input[column].replace(ASIDE, "") for column in ("source",) if column in m.input}
     return {**m.input, **source, "note": "; ".join(facts)}

@@ -45,7 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A function of `wse.api`, which is imported when one is first asked for: every module of wse imports this one."""
+    """A function of `wse.api`, which is imported when one is first requested: every module of wse imports this one."""
     if name not in __dir__():
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)

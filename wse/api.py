@@ -86,7 +86,7 @@ def scenario(
         print(*result.verdict, sep="\\n")
 
     Args:
-        source: A bundled scenario, a TOML file, or a mapping with what such a file holds.
+        source: A bundled scenario, a TOML file, or a mapping with what such a file contains.
         html: A file for a page with tables and drawings.
         png: A file for the drawings.
         jobs: Processes; all cores where None.
@@ -127,7 +127,7 @@ def sweep(
         sets: Beside a file or a model, a text as of ``--set``, such as ``batch=1,8``, or several.
         output: The table, a ``.csv`` or ``.parquet`` file.
         jobs: Processes; all cores where None.
-        engine: ``ray`` has workers of a Ray cluster in place of this machine's processes.
+        engine: ``ray`` has workers of a Ray cluster instead of this machine's processes.
         ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
         restart: Whether what an earlier sweep of this table has done is dropped.
         columns: Columns of `rows` beside the axes: of dtype, wafers, users, ttft, user, throughput, fits, cost, or
@@ -200,7 +200,7 @@ def validate(
     Args:
         files: CSV files of measurements; those at hand where none is given.
         capacity: ``report`` predicts models whose layers do not all fit the SRAM of the PEs, ``refuse`` does not.
-        against: ``wavelet`` compares the fast model with the cycle-by-cycle reference, not with measurements.
+        against: ``wavelet`` compares the fabric model with the cycle-by-cycle reference, not with measurements.
         on_progress: Called with (rows done, all, kernel).
     """
     if against is not None:

@@ -53,7 +53,7 @@ class UnknownName(BadInput):
     ) -> None:
         """``listed_by`` is the command that lists the known names, where they are too many for a line.
 
-        ``meant`` is the known name that goes by this one elsewhere; the one nearest in letters, or the shortest that
+        ``meant`` is the known name that depends on this one elsewhere; the one nearest in letters, or the shortest that
         has this one in it, where there is none.
         """
         self.kind, self.name, self.known = kind, name, _beside(name, sorted(known))

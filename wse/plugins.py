@@ -5,7 +5,7 @@ A package names its objects in its own ``pyproject.toml``, under the group of th
     [project.entry-points."wse.mappings"]
     halves = "my_package.halves:STRATEGY"
 
-Entry points are read when a name is asked for that is not bundled, or when all names are: a command that needs none of
+Entry points are read when a name is requested that is not bundled, or when all names are: a command that needs none of
 them does not look. What is bundled cannot be replaced.
 
 A file needs no package: where an option names a pattern or a mapping, ``FILE.py:NAME`` is the object of that name in

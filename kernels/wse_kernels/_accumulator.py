@@ -1,6 +1,6 @@
 """Sums along a line of PEs with the running one in registers: a program of few kinds of steps on an accumulator.
 
-A chain of messages that add to what they meet reads and writes every sum on its way. Here the sum on its way stays in
+A chain of messages that add to what they meet reads and writes every sum in transit. Here the sum in transit stays in
 registers, and is written where somebody reads it later.
 """
 

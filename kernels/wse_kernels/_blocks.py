@@ -4,7 +4,7 @@ A compute kernel is written as a function of one block of PEs. Its parameters ar
 
 1. ``block``, and where it goes by them ``block_row`` and ``block_col``: the block's index, its mesh row, and the mesh
    column of the PE in its first lane;
-2. those of the views ``act wgt acc f32 raw`` that it touches, and ``ctl`` where it goes by a user's counters;
+2. those of the views ``act wgt acc f32 raw`` that it touches, and ``ctl`` where it depends on a user's counters;
 3. its operands.
 
 `over_blocks` makes of it the kernel that callers see, which takes the same views and ``ctl``, then all operands as one

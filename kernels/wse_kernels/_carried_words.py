@@ -1,4 +1,4 @@
-"""Messages between PEs of a mesh row whose words are transposed, with what is on its way in registers.
+"""Messages between PEs of a mesh row whose words are transposed, with what is in transit in registers.
 
 A chain of sums meets at each PE what the message before has left there. It is still in registers, so that a sum waits
 for the one before it, and not until that has gone to memory and come back.
@@ -44,7 +44,7 @@ def _carry_compiled(
 
 
 class _Code:
-    """Instructions of the function of words and messages, PEs, vectors of each, and the messages to carry out."""
+    """Instructions of the function of words and messages, PEs, vectors of each, and the messages to execute."""
 
     def __init__(
         self, builder: Any, stored: Any, words: Any, messages: Any, cols: Any, count: Any, first: Any, end: Any

@@ -96,7 +96,7 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
     For some terms of the sums and some tokens at a time:
 
     1. Their activations are widened into scratch, where those of a vector's lanes are side by side.
-    2. For some outputs at a time, weights are widened likewise.
+    2. For some outputs at a time, weights are widened in the same way.
     3. Block by block of tokens, sums are read from memory, added to in registers, and put back.
 
     Where half of a block's outputs are left, or fewer, blocks are half as wide. Where fewer tokens or outputs are left

@@ -35,7 +35,7 @@ HALF_WORD = ir.IntType(16)
 E4M3_BIAS = 256.0
 """The factor from a half to the e4m3 value with its exponent and mantissa bits: 2^(15 - 7), the biases apart."""
 E2M1_BIAS = 16384.0
-"""The factor from a half to the e2m1 value likewise: 2^(15 - 1)."""
+"""The factor from a half to the e2m1 value in the same way: 2^(15 - 1)."""
 
 CODES_A_BYTE = (1, 1, 2, 2, 1)
 """Codes that share a byte, by coding: those of an even row, in the lower half, and of the row behind it."""

@@ -1,4 +1,4 @@
-"""One message carried out: elements of a PE put, added or compared where they arrive, in lanes or in whole blocks."""
+"""One message executed: elements of a PE put, added or compared where they arrive, in lanes or in whole blocks."""
 
 from __future__ import annotations
 

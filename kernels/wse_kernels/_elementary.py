@@ -1,10 +1,10 @@
 """Elementary functions of float32 in plain arithmetic, which vectorise over lanes and give the same bits everywhere.
 
-No library is called, and nothing goes by the processor. Each function brings its argument into a short interval and
+No library is called, and nothing depends on the processor. Each function brings its argument into a short interval and
 evaluates a polynomial there, whose coefficients are those that ``tools/fit_polynomials.py`` prints. The errors are in
 units in the last place (ulp); ``tests/kernels/test_elementary.py`` holds them to that.
 
-Comparisons stand in place of ``min`` and ``max``, so that an argument that is no number gives a result that is none.
+Comparisons stand instead of ``min`` and ``max``, so that an argument that is no number gives a result that is none.
 """
 
 from __future__ import annotations

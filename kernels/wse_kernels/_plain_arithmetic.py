@@ -140,7 +140,7 @@ def instructions_of(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]
 
 
 def plain(function: Callable[[Any], Any], results: int = 1) -> Any:
-    """``function`` of one float32 for kernels; it gives one, or so many as a tuple."""
+    """``function`` of one float32 for kernels; it gives one, approximately many as a tuple."""
     if config.DISABLE_JIT:
         return function
 

@@ -1,4 +1,4 @@
-"""The share of a PE, among neighbours on a line that divide what all of them would work out or hold."""
+"""The share of a PE, among neighbours on a line that divide what all of them would compute or hold."""
 
 from __future__ import annotations
 

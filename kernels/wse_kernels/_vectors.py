@@ -85,7 +85,7 @@ def load_lanes(builder: Any, pointer: Any, mask: Any) -> Any:
 
 
 def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
-    """Store the elements of a vector at a pointer, but for those that a mask leaves out."""
+    """Store the elements of a vector at a pointer, except for those that a mask leaves out."""
     at, align = builder.bitcast(pointer, value.type.as_pointer()), _bytes_of(pointer.type.pointee)
     if mask is None:
         builder.store(value, at, align=align)

@@ -1,4 +1,4 @@
-"""Weights of a tile as vectors of float32, made in registers of what a PE holds: elements, or codes with scales.
+"""Weights of a tile as vectors of float32, made in registers of what a PE stores: elements, or codes with scales.
 
 Codes with a scale a group of inputs are multiplied with factors. Groups begin and end elsewhere on every PE, so those
 of a vector's lanes may differ; its factors are kept as long as all of them stay in their groups.
@@ -137,7 +137,7 @@ class CodeWeights:
         return rounded_product_ir(builder, self.act, builder.fmul(value, builder.load(factors)))
 
     def _take_scales(self, group: Any, in_group: Any, n: Any, lanes: Lanes, factors: Any) -> None:
-        """Put the scales of a group in place of the factors of the lanes in it."""
+        """Put the scales of a group instead of the factors of the lanes in it."""
         builder, row = self.builder, self.builder.mul(group, self.group_row)
         if self.coding != FP8_BLOCKS:
             self._take(builder.add(row, self._lane(n, lanes)), in_group, lanes, factors)

@@ -47,7 +47,7 @@ def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
 
 
 def _rows(context: Any, builder: Any, view: Any, args: Any) -> list[Any]:
-    """Pointers to WIDTH rows of lanes from ``args[2]`` on, the last one of ``args[3]`` in place of those behind it."""
+    """Pointers to WIDTH rows of lanes from ``args[2]`` on, the last one of ``args[3]`` instead of those behind it."""
     first, lanes = row_pointer(context, builder, view, args[0], args[1], word(0))
     kind = ir.VectorType(first.type.pointee, WIDTH).as_pointer()
     last, pointers = builder.sub(args[3], word(1)), []
@@ -112,7 +112,7 @@ words_of_pes: Any = _words_of_pes if config.DISABLE_JIT else _words_of_pes_compi
 read_words: Any = _read if config.DISABLE_JIT else _read_compiled
 """``read_words(view, block, e, end, lane, words, col)``: words[col + j, i] = view[block, e + i, lane + j].
 
-i and j are below WIDTH. In place of elements from ``end`` on it reads the last one before, several times: whatever is
+i and j are below WIDTH. Instead of elements from ``end`` on it reads the last one before, several times: whatever is
 done, all of these become the same.
 """
 

@@ -1,4 +1,4 @@
-"""Attention over the cache slots that a PE holds: T slots of its row, F features of its column's heads.
+"""Attention over the cache slots that a PE stores: T slots of its row, F features of its column's heads.
 
 Caches are ``[slot, Hk, F]``, queries ``[M, H, F]`` with H = Hk times the queries that share a kv head.
 The T entries of a row are taken from the oldest on, ``ctl`` word 7, around the end of the cache. An entry is visible
@@ -27,7 +27,7 @@ ZERO = np.float32(0.0)
 LOG2_E, LN_2 = np.float32(math.log2(math.e)), np.float32(math.log(2))
 LEAST_EXPONENT = np.float32(-(2**22))  # float32 has whole numbers and halves as far as that
 LEAST_NORMAL = np.float32(-126.0)  # exponent of the smallest normal float32
-BY_COLUMN = -1  # in place of a capacity: columns have entries of different rows
+BY_COLUMN = -1  # instead of a capacity: columns have entries of different rows
 
 
 def kv_append(block, block_row, act, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens, stride):
@@ -55,7 +55,7 @@ def attention_scores(block, block_row, act, acc, ctl, q, k, out, M, Hk, queries_
 def attention_max(
     block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, capacity
 ):
-    """out[M, H] = the largest visible one of scores[M, H, T], times the scale; -3e38 where the row holds none."""
+    """out[M, H] = the largest visible one of scores[M, H, T], times the scale; -3e38 where the row stores none."""
     oldest = ctl[block_row, OLDEST]
     _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, oldest, capacity)
 
@@ -316,7 +316,7 @@ def sink_weights(block, wgt, f32, maxima, sinks, out, M, H):
 
 
 def round_maxima(block, f32, x, n):
-    """x[n] = the nearest whole multiple of ln 2, -2^22 ln 2 at the least: scores below -2.9e6 count as none."""
+    """x[n] = the nearest whole multiple of ln 2, -2^22 ln 2 at least: scores below -2.9e6 count as none."""
     for i in range(x, x + n):
         for lane in range(f32.shape[2]):
             multiple = max(np.rint(f32[block, i, lane] * LOG2_E), LEAST_EXPONENT)

@@ -1,4 +1,4 @@
-"""Messages along columns that stay in place: sums on their way in registers."""
+"""Messages along columns that stay in place: sums in transit in registers."""
 
 from __future__ import annotations
 

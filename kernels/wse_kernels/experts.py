@@ -2,7 +2,7 @@
 
 A *pair* is a token and one of the experts chosen for it. The list ``pairs``, float32, is their count and then for each
 pair (token, expert counted from the column's first, weight); a PE takes tiles by the indices that it finds there, never
-more than P pairs and never beyond its M tokens or its ``local_experts``, those of its column, whatever the list says.
+more than P pairs and never beyond its M tokens or its ``local_experts``, those of its column, for any list says.
 ``w`` is ``[K, local_experts, N]``, or the codes of that with their scales, of which a PE takes of each row the stretch
 of the expert. A token's sums go over experts with scales of their own, so codes are scaled as they are unpacked: by PEs
 ``rows`` rows at once into the scratch ``codes``, with the scales of a row's group in ``factors``, here in registers.
@@ -23,11 +23,11 @@ from wse_kernels._lanes import choose_lanes, lane_choice, lane_values
 from wse_kernels._shares import group_of_column
 from wse_kernels._vector_product import multiply_vector
 
-NO_PAIR = np.float32(-1.0)  # in place of the number of a pair
+NO_PAIR = np.float32(-1.0)  # instead of the number of a pair
 
 
 def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
-    """pairs[1 + 3 P] = the list of the pairs whose expert the PE's column holds, in the order of tokens and choices.
+    """pairs[1 + 3 P] = the list of the pairs whose expert the PE's column stores, in the order of tokens and choices.
 
     Of each token ``ids[M, A]`` are the chosen experts and ``weights[M, A]`` their weights. The columns of each of some
     equal ``stretches`` are cut into ``groups`` of sizes that differ by at most one, the larger ones first; in the same
@@ -59,7 +59,7 @@ def expert_in(
     x, w, pairs, out,
     P, M, K, N, local_experts, k_stride, out_stride, weighted, columns,
 ):  # fmt: skip
-    """out[pair, N] = x[token, K] @ w[expert][K, N], times the pair's weight where that is asked for.
+    """out[pair, N] = x[token, K] @ w[expert][K, N], times the pair's weight where that is requested.
 
     ``k_stride`` is the stride of ``w`` along K and ``out_stride`` that of ``out`` along pairs, in elements.
     """
@@ -72,7 +72,7 @@ def expert_in(
 def expert_out(block, block_col, act, wgt, acc, f32, x, w, pairs, out, P, M, K, N, local_experts, weighted, columns):
     """out[token, N] = the sum over the token's pairs of x[pair, K] @ w[expert][K, N]; 0 for a token without any.
 
-    Where that is asked for, x is first multiplied by the pairs' weights, in place.
+    Where that is requested, x is first multiplied by the pairs' weights, in place.
     """
     _sums_of_tokens(
         _multiply_elements, block, block_col, act, wgt, acc, f32, wgt,
@@ -85,7 +85,7 @@ def expert_in_quantised(
     x, w, groups, scale, pairs, codes, out,
     P, M, K, N, local_experts, k_stride, out_stride, weighted, columns, coding, G, rows,
 ):  # fmt: skip
-    """out[pair, N] = x[token, K] @ (w x scale)[expert][K, N], times the pair's weight where that is asked for.
+    """out[pair, N] = x[token, K] @ (w x scale)[expert][K, N], times the pair's weight where that is requested.
 
     ``k_stride`` is the stride of codes and scales along rows and ``out_stride`` that of ``out`` along pairs, in
     elements; ``groups`` has the group of each row, of G, and is read for int4 alone.
@@ -133,7 +133,7 @@ def expert_out_quantised(
 ):  # fmt: skip
     """out[token, N] = the sum over the token's pairs of x[pair, K] @ (w x scale)[expert][K, N]; 0 without any.
 
-    Where that is asked for, x is first multiplied by the pairs' weights, in place. ``groups`` has the group of each
+    Where that is requested, x is first multiplied by the pairs' weights, in place. ``groups`` has the group of each
     row, of G, and is read for int4 alone.
     """
     _sums_of_tokens(
@@ -272,7 +272,7 @@ def expert_bias(
     block, block_row, block_col, wgt, acc, f32,
     x, bias, pairs, P, M, N, parts, local_experts, stride, by_token, weighted, share, columns, groups, stretches,
 ):  # fmt: skip
-    """x[pair, N] += bias[expert, N] where the PE holds that; by token instead x[token, N], times the weight if asked.
+    """x[pair, N] += bias[expert, N] where the PE stores that; by token instead x[token, N], times the weight if asked.
 
     So each of ``parts``, N elements behind each other in ``x``, whose biases the PE holds one after another. A column's
     biases of a part, ``[local_experts, N]``, are shared out in blocks of ``share`` elements: among its rows, or, by
@@ -291,7 +291,7 @@ def expert_bias(
                 token, expert = _index(f32, block, at, lane, M), _index(f32, block, at + 1, lane, local_experts)
                 row = x + (token if by_token == 1 else i) * stride
                 weight = f32[block, at + 2, lane] if weighted == 1 else np.float32(1.0)
-                before = place * share - expert * N  # of the expert's elements, those that other PEs hold
+                before = place * share - expert * N  # of the expert's elements, those that other PEs store
                 for part in range(parts):
                     start, held = row + part * N, bias + part * share - before
                     for n in range(max(before, 0), min(before + share, N)):

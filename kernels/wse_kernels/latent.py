@@ -27,10 +27,10 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
 
 
 def place_rotated(block, acc, f32, x, heads, first, feature_ordinals, out, M, H, Hl, K, n, stride):
-    """out[M, H, n] = the row's features x[M, Hl, K] that the column wants, zeros elsewhere.
+    """out[M, H, n] = the row's features x[M, Hl, K] that the column needs, zeros elsewhere.
 
     A row has neighbouring features, the first with ordinal ``first``; ``heads[Hl]`` are the ordinals of its heads,
-    ``feature_ordinals[n]`` those of the features that the column wants, and ``stride`` is that of ``x`` along M.
+    ``feature_ordinals[n]`` those of the features that the column needs, and ``stride`` is that of ``x`` along M.
     """
     lanes = acc.shape[2]
     clear_rows(acc, block, out, M * H * n)
@@ -49,7 +49,7 @@ def place_rotated(block, acc, f32, x, heads, first, feature_ordinals, out, M, H,
 
 
 def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
-    """out[Hl, n] = the features of the row's heads x[Hl, K] that the column wants, zeros for those of other rows.
+    """out[Hl, n] = the features of the row's heads x[Hl, K] that the column needs, zeros for those of other rows.
 
     ``first`` and ``feature_ordinals`` are those of `place_rotated`.
     """

@@ -1,4 +1,4 @@
-"""The kernels by name, each compiled for one core and, but for those that store weights, for all of them.
+"""The kernels by name, each compiled for one core and, except for those that store weights, for all of them.
 
 ``compiled_kernel(name)`` gives both; ``for_time`` picks the parallel one when a step is worth waking the other cores.
 """
@@ -71,7 +71,7 @@ TIMING = _kernels(wavelet)
 """Kernels that count cycles; they allocate."""
 
 STORING = _kernels(random_numbers, storing)
-"""Kernels that make weights and put them where PEs hold them, which threads of the caller have their turns at."""
+"""Kernels that make weights and put them where PEs store them, which threads of the caller have their turns at."""
 
 THREADS: int = config.NUMBA_NUM_THREADS
 """The most threads that kernels of this process are spread over."""

@@ -16,7 +16,7 @@ def rope(block, block_row, act, acc, f32, ctl, x, frequency, q, k, v, M, Hq, Hk,
     ``x`` is ``[M, (Hq + 2 Hk) F]``: queries, keys, values. Of a head's F local features the first R / 2 are first
     members of rotary pairs and the next R / 2 their partners; the others are only rounded. The angle of pair p of token
     m is (position of m) * frequency[p]; cos and sin are multiplied with the multiplier. Where ``turned`` is 1 these are
-    there, ``[M, R / 2, 2]`` in place of frequencies, as `rotary_turns` leaves them.
+    there, ``[M, R / 2, 2]`` instead of frequencies, as `rotary_turns` leaves them.
     """
     half = R // 2
     multiplier = np.float32(multiplier_pico * 1e-12)

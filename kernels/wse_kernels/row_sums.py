@@ -20,7 +20,7 @@ NEAR_PES = 384
 def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Messages along rows that arrive where they are sent from: sums, copies, and multicasts of all elements.
 
-    ``messages`` int32 ``[m, 3]`` are (source, target, arrival); row r carries out those from ``first[v]`` to
+    ``messages`` int32 ``[m, 3]`` are (source, target, arrival); row r executes those from ``first[v]`` to
     ``first[v + 1]``, v = ``variant[r]``, in their order. Operands: 0 first row, 1 rows, 2 blocks a row, 3 address, 5
     elements. A block has WIDTH lanes at least.
     """

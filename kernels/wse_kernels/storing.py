@@ -1,4 +1,4 @@
-"""Storing weights: shares of rows of a tensor are put where PEs hold them, those of all PEs of a patch at once.
+"""Storing weights: shares of rows of a tensor are put where PEs store them, those of all PEs of a patch at once.
 
 ``values [r, c]`` are rows of the tensor. PE (i, j) of the patch takes the elements at ``rows[i, :, j]`` and
 ``columns[i, :, j]``, int32 ``[mesh rows or 1, n, mesh columns or 1]``, 1 where an index does not vary; a negative one

@@ -3,10 +3,10 @@
 A message goes from PE ``source`` to PE ``target`` of a line over the links between them. What happens on
 arrival: 0 replaces, 1 adds, 2 takes the larger, 3 takes the (value, index) pair with the larger value and on a tie
 the lower index, 4 replaces there and at every PE passed (multicast), 5 copies locally without the fabric, 6 is
-dropped. Messages are carried out in their order, which is the order of every sum.
+dropped. Messages are executed in their order, which is the order of every sum.
 
 ``links`` counts words, int64 ``[direction, row, col]`` with the directions north, east, south, west of the PE
-that the word leaves: kernels whose messages depend on what PEs hold add the words of each to the links it crosses, as
+that the word leaves: kernels whose messages depend on what PEs store add the words of each to the links it crosses, as
 it moves. Of the others `wse.backends.execute.line_loads` knows the words beforehand.
 """
 
@@ -34,7 +34,7 @@ from wse_kernels._vectors import WIDTH
 NORTH, EAST, SOUTH, WEST = 0, 1, 2, 3
 
 LEAST_ROWS, MOST_ROWS, NEAR_ELEMENTS = 4, 8, 128
-"""Rows of the mesh that carry out a message one after another, and elements of them that stay in the nearest cache.
+"""Rows of the mesh that execute a message one after another, and elements of them that stay in the nearest cache.
 
 An element is on a line of the cache of its own, with those of neighbouring PEs, which the next messages take.
 """
@@ -52,12 +52,12 @@ PIECES = 8
 def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Messages between the PEs of each mesh row.
 
-    ``messages`` int32 ``[m, 5]`` are (source, target, arrival, first element, elements); row r carries out those from
+    ``messages`` int32 ``[m, 5]`` are (source, target, arrival, first element, elements); row r executes those from
     ``first[v]`` to ``first[v + 1]``, v = ``variant[r]``. Operands: 0 first row, 1 rows, 2 blocks a row, 3 source
     address, 4 target address (elements of ``view``), 5 elements of all parts, 8 whether multicasts end what every row
     does and leave nothing of what was there before on PEs that have sums or send to them.
 
-    Rows that carry out the same messages do so together, sixteen at the most; long runs of sums, with the multicasts
+    Rows that execute the same messages do so together, sixteen at the most; long runs of sums, with the multicasts
     behind them, on turned rows.
     """
     per_row, lanes, last = a[2], view.shape[2], a[0] + a[1]
@@ -66,7 +66,7 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
         row = a[0] + group * WIDTH
         group_end = min(row + WIDTH, last)
         turned = turned_values(view)
-        while row < group_end:  # as many rows as carry out the same messages
+        while row < group_end:  # as many rows as execute the same messages
             end_row = row + 1
             while end_row < group_end and variant[end_row] == variant[row]:
                 end_row += 1
@@ -182,8 +182,8 @@ def _carry_along_rows(
 def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Messages between the PEs of each mesh column.
 
-    As ``along_rows``; here sources and targets are rows, all columns of one block carry out the same variant when
-    ``a[6]`` is 0, and column c carries out ``variant[c]`` when it is 1. Operands 0 to 5 as there, with the rows of the
+    As ``along_rows``; here sources and targets are rows, all columns of one block execute the same variant when
+    ``a[6]`` is 0, and column c executes ``variant[c]`` when it is 1. Operands 0 to 5 as there, with the rows of the
     messages counted from 0; 7 is the number of columns.
 
     Where nothing arrives at what is sent, each core has rows of its own, those whose blocks it works on in other

@@ -12,7 +12,7 @@ from wse_kernels._lanes import lane_values
 
 
 def embedding_lookup(block, block_col, wgt, acc, f32, ids, table, out, M, K, V):
-    """out[M, K] = table[id - column * V, K] where this column holds the id of ids[M], else 0.
+    """out[M, K] = table[id - column * V, K] where this column stores the id of ids[M], else 0.
 
     Column c holds ids c * V to (c + 1) * V - 1.
     """
@@ -31,7 +31,7 @@ def embedding_lookup(block, block_col, wgt, acc, f32, ids, table, out, M, K, V):
 
 
 def add_positions(block, block_col, wgt, acc, ctl, x, table, M, K, V, row):
-    """x[M, K] += table[position - column * V, K] where this column holds the position, for the tokens of one ``row``.
+    """x[M, K] += table[position - column * V, K] where this column stores the position, for the tokens of one ``row``.
 
     Column c holds positions c * V to (c + 1) * V - 1.
     """

@@ -2,7 +2,7 @@
 
 Everything that can hold a wavelet is a queue with one physical link before it: the queue of one colour behind a port of
 a router, or of one colour behind the ramp of a compute element. A cycle is judged on its state at the start, then
-carried out, so that no result depends on the order of queues. Links that several queues may use in a cycle choose in
+executed, so that no result depends on the order of queues. Links that several queues may use in a cycle choose in
 turn (round robin among their colours); a router asks its links starting at port ``cycle mod 5``.
 
 ``queues``   int32 ``[queue, 32]``: the columns named below, then eight slots of (2 × cycle from which the wavelet may
@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-# What changes with every wavelet lies apart: two such words beside each other would be loaded as one, and wait.
+# What changes with every wavelet lies apart: two such words next to each other would be loaded as one, and wait.
 HEAD, OUTPUTS, OUTPUT, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL, SLOTS = 0, 2, 3, 8, 9, 10, 11, 12, 14, 16
 QUEUE_WORDS, SLOT_COUNT, LAST_SLOT = 32, 8, 7
 THREAD_WORDS, OP_WORDS = 8, 9

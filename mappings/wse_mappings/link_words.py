@@ -16,8 +16,8 @@ def words_on_links(
     Args:
         pattern: The pattern.
         words: Words of a message in all its parts.
-        variant: Integers ``[n]``: variants that are carried out.
-        line: Integers ``[n]``: the line that carries out each; one line may do so to several.
+        variant: Integers ``[n]``: variants that are executed.
+        line: Integers ``[n]``: the line that executes each; one line may do so to several.
         lines: Lines in all.
 
     Returns:

@@ -1,6 +1,6 @@
-"""Outcome of a pattern on a line: which PE holds whose words after all messages, and what collective that is.
+"""Outcome of a pattern on a line: which PE stores whose words after all messages, and what collective that is.
 
-Messages are carried out in their order on labels in the place of words: for each PE and part of its words, the set of
+Messages are executed in their order on labels in the place of words: for each PE and part of its words, the set of
 PEs whose words are in it. A sum that has somebody's words twice, or not at all, is told, and so is a copy that does not
 arrive.
 """

@@ -1,4 +1,4 @@
-"""Rows and columns of the regions of a layout, by what their PEs hold: whole features, so padding and all."""
+"""Rows and columns of the regions of a layout, by what their PEs store: whole features, so padding and all."""
 
 from __future__ import annotations
 

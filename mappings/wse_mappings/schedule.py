@@ -1,4 +1,4 @@
-"""LineSchedule: one communication pattern along lines of PEs, as messages in the order they are carried out.
+"""LineSchedule: one communication pattern along lines of PEs, as messages in the order they are executed.
 
 Values, link loads, cycles and routes of a pattern all follow from this one description.
 """
@@ -42,7 +42,7 @@ class LineSchedule:
         name: The pattern's name.
         length: PEs in a line.
         messages: int32 ``[m, 3]``: source index, target index, Arrival. Order matters: it is the order of sums.
-        first: int32 ``[v + 1]``: variant v carries out messages ``first[v]`` to ``first[v + 1]``.
+        first: int32 ``[v + 1]``: variant v executes messages ``first[v]`` to ``first[v + 1]``.
         variants: int32 ``[rounds, lines]``: the variant of each line in each round of a loop (taken modulo rounds).
         colours: Colours that the pattern occupies on a PE.
         slowest: Variants of which one bounds the time of all others; empty when not known.

@@ -1,4 +1,4 @@
-"""The wavelet reference beside BookSim2 on the same traffic: hops of words over links a second of one core.
+"""The wavelet simulator beside BookSim2 on the same traffic: hops of words over links a second of one core.
 
     python tests/benchmarks/booksim.py --booksim PATH --section booksim.md
 
@@ -47,7 +47,7 @@ max_samples = 10; sim_count = 1; seed = 7;
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Hops a second of both on one mesh: of the wavelet reference, and of BookSim2."""
+    """Hops a second of both on one mesh: of the wavelet simulator, and of BookSim2."""
 
     traffic: str
     side: int
@@ -92,7 +92,7 @@ def distance(traffic: str, side: int) -> float:
 
 
 def wavelet_hops(traffic: str, side: int, repeats: int) -> tuple[float, int]:
-    """Hops a second of the wavelet reference, the best of some runs, and the hops of one."""
+    """Hops a second of the wavelet simulator, the best of some runs, and the hops of one."""
     words = int(np.clip(HOPS / side**2 / distance(traffic, side), LEAST_WORDS, MOST_WORDS))
     made, best, hops = machine(traffic, side, words), 0.0, 0
     for _ in range(repeats):
@@ -107,7 +107,7 @@ def wavelet_hops(traffic: str, side: int, repeats: int) -> tuple[float, int]:
 
 
 def booksim_hops(program: Path, traffic: str, side: int) -> float:
-    """Hops a second of BookSim2: flits that arrived, times the routers that each passed but for the first."""
+    """Hops a second of BookSim2: flits that arrived, times the routers that each passed except for the first."""
     rate = 0.25 if traffic == "neighbour" else 0.8 / side
     cycles = max(100, round(HOPS / 8 / (side**2 * rate * distance(traffic, side))))
     text = CONFIGURATION.format(side=side, traffic=traffic.replace("neighbour", "neighbor"), rate=rate, cycles=cycles)

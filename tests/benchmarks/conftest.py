@@ -50,7 +50,7 @@ def one_search() -> None:
 
 @pytest.fixture(scope="session")
 def by_size(pytestconfig: pytest.Config) -> BySize:
-    """Give the value for the size that was asked for: ``by_size(small=1, full=9)``."""
+    """Give the value for the size that was requested: ``by_size(small=1, full=9)``."""
     size = pytestconfig.getoption("--benchmark-size")
     return lambda **values: values[size]
 

@@ -3,7 +3,7 @@
     python tests/benchmarks/scale.py --output docs/scale.md
     python tests/benchmarks/scale.py --only layer
 
-Figures are measured on one machine, one by one, and what is worked out of them says how.
+Figures are measured on one machine, one by one, and what is computed of them says how.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Rates:
 
 
 def measure(wavelet_sides: Sequence[int], fast_sides: Sequence[int], rounds: int) -> Iterator[Rates]:
-    """The rates of the wavelet reference on each kind of traffic, and of the fast model."""
+    """The rates of the wavelet simulator on each kind of traffic, and of the fabric model."""
     wavelet_hops(TRAFFIC[0], min(wavelet_sides), 1)  # which compiles
     for traffic in TRAFFIC:
         rates = [[wavelet_hops(traffic, side, 1)[0] for side in wavelet_sides] for _ in range(rounds)]
@@ -55,7 +55,7 @@ def measure(wavelet_sides: Sequence[int], fast_sides: Sequence[int], rounds: int
 
 
 def links_per_s(side: int) -> float:
-    """Links of a mesh whose words the fast model counts in a second, for as many transfers on every mesh."""
+    """Links of a mesh whose words the fabric model counts in a second, for as many transfers on every mesh."""
     rectangles = transfers(side, side, 1)
     began = time.process_time()
     link_map(rectangles, DIRECTIONS, side, side)

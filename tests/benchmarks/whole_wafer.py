@@ -1,4 +1,4 @@
-"""A whole wafer decodes, and sampled layers and logits are worked out again by plain numpy.
+"""A whole wafer decodes, and sampled layers and logits are computed again by plain numpy.
 
     python tests/benchmarks/whole_wafer.py --json whole.json --section whole.md
 
@@ -64,7 +64,7 @@ class WholeWafer:
 
     @property
     def right(self) -> bool:
-        """Whether all that was worked out again agrees."""
+        """Whether all that was computed again agrees."""
         return self.likeliest and all(error <= TOLERANCE for error in self.errors.values())
 
 

@@ -1,4 +1,4 @@
-"""``wse estimate --gpu``: a model on GPUs in place of wafers."""
+"""``wse estimate --gpu``: a model on GPUs instead of wafers."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ PAGES = sorted(
 )
 BLOCK = re.compile(r"<!-- (?:with ([\w./-]+): )?\$ wse ([^\n]*) -->\n```text\n(.*?)```", re.DOTALL)
 CUT = re.compile(r"^\.\.\.$\n?", re.MULTILINE)
-"""A line of a block in place of output that is left out."""
+"""A line of a block instead of output that is left out."""
 LONG = ("estimate llama", "serve-sim", "sweep", "scenario", "run --draft")
 """What commands begin with that take a second and more."""
 LONGEST = (
@@ -97,5 +97,5 @@ def test_the_table_of_the_tutorial_has_the_numbers_of_estimates() -> None:
 
 
 def words(text: str) -> str:
-    """A text with one space in place of each stretch of white space: long lines are folded on pages."""
+    """A text with one space instead of each stretch of white space: long lines are folded on pages."""
     return " ".join(text.split())

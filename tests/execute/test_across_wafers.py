@@ -181,7 +181,7 @@ def test_logits_leave_all_wafers_at_the_same_time() -> None:
 
 @pytest.mark.parametrize("wafer_number", [0, 2])
 def test_one_corrupted_byte_on_any_wafer_shows_in_the_logits(wafer_number: int) -> None:
-    """The first column of each wafer holds a share of every product."""
+    """The first column of each wafer stores a share of every product."""
     spec, machine = tiny_spec(heads=6, kv_heads=6), wafer(4, 3, 1 << 20)
     program = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, wafers=3), CHOICE)
     found = []

@@ -1,7 +1,7 @@
 """Attention on the columns in the middle of a region: logits are those of a plain decoder, whatever is on the others.
 
 Both timing readers see the same steps: words on links are those that execution moves, and what the reference counts is
-near to what the fast model says.
+near to what the fabric model says.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_words_on_every_link_are_those_that_execution_moves(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["heads", "latent"])
 def test_wavelets_take_the_cycles_and_the_links_that_the_fast_model_says(kind: str) -> None:
-    """Kernels exactly, all else within the fast model's tolerance."""
+    """Kernels exactly, all else within the fabric model's tolerance."""
     session = decoded(SPECS[kind], COLUMNS)
     program = session.program
     cost = session.fabric().decode_cost(len(PROMPT))

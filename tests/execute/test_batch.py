@@ -100,7 +100,7 @@ class Batch(NamedTuple):
     """What a run of all users made: tokens by step and user, logits ``[step, user, vocabulary]``, words and bytes.
 
     Attributes:
-        costs: What the fast model has each pass take, with the choice of experts of the run.
+        costs: What the fabric model has each pass take, with the choice of experts of the run.
         links: Words that left each PE.
         crossed: Bytes from wafer to wafer.
     """

@@ -104,7 +104,7 @@ def test_experts_stand_above_the_layers_in_the_same_sram() -> None:
 
 
 def test_what_is_too_large_is_told_with_layers_and_experts_together() -> None:
-    """What it needs is told for the order of buffers with the fewest bytes, and fits."""
+    """What it needs is reported for the order of buffers with the fewest bytes, and fits."""
     with pytest.raises(SramOverflow, match=r"of stage 2 .* needs [0-9,]+ of 27,000 bytes") as told:
         compiled(wafer(3, 4, 27_000))
     needed = int(str(told.value).partition(" needs ")[2].partition(" of ")[0].replace(",", ""))

@@ -1,4 +1,4 @@
-"""Regions of different rows: vectors are cut anew on their way, caches lie on as many rows as each region has."""
+"""Regions of different rows: vectors are cut anew in transit, caches lie on as many rows as each region has."""
 
 from __future__ import annotations
 

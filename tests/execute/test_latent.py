@@ -1,7 +1,7 @@
 """Latent attention in its absorbed form: logits are those of a plain decoder that expands keys and values.
 
 Both timing readers see the same steps: words on links are those that execution moves, and what the reference counts is
-near to what the fast model says.
+near to what the fabric model says.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def of_deepseek_v3() -> ModelSpec:
 def test_the_cache_holds_a_latent_vector_and_a_rotated_key_a_token() -> None:
     """512 + 64 values in each layer of DeepSeek-V3, where a key and a value of every head would be 40,960.
 
-    Counted on 32 columns, which divide both; every row holds a share of the tokens.
+    Counted on 32 columns, which divide both; every row stores a share of the tokens.
     """
     program = compile_model(of_deepseek_v3(), wafer(3, 32), SOFTWARE, OPTIONS)
     held = sum(buffer.bytes for buffer in program.buffers if buffer.use == "kv")
@@ -89,7 +89,7 @@ def test_words_on_every_link_are_those_that_execution_moves() -> None:
 
 
 def test_wavelets_take_the_cycles_and_the_links_that_the_fast_model_says() -> None:
-    """Kernels exactly, all else within the fast model's tolerance."""
+    """Kernels exactly, all else within the fabric model's tolerance."""
     session = run()
     program = session.program
     cost = session.fabric().decode_cost(len(PROMPT))

@@ -1,4 +1,4 @@
-"""Words on links that no kernel counts: those of a schedule's messages, link by link, each time it is carried out."""
+"""Words on links that no kernel counts: those of a schedule's messages, link by link, each time it is executed."""
 
 from __future__ import annotations
 

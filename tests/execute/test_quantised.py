@@ -1,4 +1,4 @@
-"""Quantised weights on the mesh: logits are those of the weights that the codes stand for, whatever the mesh."""
+"""Quantised weights on the mesh: logits are those of the weights that the codes stand for, for any mesh."""
 
 from __future__ import annotations
 

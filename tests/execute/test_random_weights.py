@@ -166,7 +166,7 @@ def test_a_model_of_many_layers_stays_within_float16() -> None:
 
 @pytest.mark.slow
 def test_sampled_layers_and_logits_of_a_published_shape_are_those_of_plain_numpy() -> None:
-    """SmolLM2-135M in float16, each op within a hundredth of the largest value; weights as PEs hold them."""
+    """SmolLM2-135M in float16, each op within a hundredth of the largest value; weights as PEs store them."""
     spec, ids = load_model("smollm2-135m").spec, (1, 407, 9)
     options = Options(
         mapping="region",

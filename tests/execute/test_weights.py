@@ -1,4 +1,4 @@
-"""Weights in SRAM: every PE holds what its tile's indices say, in every type, and what is no number is refused."""
+"""Weights in SRAM: every PE stores what its tile's indices say, in every type, and what is no number is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SPEC = tiny_spec()
 
 def indices(random: np.random.Generator, lanes: int, count: int, size: int, ordered: bool) -> I32:  # noqa: FBT001
     """Indices below ``size`` of every lane, padding at the end of some."""
-    if ordered:  # stretches, one behind the other
+    if ordered:  # stretches, one after another
         flat = np.arange(lanes * count)
         return np.where(flat < size, flat, -1).reshape(lanes, count).astype(np.int32)
     found = random.integers(0, size, (lanes, count)).astype(np.int32)

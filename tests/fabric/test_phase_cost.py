@@ -207,7 +207,7 @@ def test_cycles_alone_count_no_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_kept_of_other_runs_changes_nothing() -> None:
-    """Costs, traffic and bounds of one run after another are those of a model that was asked for that run alone."""
+    """Costs, traffic and bounds of one run after another are those of a model that was requested that run alone."""
     program, kept = compiled(choice=replace(CHOICE, prefill_chunk=1))
     phase, bounds = program.decode, PhaseBounds(program, MACHINE, SOFTWARE)
     assert by_slots(phase.steps).any()

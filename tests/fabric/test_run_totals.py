@@ -1,4 +1,4 @@
-"""The clock's sums against adding up every cost by itself."""
+"""The clock's sums against adding up every cost on its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes of steps: those of one class cost and move the same, each looked at by itself."""
+"""Classes of steps: those of one class cost and move the same, each looked at on its own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Words are counted as they move: a plain reading of every message carries them, and the fabric model counts as many.
 
-Execution works out the words of most messages from their pattern, by the formula of the fabric model. Here the oracle
+Execution computes the words of most messages from their pattern, by the formula of the fabric model. Here the oracle
 carries each message as well, counts the words on every link as they cross it, and must leave in SRAM what the kernels
 leave there: no word moves uncounted, and none is counted that did not move.
 """
@@ -42,7 +42,7 @@ class CarriedTwice:
     Attributes:
         kernels: The names of the kernels that were called.
         links: By stage, int64 ``[4, rows, cols]``: the words that left each PE and did not leave their wafer.
-        worked_out: Those that execution adds for the same messages, likewise.
+        worked_out: Those that execution adds for the same messages, in the same way.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The load of experts: what a run reports is what its trace holds, pass by pass and in all."""
+"""The load of experts: what a run reports is what its trace contains, pass by pass and in all."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SIZES = ("M", "K", "N", "n", "F", "R", "T", "H", "Hk", "queries_per_kv", "Hq", "
 
 
 def kernel_cycles(kernel: str, costs: PeCosts, *, over_heads: bool = False, **sizes: int) -> float:
-    """Cycles of a call: its addresses are 0, its numbers 1 but for those given."""
+    """Cycles of a call: its addresses are 0, its numbers 1 except for those given."""
     record = kernel_named(kernel)
     call = [0] * FIRST_OPERAND + [0 if view else sizes.get(name, 1) for name, view in record.views.items()]
     return record.cycles_of(call, costs, over_heads=over_heads)

@@ -35,7 +35,7 @@ def product(kernel: str, numbers: dict[str, int], groups: list[int], cols: int) 
 
 
 def sums(case: Case) -> np.ndarray:
-    """What the PEs have in place of the sums ``[rows, cols, M N]`` once the kernel ran."""
+    """What the PEs have instead of the sums ``[rows, cols, M N]`` once the kernel ran."""
     after = case.values("out", run_kernel(case, compiled_kernel(case.kernel).serial))
     return np.asarray(after[..., : N * case.a[3 + [*kernel_named(case.kernel).views].index("M")]])
 

@@ -53,7 +53,7 @@ def imported(path: Path) -> set[str]:
 
 
 OF_MESSAGES = {"along_columns_in_place", "along_rows_in_place", "exchange_along_columns", "exchange_along_rows"}
-"""Kernels that carry out the messages of others in another way; their oracles are those of these."""
+"""Kernels that execute the messages of others in another way; their oracles are those of these."""
 
 FUNCTIONS = {name: node for path in KERNEL_FILES for name, node in functions(path).items()}
 KERNELS = {name: node for name, node in FUNCTIONS.items() if not name.startswith("_")}
@@ -77,7 +77,7 @@ def test_numba_is_imported_in_two_files() -> None:
 
 @pytest.mark.parametrize("path", KERNEL_FILES, ids=lambda p: p.name)
 def test_a_kernel_file_imports_no_other_kernel_file(path: Path) -> None:
-    """A kernel is read by itself, with what all of them are made of."""
+    """A kernel is read on its own, with what all of them are made of."""
     made_of = {f"wse_kernels.{file.stem}" for file in PACKAGE.glob("_*.py")}
     assert {name for name in imported(path) if name.startswith(("wse", "."))} <= made_of
 

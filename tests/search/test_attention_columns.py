@@ -98,7 +98,7 @@ def test_attention_stays_on_all_columns_where_nothing_is_to_be_chosen(options: d
 
 
 def test_numbers_of_columns_are_the_fewest_that_hold_as_much() -> None:
-    """4 key heads of 8 rotary pairs: 32 columns hold a pair each, 16 two."""
+    """4 key heads of 8 rotary pairs: 32 columns store a pair each, 16 two."""
     assert column_counts(WIDE, 120)[0] == column_counts(WIDE, 33)[0] == 32
     assert column_counts(WIDE, 60) == (32, 16)
     latent = latent_spec()  # 11 features of queries' source, 10 latent ones, 3 rotary pairs

@@ -1,4 +1,4 @@
-"""A model in small needs, to the byte, what the whole one does, and its layers take about as long."""
+"""A model on a reduced model needs, to the byte, what the whole one does, and its layers take about as long."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_steps_take_about_as_long_as_in_the_whole(name: str, wafers: int) -> Non
     cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
     cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
     sum_over_model = small.sum_over_model(program, program.decode, cost.by_step)
-    assert sum_over_model == pytest.approx(cycles, rel=0.01)  # hand-overs of other lengths
+    assert sum_over_model == pytest.approx(cycles, rel=0.01)  # transfers to the next stage of other lengths
 
 
 @pytest.mark.parametrize("name", SPECS)

@@ -1,4 +1,4 @@
-"""Closed forms of tokens and chunks on their way through stages against the discrete-event run of the same routes."""
+"""Closed forms of tokens and chunks in transit through stages against the discrete-event run of the same routes."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from wse.serving.steady_state import ClosedLoop, PromptRounds, _solve
 
 @dataclass(frozen=True)
 class PlainRounds:
-    """Rounds of fixed lengths, whatever the number of requests."""
+    """Rounds of fixed lengths, for any number of requests."""
 
     decode_s: float
     prompt: PromptRounds

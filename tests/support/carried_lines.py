@@ -1,4 +1,4 @@
-"""Messages along lines carried out by the oracle, on what a region's PEs hold."""
+"""Messages along lines executed by the oracle, on what a region's PEs store."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ TABLES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_h
 
 
 def common(name: str, config: Config) -> dict[str, Any]:
-    """Metadata of all but GPT-2."""
+    """Metadata of all except GPT-2."""
     scaling = config["rope_parameters"]
     made: dict[str, Any] = {
         "general.architecture": name,

@@ -1,4 +1,4 @@
-"""GGUF files of random weights, the same on every machine: blocks are raw bits of PCG64 but for their scales.
+"""GGUF files of random weights, the same on every machine: blocks are raw bits of PCG64 except for their scales.
 
 Layout of the blocks: ggml's block structures (github.com/ggml-org/ggml).
 """

@@ -25,7 +25,7 @@ DTYPE_NAMES = {
 
 
 def header_of(tensors: Arrays) -> dict[str, Any]:
-    """The header of a file that holds ``tensors`` one behind the other."""
+    """The header of a file that holds ``tensors`` one after another."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     at = 0
     for name, array in tensors.items():

@@ -101,7 +101,7 @@ def session(
     schedule: str = FUSED,
     verify_tokens: int = 0,
 ) -> Session:
-    """Compile and load. ``choice`` fixes what the compiler would choose but for the rewrites of the schedule."""
+    """Compile and load. ``choice`` fixes what the compiler would choose except for the rewrites of the schedule."""
     machine, loaded = wafer(*mesh, sram_bytes), model(folder)
     options = Options(
         mapping=mapping,

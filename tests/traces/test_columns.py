@@ -1,4 +1,4 @@
-"""Columns are read when they are asked for, and are what h5py reads; frames have names in place of codes."""
+"""Columns are read when they are requested, and are what h5py reads; frames have names instead of codes."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_run_that_goes_on_says_nothing(tmp_path: Path, header: RunHeader) -> N
 
 
 def test_the_first_flushes_come_soon(tmp_path: Path, header: RunHeader, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a second after the first rows all but the last quarter of a second of them can be read."""
+    """Half a second after the first rows all except the last quarter of a second of them can be read."""
     now = 100.0
     monkeypatch.setattr(write.time, "monotonic", lambda: now)
     flushed = []

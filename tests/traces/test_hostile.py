@@ -49,7 +49,7 @@ def replace(file, path="steps/op", **options):
 
 
 def chunk_of(file, content, path="steps/op"):
-    """Put bytes in place of the first chunk of a dataset that is stored with gzip alone."""
+    """Put bytes instead of the first chunk of a dataset that is stored with gzip alone."""
     replace(file, path, compression="gzip").id.write_direct_chunk((0,), content)
 
 
@@ -113,7 +113,7 @@ def text(value):
 
 
 def instead(make):
-    """Put something else in place of a dataset; ``make`` gets the file, the path and the number of rows."""
+    """Put something else instead of a dataset; ``make`` gets the file, the path and the number of rows."""
 
     def spoil(file, path="steps/op"):
         rows = len(file[path])

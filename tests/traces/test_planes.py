@@ -1,4 +1,4 @@
-"""Words on links by layer: what does not fit the mesh or the totals is told, and not laid."""
+"""Words on links by layer: what does not fit the mesh or the totals is reported, and not laid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What columns say together: a sound trace has no problem, and each kind of damage is told with its place."""
+"""What columns say together: a sound trace has no problem, and each kind of damage is reported with its place."""
 
 from __future__ import annotations
 

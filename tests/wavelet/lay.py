@@ -19,7 +19,7 @@ WSE3 = load_wafer("wse3")
 def on_rows(
     schedule: LineSchedule, words: int, *, rows: int = 1, gap: int = 16, wafer: WaferSpec = WSE2, target: int = 0
 ) -> Machine:
-    """A machine whose rows carry out one round of ``schedule``."""
+    """A machine whose rows execute one round of ``schedule``."""
     machine = Machine(wafer, rows, schedule.length, words + target)
     Lines(machine=machine, gap_cycles=gap).rows(schedule, words, target=target)
     return machine

@@ -1,6 +1,6 @@
-"""The fast model against the wavelets: link loads exactly, cycles exactly or within a few percent.
+"""The fabric model against the wavelets: link loads exactly, cycles exactly or within a few percent.
 
-Where streams take turns on a link or a ramp the fast model says what that comes to, not which word goes when: the
+Where streams take turns on a link or a ramp the fabric model says what that comes to, not which word goes when: the
 queues between two routers hold a few words each, and while they fill and empty the turns are not even.
 """
 
@@ -117,7 +117,7 @@ def test_a_stream_finds_more_of_those_that_take_turns_before_it(
 
 @pytest.mark.parametrize(("wafer", "profile"), [*zip(GENERATIONS, PROFILES, strict=False)])
 def test_a_decode_layer_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
-    """One layer with the released schedule, and three with the fused one, behind each other on two regions."""
+    """One layer with the released schedule, and three with the fused one, one after another on two regions."""
     machine = load_wafer(wafer)
     drawn = [*layers(4, 7 + PROFILES.index(profile))]
     for wanted in (drawn[0], drawn[3]):
@@ -148,7 +148,7 @@ def test_a_prefill_layer_has_rounds_that_overlap(wafer: str, profile: str) -> No
 
 @pytest.mark.parametrize(("wafer", "profile"), [*zip(GENERATIONS, PROFILES, strict=False)])
 def test_a_pass_over_several_tokens_is_the_sum_of_such_steps(wafer: str, profile: str) -> None:
-    """One layer with the released schedule, and three with the fused one, behind each other on two regions."""
+    """One layer with the released schedule, and three with the fused one, one after another on two regions."""
     machine = load_wafer(wafer)
     drawn = [*verify_layers(4, 7 + PROFILES.index(profile))]
     for wanted in (drawn[0], drawn[3]):

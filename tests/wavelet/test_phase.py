@@ -1,4 +1,4 @@
-"""Whole phases of a small model: wavelets against the fast model's words, links and cycles.
+"""Whole phases of a small model: wavelets against the fabric model's words, links and cycles.
 
 Neither side counts the latency and the rate of crossings between wafers and to the host.
 """
@@ -94,7 +94,7 @@ def test_a_decoded_token_crosses_the_links_that_the_fast_model_says(compiled: Se
 def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
     compiled: Session, generation: str, profile: str
 ) -> None:
-    """Within the fast model's own tolerance on the whole; kernels and cache shifts alone exactly, launches included.
+    """Within the fabric model's own tolerance on the whole; kernels and cache shifts alone exactly, launches included.
 
     The pause of WSE-3 in every ninth cycle of a stream may come a cycle earlier or later.
     """

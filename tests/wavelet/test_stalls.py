@@ -17,7 +17,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 WAFER = load_wafer("wse2")
 LONG = 200
-"""Words of a message that no queues on its way hold."""
+"""Words of a message that no queues in transit hold."""
 
 
 def plan_of(schedule: LineSchedule) -> Plan:

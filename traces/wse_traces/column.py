@@ -1,4 +1,4 @@
-"""A column of a trace: what the schema says of it at once, its values when they are asked for."""
+"""A column of a trace: what the schema says of it at once, its values when they are requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of a trace as a frame of polars or pandas, whichever is installed: names in place of codes."""
+"""Columns of a trace as a frame of polars or pandas, whichever is installed: names instead of codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REMEDY: Final = "pip install 'wse[frames]', or read arrays with trace.table"
 
 
 def library(kind: FrameKind | None) -> tuple[FrameKind, Any]:
-    """Return the library that makes frames: the one asked for, else polars, else pandas.
+    """Return the library that makes frames: the one requested, else polars, else pandas.
 
     Raises: ImportError if it is not installed; ValueError if it is neither of the two.
     """

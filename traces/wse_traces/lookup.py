@@ -1,6 +1,6 @@
 """The content of an HDF5 file itself: its groups, datasets and attributes, found without following a link out of it.
 
-HDF5's low-level interface throughout: it opens nothing by itself, and a trace has a hundred datasets.
+HDF5's low-level interface throughout: it opens nothing on its own, and a trace has a hundred datasets.
 """
 
 from __future__ import annotations

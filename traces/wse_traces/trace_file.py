@@ -1,4 +1,4 @@
-"""An open trace file, read lazily: attributes at once, columns when asked for, nothing without a limit.
+"""An open trace file, read lazily: attributes at once, columns when requested, nothing without a limit.
 
 Every dataset is checked against the schema before it is read: found along plain links inside this file, of the
 declared type and shape, stored with the declared filters, small enough. Texts from a trace are data, not interpreted.
@@ -124,7 +124,7 @@ class TraceFile:
         return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
     def _in_words(self, field: Field, values: Array) -> list[Any]:
-        """Return the values of a column, with names in place of codes and of indices of ops and names."""
+        """Return the values of a column, with names instead of codes and of indices of ops and names."""
         if values.dtype.kind == "S":
             return [bytes(text).decode(errors="replace") for text in values]
         names = field.labels or (self.texts(_NAMES[field.refers]) if field.refers in _NAMES else None)

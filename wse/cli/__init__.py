@@ -1,7 +1,7 @@
 """The command line. One file a command: parse, call, print; it decides nothing.
 
 ``main`` is the border: what a user can mend leaves as one line on stderr and exit code 2, Ctrl-C as 130, a reader that
-went away as 0, and only after all files that were asked for; our own bugs alone show a traceback, with exit code 1.
+went away as 0, and only after all files that were requested; our own bugs alone show a traceback, with exit code 1.
 """
 
 from __future__ import annotations

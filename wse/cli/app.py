@@ -60,7 +60,7 @@ wse --help lists all commands, wse COMMAND --help shows examples.
 
 
 def command() -> Any:
-    """Return the group of all commands, each of which is built when it is asked for."""
+    """Return the group of all commands, each of which is built when it is requested."""
     app = typer.Typer(
         cls=Commands,
         rich_markup_mode=None,

@@ -28,7 +28,7 @@ def view(
     """Write one HTML page about a trace.
 
     The answer, what limits it, a token's timeline, maps of the wafers, steps. It needs no network and no other file;
-    its keys are told beside each picture, whose main facts are also in words. Its address says where one looks.
+    its keys are reported beside each picture, whose main facts are also in words. Its address says where one looks.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""Checks of the state after each pass; a breach is our bug, found at the pass that made it."""
+"""Checks of the state after each pass; a breach is the bug in wse, found at the pass that made it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _loops(block: Block, phase: int) -> str | None:
 def _users(state: State, phase: SymPhase, block: Block) -> str | None:
     """Return the first step that takes one user for another, or None.
 
-    With several users, a step that goes by one user's counters is in a loop over them in decode. In prefill the
+    With several users, a step that depends on one user's counters is in a loop over them in decode. In prefill the
     addresses in the cache tell users apart without a loop, and are in none.
     """
     if state.options.batch == 1:

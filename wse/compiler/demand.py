@@ -49,7 +49,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _row_share(spec: ModelSpec, held: HeldTypes) -> Callable[[int], float]:
-    """`HeldTypes.row_share` of a model of any layers, worked out once for each number of rows."""
+    """`HeldTypes.row_share` of a model of any layers, computed once for each number of rows."""
     return cache(lambda rows: held.row_share(spec, rows))
 
 

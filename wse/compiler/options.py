@@ -23,10 +23,10 @@ SCHEDULES = (RELEASED, FUSED)
 """Recipes for the steps of layers: as the released research decode runs them, or rewritten to take fewer cycles."""
 
 NORM_SCALES = "norm-scales"
-"""The rewrite by which norms travel with the products that follow: of a LayerNorm, PEs hold tiles for it."""
+"""The rewrite by which norms travel with the products that follow: of a LayerNorm, PEs store tiles for it."""
 
 ROUTER_SCORES = "router-scores"
-"""The rewrite by which a router's scores are taken on the columns that have its outputs: with it a column holds what
+"""The rewrite by which a router's scores are taken on the columns that have its outputs: with it a column stores what
 corrects its own alone."""
 
 ROUTER_COPIES = "router-copies"
@@ -37,7 +37,7 @@ SENT_CHOICE = "sent-choice"
 
 FITTED_TREES = "fitted-trees"
 WIDE_UNPACKING = "wide-unpacking"
-"""The rewrite by which sums are cut into groups that go by their words."""
+"""The rewrite by which sums are cut into groups that depend on their words."""
 
 REFUSE, REPORT = "refuse", "report"
 """Values of ``capacity``: what happens to a Program that needs more SRAM than there is."""

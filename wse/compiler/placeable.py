@@ -43,12 +43,12 @@ class Placeable:
 
     @property
     def middle_context(self) -> list[int]:
-        """Tokens before the one in the middle of what is asked for, by user."""
+        """Tokens before the one in the middle of what is requested, by user."""
         return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
 
     @property
     def middle_before_pass(self) -> int:
-        """Tokens of the first user before a pass over several, in the middle of what is asked for."""
+        """Tokens of the first user before a pass over several, in the middle of what is requested."""
         return min(self.middle_context[0], self.options.context - self.options.verify_tokens)
 
     @property

@@ -93,7 +93,7 @@ class PatternCall(NamedTuple):
         return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
     def schedule(self, cache: ResultCache) -> LineSchedule:
-        """Return the pattern: one object for the Programs of a request, so that it is worked out and timed once."""
+        """Return the pattern: one object for the Programs of a request, so that it is computed and timed once."""
         return cache.of(_schedule, 2048)(self)
 
 

@@ -27,7 +27,7 @@ def strategies() -> Mapping[str, Strategy]:
 def strategy(name: str, *, where: str = "") -> Strategy:
     """Return the strategy of a name, without regard to case, or of ``FILE.py:NAME``.
 
-    Packages of users are asked for names that are not bundled.
+    Packages of users are requested names that are not bundled.
 
     Raises:
         UnknownName: there is none; ``where`` the name was given.

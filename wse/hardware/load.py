@@ -161,7 +161,7 @@ def _kind_of(where: str) -> PresetKind:
 
 
 def _with_values(kind: PresetKind, where: str, numbers: Numbers, values: Values) -> Numbers:
-    """Return the numbers of ``where``, with others in place of some, for all generations.
+    """Return the numbers of ``where``, with others instead of some, for all generations.
 
     Those are checked as a file's.
     """

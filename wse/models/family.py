@@ -92,7 +92,7 @@ class Family:
         model_types: What ``model_type`` says in its configs; the first is the family's name.
         read: Spec of a config, given the model's name and the element type where none is stated. Keys that it does not
             read are refused afterwards, unless they are harmless in every family.
-        tensors: Every tensor of `wse.models.tensors.model_tensors` for a spec; the names that the file holds tell
+        tensors: Every tensor of `wse.models.tensors.model_tensors` for a spec; the names that the file contains tell
             which of a family's ways of writing them it uses.
         harmless_keys: Keys of its configs that are no part of the mathematics.
         harmless_tensors: File names that carry nothing trained.

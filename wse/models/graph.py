@@ -142,7 +142,7 @@ class _GraphBuilder:
         return self.add(name, kind, (name,), *inputs, vectors=_biases((name,), wanted=self.spec.norm == "layer"))
 
     def add_attention(self) -> None:
-        """Add attention whose cache holds keys and values by head."""
+        """Add attention whose cache stores keys and values by head."""
         spec, inward = self.spec, ("q", "k", "v")
         norm = self.add_norm("attention_norm", *self.stream)
         gains = (("q_norm",), ("k_norm",)) if spec.head_norm == "rms" else ()
@@ -151,7 +151,7 @@ class _GraphBuilder:
         self._add_back("output", "output", ("o",), attention, "post_attention_norm", biased=spec.output_bias)
 
     def add_latent_attention(self) -> None:
-        """Add attention whose cache holds a latent vector and a rotated key of each token."""
+        """Add attention whose cache stores a latent vector and a rotated key of each token."""
         spec = self.spec
         ranked = spec.latent is not None and spec.latent.q_rank > 0
         norm = self.add_norm("attention_norm", *self.stream)

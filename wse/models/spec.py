@@ -36,7 +36,7 @@ class Layer:
 class Latent:
     """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): sizes in features.
 
-    The cache holds for a token one latent vector of ``kv_rank`` and ``rope_size`` rotated key features, which all
+    The cache stores for a token one latent vector of ``kv_rank`` and ``rope_size`` rotated key features, which all
     heads share. A head's queries and keys have ``nope_size`` features without rotation besides. Queries come out
     of a latent vector of ``q_rank`` features, or out of the hidden vector where that is 0. Latent vectors are scaled
     by their root mean square with an epsilon of their own, ``norm_eps``.

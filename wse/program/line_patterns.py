@@ -2,7 +2,7 @@
 
 Each reduce into an end, ``chain`` say, has four names: ``chain``; ``chain_both_sides``, from both ends into the middle;
 ``chain_multicast``, an all-reduce that sends the sum to all; ``chain_both_sides_multicast``. ``NAME@4`` is the pattern
-with that number in place of the one that its authors choose: groups of a K-tree, PEs of a group in two phases, levels
+with that number instead of the one that its authors choose: groups of a K-tree, PEs of a group in two phases, levels
 of a searched tree. ``FILE.py:NAME`` is a function of (length, lines, arrival) or a Pattern in that file.
 """
 
@@ -62,7 +62,7 @@ class NamedPattern:
         make: From PEs, words of each and cycles of a level of depth to the pattern.
         form: Its collective and algorithm in `wse.backends.fabric.line.closed_forms`; None where it has no closed form
             there.
-        reduce: The reduce that it is by itself, of a file, which has closed forms that no table lists.
+        reduce: The reduce that it is on its own, of a file, which has closed forms that no table lists.
     """
 
     name: str

@@ -17,7 +17,7 @@ class Mixture:
     Attributes:
         count: Experts of a layer.
         active: Those that a token uses.
-        by_column: int32 ``[cols, held]``: the experts of which a column holds a share, -1 for padding.
+        by_column: int32 ``[cols, held]``: the experts of which a column stores a share, -1 for padding.
     """
 
     count: int

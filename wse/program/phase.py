@@ -38,7 +38,7 @@ class Phase:
         return self.cached == 0 and self.user <= 0
 
     def user_of(self, step: int, turn: int) -> int:
-        """Return the user whose counters a step goes by in a turn of its loop."""
+        """Return the user whose counters a step depends on in a turn of its loop."""
         loop = int(self.steps.loop[step])
         return turn if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 

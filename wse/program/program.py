@@ -28,12 +28,12 @@ ORDINALS = "ordinals"
 """The tensor whose values are 1, 2, 3 and so on: a tile of it tells a kernel the indices that the tile was cut with."""
 
 TIMES = "@"
-"""Stands in the name of a tensor between a matrix and a vector of its layer: their product, worked out before a run."""
+"""Stands in the name of a tensor between a matrix and a vector of its layer: their product, computed before a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The layers that one region holds: a rectangle on ``wafer``, and the same on each of ``span`` wafers from there.
+    """The layers that one region stores: a rectangle on ``wafer``, and the same on each of ``span`` wafers from there.
 
     The rectangles of several wafers stand side by side as one region; columns are counted through them.
     """
@@ -109,7 +109,7 @@ class Program:
         batch: Users, whose tokens are decoded at once.
         vocab_size: Logits of the model.
         stages, patterns, phases, buffers, tiles: See their types. Phases: prefill chunks in order, user by user,
-            then decode, then, where asked for, a pass over several tokens of each user; prefill or decode may be
+            then decode, then, where requested, a pass over several tokens of each user; prefill or decode may be
             missing where layers are timed alone.
         op_names, op_kinds, op_layers, op_stages: Ops in graph order; layer -1 for those outside the layers.
         op_edges: int32 ``[edges, 2]``.
@@ -172,7 +172,7 @@ class Program:
 
     @property
     def verify(self) -> tuple[Phase, ...]:
-        """The passes over several new tokens of one user, by user; none where they were not asked for."""
+        """The passes over several new tokens of one user, by user; none where they were not requested."""
         return tuple(phase for phase in self.phases if phase.name == "verify")
 
     @property
@@ -192,7 +192,7 @@ class Program:
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
 
     def cache_slots(self, tokens: int) -> Slots:
-        """Cache slots in use on the fullest row of each stage when a user's cache holds so many tokens."""
+        """Cache slots in use on the fullest row of each stage when a user's cache stores so many tokens."""
         of_rows = {rows: CacheBalance.slots_after(tokens, rows) for rows in {stage.rect.rows for stage in self.stages}}
         return tuple(of_rows[stage.rect.rows] for stage in self.stages)
 
@@ -214,7 +214,7 @@ class Program:
         return tuple(i for i in lower if self.shares_pes(i, stage))
 
     def used_bytes(self, stage: int) -> int:
-        """Return the bytes in use on a PE of a stage, by itself and by those above it in the same SRAM."""
+        """Return the bytes in use on a PE of a stage, on its own and by those above it in the same SRAM."""
         higher = [self.stages[i] for i in self.stages_above(stage)]
         return self.stages[stage].sram_top_byte + sum(
             stage_above.sram_top_byte - stage_above.sram_base_byte for stage_above in higher

@@ -77,13 +77,13 @@ class Steps:
         routed: bool ``[steps]``: whether a step's work depends on which experts were chosen.
         joined: bool ``[steps]``: whether a step runs in the task of the step before it, which computes, and no task is
             dispatched for it.
-        over_heads: bool ``[steps]``: whether the vectors of a kernel may go over heads in place of one head's elements,
+        over_heads: bool ``[steps]``: whether the vectors of a kernel may go over heads instead of one head's elements,
             which it does where that takes fewer cycles. It changes no sum.
         fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``: see the module
             docstring.
         most_pairs: int64 ``[steps]``: pairs of tokens and experts for which ``fixed`` holds.
         loops: int32 ``[loops, 3]``: first step, one past the last, turns.
-        over_users: bool ``[loops]``: whether a loop's turns are the users, whose counters its steps go by.
+        over_users: bool ``[loops]``: whether a loop's turns are the users, whose counters its steps depend on.
     """
 
     kind: I32

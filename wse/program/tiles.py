@@ -1,4 +1,4 @@
-"""Tiles: the blocks of tensors that PEs hold, and where their elements stand."""
+"""Tiles: the blocks of tensors that PEs store, and where their elements stand."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tile:
-    """A weight tile that every PE of a stage holds: ``[outer, inner]`` elements of ``view``, row-major.
+    """A weight tile that every PE of a stage stores: ``[outer, inner]`` elements of ``view``, row-major.
 
     With a ``coding`` they are codes, and those that share a byte are neighbours in a column, the first in its low bits.
     Parts stand side by side; where there are several ``blocks``, the first of as many equal blocks of every part come

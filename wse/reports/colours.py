@@ -1,6 +1,6 @@
 """Colours of causes of cycles and of uses of SRAM: the same on a terminal, in pages and in pictures.
 
-Hues that colour-blind people can tell apart.
+Hues that colour-blind people can distinguish.
 Source: Okabe and Ito, Color Universal Design, 2008 (jfly.uni-koeln.de/color).
 """
 

@@ -57,7 +57,7 @@ def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
 
 
 def write_output(option: str, path: Path, content: bytes) -> None:
-    """Write what an option asked for. Raises BadInput when that cannot be."""
+    """Write what an option requested. Raises BadInput when that cannot be."""
     with open_output(option, path) as file:
         file.write(content)
 

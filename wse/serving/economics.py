@@ -72,7 +72,7 @@ class Economics:
 
 
 Stated = str | Path | Mapping[str, Any]
-"""Numbers in place of the bundled ones: a TOML file, or what such a file contains."""
+"""Numbers instead of the bundled ones: a TOML file, or what such a file contains."""
 
 
 def load_economics(wafer: WaferSpec, stated: Stated | None = None, usd_per_hour: float | None = None) -> Economics:

@@ -1,4 +1,4 @@
-"""Tokens and chunks of prompts on their way through stages, event by event: what the closed forms are tested against.
+"""Tokens and chunks of prompts in transit through stages, event by event: what the closed forms are tested against.
 
 Two kinds of event: a job comes to a server, and a server is done with a job. A server takes jobs in the order in which
 they come.
@@ -71,7 +71,7 @@ class _Run:
             (self._arrive if what == COMES else self._finish)(now, number)
 
     def _push(self, time: float, what: int, job: int) -> None:
-        heapq.heappush(self._events, (time, self._count, what, job))  # of equal times, first asked for first
+        heapq.heappush(self._events, (time, self._count, what, job))  # of equal times, first requested first
         self._count += 1
 
     def _arrive(self, now: float, number: int) -> None:

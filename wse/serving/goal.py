@@ -37,7 +37,7 @@ class Goal:
     objective: str = LATENCY
 
     def replicas_for(self, users_of_one: int) -> int:
-        """Return the replicas that were asked for, or the fewest for the users where one replica takes so many."""
+        """Return the replicas that were requested, or the fewest for the users where one replica takes so many."""
         return self.replicas or math.ceil((self.users or 1) / max(1, users_of_one))
 
     def excess(self, point: OperatingPoint) -> float:

@@ -57,7 +57,7 @@ _NAMES: Final = tuple(numeric_fields(Network))
 
 
 def load_network(path: str | Path | None = None) -> Network:
-    """Return the bundled assumptions, with the numbers of a TOML file in place of theirs.
+    """Return the bundled assumptions, with the numbers of a TOML file instead of theirs.
 
     Raises:
         UnknownName: an unknown key in the file; the nearest known one is named.

@@ -1,11 +1,11 @@
-"""Tokens and chunks of prompts on their way through stages: closed forms.
+"""Tokens and chunks of prompts in transit through stages: closed forms.
 
 Streams take turns at every server in the order in which they come. A stream's next token follows from the one before,
-so one pass of each is on its way at a time. With one visit to each server, constant times and room for all that wait,
+so one pass of each is in transit at a time. With one visit to each server, constant times and room for all that wait,
 such a system is a timed event graph. Its cycle time is the largest mean weight of a circuit (Baccelli, Cohen, Olsder
 and Quadrat, Synchronization and Linearity, Wiley 1992, chapter 3): of a server's own, which holds one token, or of the
 whole loop, which holds all streams. The larger of the two is exact, and if passes begin as far apart no stream waits
-anywhere but for the first server. Where a route comes back to a server the same value is a bound.
+anywhere except for the first server. Where a route comes back to a server the same value is a bound.
 `wse.serving.events` goes through the same routes event by event.
 """
 
@@ -60,7 +60,7 @@ def run_cycles(route: Route, streams: int, passes: int) -> CycleEstimate:
 
 
 def idle_fraction(routes: Sequence[Route], servers: Collection[int], cycles: float) -> float:
-    """Share of the time of ``servers`` in which they do nothing, when they carry out the routes in so many cycles.
+    """Share of the time of ``servers`` in which they do nothing, when they execute the routes in so many cycles.
 
     For M passes over S equal stages, from empty to empty, this is (S - 1) / (M + S - 1) (Huang et al., GPipe, NeurIPS
     2019, section 2.3).

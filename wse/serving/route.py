@@ -2,7 +2,7 @@
 
 A server does one thing at a time: the PEs of a region, the links between two regions, a wafer's link to others, the
 host's. A *route* is the visits to servers in order. Each keeps its server busy; then comes a latency in which the
-server works for others: a word on its way, the latency of a wafer link, the host's round trip.
+server works for others: a word in transit, the latency of a wafer link, the host's round trip.
 
 Times are cycles here, but any one unit does.
 """
@@ -26,7 +26,7 @@ Route = tuple[Visit, ...]
 
 
 def alone_cycles(route: Route) -> float:
-    """Cycles from the begin of the first visit to the end of the last latency, where nothing else is on its way."""
+    """Cycles from the begin of the first visit to the end of the last latency, where nothing else is in transit."""
     return sum(visit.busy_cycles + visit.latency_cycles for visit in route)
 
 

@@ -1,6 +1,6 @@
 """Oracles: every kernel a second time as a slow numpy function of the same name, on the bytes of single PEs.
 
-``memory`` has the bytes, the other files hold the functions. An oracle knows no blocks and no lanes. The oracle of a
+``memory`` has the bytes, the other files contain the functions. An oracle knows no blocks and no lanes. The oracle of a
 compute kernel is a function of one PE: ``oracle(pe, ctl, ...)`` with the kernel's operands by name, ``ctl`` where the
 kernel has it; `wse_kernels.oracle.memory.Sram.run` calls it for the PEs of some rows. A transfer oracle takes what the
 kernel takes, with memory ``uint8[rows, cols, bytes]``, the SRAM of each PE as it addresses it, and the name of an

@@ -111,7 +111,7 @@ def attention_exp(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, windo
 def attention_exp_share(
     pe, ctl, scores, maxima, out, M, H, T, scale_pico, window, chunk, capacity, first_col, columns, groups, sharers
 ):
-    """act[M, H, T] = the weights of `attention_exp` that the PE's column has to work out, 0 elsewhere."""
+    """act[M, H, T] = the weights of `attention_exp` that the PE's column has to compute, 0 elsewhere."""
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
     weights = _weights(pe, scores, maxima, M, H, T, scale_pico, _visible(ctl, pe.row, M, positions, window, chunk))
     col = pe.col - first_col
@@ -260,7 +260,7 @@ def place_heads(pe, x, heads, out, M, H, Hl, n):
 
 
 def place_rotated(pe, x, heads, first, feature_ordinals, out, M, H, Hl, K, n, stride):
-    """acc[M, H, n] = the row's features acc[M, Hl, K] that the column wants, zeros elsewhere."""
+    """acc[M, H, n] = the row's features acc[M, Hl, K] that the column needs, zeros elsewhere."""
     start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
     heads_of_row = np.stack([pe.read("acc", x + m * stride, Hl, K) for m in range(M)])
     placed = np.zeros((M, H + 1, n), np.float32)
@@ -271,7 +271,7 @@ def place_rotated(pe, x, heads, first, feature_ordinals, out, M, H, Hl, K, n, st
 
 
 def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
-    """acc[Hl, n] = the features of the row's heads acc[Hl, K] that the column wants, zeros for those of other rows."""
+    """acc[Hl, n] = the features of the row's heads acc[Hl, K] that the column needs, zeros for those of other rows."""
     start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
     own, picked = pe.read("acc", x, Hl, K), np.zeros((Hl, n), np.float32)
     for k, j in np.argwhere((start > 0) & (start + np.arange(K)[:, None] == columns)):

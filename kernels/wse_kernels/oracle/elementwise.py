@@ -228,7 +228,7 @@ def layer_scale(pe, x, sums, gain, bias, out, M, K, size, eps_atto, offset):
 
 
 def embedding_lookup(pe, ids, table, out, M, K, V):
-    """acc[M, K] = wgt[id - column * V, K] where this column holds the id, else 0."""
+    """acc[M, K] = wgt[id - column * V, K] where this column stores the id, else 0."""
     rows = np.zeros((M, K), np.float32)
     for m, token in enumerate(pe.read("f32", ids, M).astype(np.int64)):
         if pe.col * V <= token < (pe.col + 1) * V:
@@ -237,7 +237,7 @@ def embedding_lookup(pe, ids, table, out, M, K, V):
 
 
 def add_positions(pe, ctl, x, table, M, K, V, row):
-    """acc[M, K] += wgt[position - column * V, K] where this column holds the position."""
+    """acc[M, K] += wgt[position - column * V, K] where this column stores the position."""
     sums = pe.read("acc", x, M, K)
     for m in range(M):
         local = ctl[row, 0] + m - pe.col * V

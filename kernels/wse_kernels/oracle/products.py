@@ -87,7 +87,7 @@ def _one_scale(pe: Pe, values: F32, x: int, scale: int, out: int, M: int) -> Non
 
 
 def expert_in(pe, x, w, pairs, out, P, M, K, N, local_experts, k_stride, out_stride, weighted, columns):
-    """acc[pair, N] = x[token, K] @ w[expert][K, N], weighed where asked for."""
+    """acc[pair, N] = x[token, K] @ w[expert][K, N], weighed where requested."""
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         total = _sums(pe, x + token * K, _rows(pe, w + expert * N, k_stride, K, N), np.zeros(N, np.float32))
         if weighted:
@@ -96,7 +96,7 @@ def expert_in(pe, x, w, pairs, out, P, M, K, N, local_experts, k_stride, out_str
 
 
 def expert_out(pe, x, w, pairs, out, P, M, K, N, local_experts, weighted, columns):
-    """acc[token, N] = the sum over its pairs of x[pair, K] @ w[expert][K, N]; x is weighed in place where asked for."""
+    """acc[token, N] = the sum over its pairs of x[pair, K] @ w[expert][K, N]; x is weighed in place where requested."""
     pe.write("acc", out, np.zeros(M * N, np.float32))
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         if weighted:
@@ -145,7 +145,7 @@ def expert_in_quantised(
     G,
     rows,
 ):
-    """acc[pair, N] = x[token, K] @ (code x scale)[expert][K, N], weighed where asked for."""
+    """acc[pair, N] = x[token, K] @ (code x scale)[expert][K, N], weighed where requested."""
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         weights = _unpack(pe, w + expert * N, groups, scale + expert * N, K, N, k_stride, coding, G)
         total = _sums(pe, x + token * K, weights, np.zeros(N, np.float32))
@@ -170,7 +170,7 @@ def expert_in_mxfp4(
     pe, x, w, groups, scale, factors, pairs, codes, out,
     P, M, K, N, local_experts, k_stride, out_stride, weighted, columns, G, rows,
 ):  # fmt: skip
-    """acc[pair, N] = x[token, K] @ (e2m1 x e8m0)[expert][K, N], weighed where asked for."""
+    """acc[pair, N] = x[token, K] @ (e2m1 x e8m0)[expert][K, N], weighed where requested."""
 
     def of_group(expert: int) -> F32:
         return _powers(pe, scale + expert * N, k_stride, N, G)
@@ -184,7 +184,7 @@ def expert_in_fp8_blocks(
     pe, x, w, groups, widths, scale, factors, pairs, codes, out,
     P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, G, B, rows,
 ):  # fmt: skip
-    """acc[pair, N] = x[token, K] @ (e4m3 x f32)[expert][K, N], weighed where asked for."""
+    """acc[pair, N] = x[token, K] @ (e4m3 x f32)[expert][K, N], weighed where requested."""
 
     def of_group(expert: int) -> F32:
         return _runs(pe, scale + expert * B, scale_stride, widths, N, G, B)

@@ -86,7 +86,7 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
 
 
 def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
-    """The list of the pairs whose expert the PE's column holds."""
+    """The list of the pairs whose expert the PE's column stores."""
     stretch, col = divmod(pe.col, int(columns // stretches))
     group = int(np.searchsorted(_starts(columns // stretches, groups), col, side="right")) - 1
     before, after = _starts(experts, stretches)[stretch : stretch + 2]

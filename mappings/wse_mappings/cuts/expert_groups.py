@@ -3,7 +3,7 @@
 Columns are cut into groups of neighbours, and the experts over the groups; a group's columns share the features of each
 of its experts. One group spreads every expert over the region; as many groups as there are experts, or columns, give
 each expert the fewest PEs that hold it and leave the other PEs idle when it is chosen. A few groups are between the
-two: a column holds more features of fewer experts, so that less is padding, and fewer scales stand beside the codes of
+two: a column stores more features of fewer experts, so that less is padding, and fewer scales stand beside the codes of
 quantised ones. Where columns stand in stretches, as those of several wafers do, experts are cut over the stretches
 first, and a group is in one of them.
 """
@@ -54,12 +54,12 @@ class ExpertGroups:
 
     @property
     def experts_per_col(self) -> int:
-        """Experts of which a column holds a share, padding included."""
+        """Experts of which a column stores a share, padding included."""
         return int(self.experts.shape[1])
 
     @property
     def features_per_expert(self) -> int:
-        """Features of an expert that a column holds, padding included."""
+        """Features of an expert that a column stores, padding included."""
         return int(self.features.shape[1])
 
     @property
@@ -107,7 +107,7 @@ def columns_of_expert(cols: int, count: int, placement: str, stretches: int = 1)
 
 
 def expert_places(cols: int, count: int, size: int, placement: str) -> int:
-    """Features of all experts that a column holds, padding included, as `expert_groups` has them in one stretch.
+    """Features of all experts that a column stores, padding included, as `expert_groups` has them in one stretch.
 
     >>> expert_places(5, 4, 12, SPREAD), expert_places(5, 4, 12, "2"), expert_places(5, 4, 12, OWN)
     (12, 12, 12)
@@ -116,7 +116,7 @@ def expert_places(cols: int, count: int, size: int, placement: str) -> int:
 
 
 def experts_of_column(cols: int, count: int, placement: str) -> int:
-    """Experts of which a column holds a share, padding included, as `expert_groups` has them in one stretch."""
+    """Experts of which a column stores a share, padding included, as `expert_groups` has them in one stretch."""
     return ceil_div(count, _groups_of_stretch(cols, count, placement, 1))
 
 

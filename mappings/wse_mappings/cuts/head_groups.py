@@ -43,16 +43,16 @@ class HeadGroups:
 
     @property
     def kv_heads_per_col(self) -> int:
-        """Kv heads that a column holds, padding included."""
+        """Kv heads that a column stores, padding included."""
         return int(self.kv_heads.shape[1])
 
     @property
     def features_per_head(self) -> int:
-        """Features of a head that a column holds, padding included."""
+        """Features of a head that a column stores, padding included."""
         return int(self.features.shape[1])
 
     def query_heads(self, queries_per_kv: int) -> I32:
-        """Heads of the queries that a column holds, int32 ``[cols, heads]``, -1 for padding."""
+        """Heads of the queries that a column stores, int32 ``[cols, heads]``, -1 for padding."""
         queries_per_copy = queries_per_kv // self.copies
         heads = self.kv_heads[:, :, None] * queries_per_copy + np.arange(queries_per_copy, dtype=np.int32)
         return np.where(self.kv_heads[:, :, None] < 0, np.int32(-1), heads).reshape(len(heads), -1)
@@ -94,7 +94,7 @@ def head_groups(
     The first ``rotary_size`` features (even, 0 to head_size) rotate: feature p with feature p + rotary_size / 2. The
     others may take places of pairs, which rotate by nothing there, unless not ``mixed_pairs``.
 
-    1. Where a stretch has fewer columns than heads, each column holds whole heads and is a group alone.
+    1. Where a stretch has fewer columns than heads, each column stores whole heads and is a group alone.
     2. Without ``whole_pairs`` a group of columns holds one head, whose features are cut evenly.
     3. Else every number of heads that may share a group is a candidate (one alone without ``may_share``): columns are
        cut into as many groups as there are such sets of heads, and features into whole rotary pairs and the rest.
@@ -157,7 +157,7 @@ def head_groups_of_wafers(
     """`head_groups` with as many copies of kv heads as leave the fewest weights on a column.
 
     There are no fewer copies than give every stretch a head of its own, where a head has as many queries. Megatron-LM
-    repeats kv heads likewise where there are fewer than tensor-parallel ranks.
+    repeats kv heads in the same way where there are fewer than tensor-parallel ranks.
     """
     divisors = [n for n in range(1, queries_per_kv + 1) if queries_per_kv % n == 0]
     enough = [n for n in divisors if kv_head_count * n >= stretches] or divisors[-1:]

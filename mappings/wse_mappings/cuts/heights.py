@@ -1,4 +1,4 @@
-"""Heights of bands one below the other, of whose bytes each row holds a part."""
+"""Heights of bands one below the other, of whose bytes each row stores a part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[fl
 
     Args:
         bytes_by_wafer: Bytes of each band of each wafer.
-        shares: The part of a band's bytes that its fullest row holds, for 1 row and so on up to the rows of a wafer,
+        shares: The part of a band's bytes that its fullest row stores, for 1 row and so on up to the rows of a wafer,
             which are at least as many as it has bands.
 
     >>> band_heights(((2.0, 1.0), (1.0,)), tuple(-(-12 // rows) / 12 for rows in range(1, 10)))
@@ -49,7 +49,7 @@ def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[fl
 def _fewest(bands: Sequence[float], bound: float, least: Sequence[float]) -> list[int]:
     """1. The fewest rows of each band with which a row of it keeps a bound; more than there are where none do.
 
-    ``least`` has the least part that a fullest row holds with so many rows at most, negative, so that parts ascend.
+    ``least`` has the least part that a fullest row stores with so many rows at most, negative, so that parts ascend.
     """
     most = bound * (1 + 1e-12)
     return [1 + (bisect_left(least, -most / size) if size else 0) for size in bands]

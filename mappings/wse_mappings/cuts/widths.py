@@ -1,4 +1,4 @@
-"""Widths of regions side by side whose PEs hold what is cut over their columns in whole features."""
+"""Widths of regions side by side whose PEs store what is cut over their columns in whole features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRECISION = 5e-4
 def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int, ...]:
     """Columns of every region: the fullest PE of all is as empty as can be, and no column is there for nothing.
 
-    A region of more columns holds fewer bytes on each, by steps: a PE holds whole features. One alone has all columns.
+    A region of more columns holds fewer bytes on each, by steps: a PE stores whole features. One alone has all columns.
 
     1. A bound on the bytes of a column gives each region the fewest columns that keep it, found by halving.
     2. The least bound with which all have room is found by halving, from that of equal widths down.

@@ -119,7 +119,7 @@ class LogicalMesh:
             words: int64 ``[4, rows, cols]``: words that leave each logical PE to the north, east, south and west.
 
         Returns:
-            int64 ``[4, rows, cols]`` of the fabric, likewise.
+            int64 ``[4, rows, cols]`` of the fabric, in the same way.
         """
         loads = LinkLoads(0, 0, *self.fabric.shape)
         loads.add(self.runs(ALONG_ROWS), words[EAST, :, :-1].ravel(), words[WEST, :, 1:].ravel())

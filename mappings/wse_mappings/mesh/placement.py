@@ -48,7 +48,7 @@ def even_bands(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
     """Bands and regions in a band for ``count`` equal regions on a mesh: most PEs in use, then nearest to a square.
 
     Raises:
-        ValueError: the mesh has fewer PEs than regions are asked for.
+        ValueError: the mesh has fewer PEs than regions are requested.
 
     >>> even_bands(16, 16, 4)
     (2, 2)

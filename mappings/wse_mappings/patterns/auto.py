@@ -1,4 +1,4 @@
-"""The cheapest pattern for a line: all that carry out an operation, timed by a cost that the caller brings.
+"""The cheapest pattern for a line: all that execute an operation, timed by a cost that the caller brings.
 
 A family is a pattern with a whole number to choose: the group of a two-phase reduce, the groups or levels of a K-tree,
 the depth of a searched tree. It is tried at the powers of two and at the number that its authors choose; then the best
@@ -146,7 +146,7 @@ def pattern_families(
     level_cycles: int,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> list[PatternFamily]:
-    """Return all families of patterns that carry out an operation over every line.
+    """Return all families of patterns that execute an operation over every line.
 
     Args:
         operation: ``reduce`` into whatever PE is best, ``all_reduce``, or ``broadcast`` from PE 0.

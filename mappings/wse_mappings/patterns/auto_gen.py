@@ -73,7 +73,7 @@ def least_energy(length: int) -> I32:
 
 
 def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
-    """float64 ``[length - 1]``: cycles at depth 1, 2, ... by the published model, but for the hops of the way.
+    """float64 ``[length - 1]``: cycles at depth 1, 2, ... by the published model, except for the hops of the way.
 
     That is the mean load of a link, ``words E* / (length - 1)``, and ``level_cycles`` a level.
     """

@@ -22,7 +22,7 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int, stretches:
 
     In each of the line's equal ``stretches`` PEs are counted from its first; messages that all of them send at once
     stand together. Parts are cut as `LineSchedule.parts` says, and none is empty. The side with the nearer last owner
-    comes first. A PE may have several parts of a word or two: all but the last wait in the queues of routers while
+    comes first. A PE may have several parts of a word or two: all except the last wait in the queues of routers while
     others pass.
     """
     places = np.array(owners)

@@ -32,7 +32,7 @@ def all_reduce_on_stretches(
         make: From PEs to a reduce or an all-reduce of one line of as many.
         length: PEs in a line.
         lines: Lines that do the same.
-        arrival: How two operands combine: ADD, MAX or ARGMAX, in place of what ``make`` has.
+        arrival: How two operands combine: ADD, MAX or ARGMAX, instead of what ``make`` has.
         segments: (start, PEs) of independent stretches; the whole line when empty.
         to_all: Whether the result of the only segment goes to all PEs of the line.
 

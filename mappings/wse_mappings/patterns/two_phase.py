@@ -42,7 +42,7 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 
 
 def _head_colour(number: int, group: int) -> int:
-    """Return the colour on which the head of a group sends: that of its place in the first, then by turns."""
+    """Return the colour on which the head of a group sends: that of its place in the first, then alternately."""
     return (group - 1 + number) % 2
 
 

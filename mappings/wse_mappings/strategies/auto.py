@@ -52,7 +52,7 @@ class Auto(Strategy):
 
 
 def _wafer_bytes(demand: Demand) -> float:
-    """Return the bytes that a wafer holds if all hold equally many."""
+    """Return the bytes that a wafer stores if all hold equally many."""
     tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
     return (sum(demand.whole_layer_bytes) + tables) / demand.wafers
 

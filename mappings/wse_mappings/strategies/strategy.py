@@ -60,7 +60,7 @@ class Demand:
         listed: All regions where the request lists them.
         listed_turned: Whether these are on the mesh with rows and columns in each other's place.
         pe_bytes: SRAM of a PE, which no layout can use more of.
-        row_share: Gives, for the rows of a region, the part of a column's bytes that its fullest PE holds.
+        row_share: Gives, for the rows of a region, the part of a column's bytes that its fullest PE stores.
         column_bytes: Gives, for layers and parts of them as `Share.layers` has them, and so many of the tables, the
             bytes of a column of a region that holds them; None where all are cut evenly, to the byte.
         block_bytes: Gives, for the columns of a region, the bytes that a PE works on in its widest block.
@@ -113,9 +113,9 @@ class Layout(NamedTuple):
         bands: Bands one below the other.
         per_band: The most regions side by side in a band.
         turned: Whether rows and columns of the mesh change places first.
-        groups: Groups of a line in the all-reduces of decode, as ``--groups``; None for those asked for.
+        groups: Groups of a line in the all-reduces of decode, as ``--groups``; None for those requested.
         mesh: Rows and columns of the rectangle of each wafer that is cut, from its first PE on; None for all.
-        experts: The placement of experts, as ``--experts``; None for the one asked for.
+        experts: The placement of experts, as ``--experts``; None for the one requested.
         block_parts: Parts into which feed-forward blocks are cut where stages may begin and end between them, and
             between attention and a block; 0 where layers stay whole.
     """
@@ -148,7 +148,7 @@ class Layout(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Layers that one region holds.
+    """Layers that one region stores.
 
     Attributes:
         wafer: The wafer, the first one of a region that spans several.
@@ -192,7 +192,7 @@ class Strategy(Protocol):
         tries_others: Whether its layouts are also those of other strategies.
         group_counts: Groups of the all-reduces of decode that a search tries on its fastest layout.
         expert_placements: Placements of experts that a search tries where a model has no room with each spread over all
-            columns, and no other placement was asked for.
+            columns, and no other placement was requested.
         block_parts: Parts of feed-forward blocks, as `Layout.block_parts`, that a search tries where a model has no
             room in whole layers, the fewest first.
     """

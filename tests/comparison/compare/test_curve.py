@@ -221,7 +221,7 @@ def test_the_verdict_has_the_figures_of_the_machines() -> None:
 
 
 def test_the_verdict_solves_for_the_speed_at_each_end_of_the_prices() -> None:
-    """At 10 USD/h a GPU's token is dearer below 5 users, 1 / (9 ms + 5 ms); at 20 below 3; at 5 below 18."""
+    """At 10 USD/h a GPU's token is more expensive below 5 users, 1 / (9 ms + 5 ms); at 20 below 3; at 5 below 18."""
     wafers = wafer(0.001, usd_per_hour=10, ends=(5, 20))
     gpus = gpu(0.009, 0.001, room=31, usd_per_hour=3.6)
     *_, crossover = curve_verdict([wafers, gpus])

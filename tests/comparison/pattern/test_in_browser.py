@@ -1,4 +1,4 @@
-"""The page of patterns in a browser: what is drawn at a cycle are the words that are on their way or wait then."""
+"""The page of patterns in a browser: what is drawn at a cycle are the words that are in transit or wait then."""
 
 from __future__ import annotations
 

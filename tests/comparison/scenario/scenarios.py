@@ -1,4 +1,4 @@
-"""A small scenario, as a mapping with what its file holds, for tests to change."""
+"""A small scenario, as a mapping with what its file contains, for tests to change."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ FIGURE: dict[str, Any] = {
 
 
 def scenario(**changes: Any) -> dict[str, Any]:
-    """The story model on a small wafer, with tables in place of its own."""
+    """The story model on a small wafer, with tables instead of its own."""
     table = {"title": "A title", "question": "Which?", "models": [{"model": "story"}], "machines": [WAFER], **LENGTHS}
     return {key: value for key, value in (table | changes).items() if value is not None}

@@ -48,7 +48,7 @@ def test_a_column_that_is_an_axis_is_told_once() -> None:
         axes(wafers=2), [Entry(setting=at, row=report) for at, report in enumerate(REPORTS[:2])], SweepView()
     )
     assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 1
-    other = Entry(setting=1, row=REPORTS[2])  # two were asked for, four it takes
+    other = Entry(setting=1, row=REPORTS[2])  # two were requested, four it takes
     rows = shown_rows(axes(wafers=2), [Entry(setting=0, row=REPORTS[0]), other], SweepView())
     assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 2
     with pytest.raises(UnknownName, match=r"unknown column 'nope': known: .*\busers, wafers$"):

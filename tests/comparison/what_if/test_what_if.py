@@ -1,4 +1,4 @@
-"""What if: each change by itself is the estimate of the changed machine, sorted by its effect."""
+"""What if: each change on its own is the estimate of the changed machine, sorted by its effect."""
 
 from __future__ import annotations
 

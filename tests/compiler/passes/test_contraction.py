@@ -111,7 +111,7 @@ def test_few_groups_of_experts_are_the_fewest_that_take_about_the_fewest_bytes(c
 def test_bytes_are_known_by_rows_and_columns_before_tiles_are_cut(
     dtype: str, spec: ModelSpec, mesh: tuple[int, int]
 ) -> None:
-    """To a few percent: scales of attention that several columns hold do not count, nor do the numbers of groups."""
+    """To a few percent: scales of attention that several columns store do not count, nor do the numbers of groups."""
     program = compiled(spec, *mesh, dtype)
     options = replace(OPTIONS, dtype=dtype, context=0)
     column = column_bytes(spec, options)(LayerRange(0, spec.layer_count), 0)(mesh[1])

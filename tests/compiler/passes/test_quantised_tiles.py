@@ -81,7 +81,7 @@ def test_buffers_hold_codes_and_scales_and_nothing_else(coding: str, rows: int, 
 
 
 def test_an_int8_program_holds_about_half_and_an_int4_one_about_a_quarter_of_float16() -> None:
-    """What scales add: 2 bytes for the rows that a PE holds of an output, or for 32 of them, and a byte a row."""
+    """What scales add: 2 bytes for the rows that a PE stores of an output, or for 32 of them, and a byte a row."""
     spec = tiny_spec(hidden=512, heads=8, kv_heads=4, head_size=64, ffn=1024)
     half, int8, fp8, int4, mxfp4 = (linear_bytes(compiled(d, 2, 2, spec)) for d in ("float16", *CODINGS))
     assert int8 == fp8

@@ -501,7 +501,7 @@ def test_a_search_keeps_what_saves_cycles() -> None:
     assert dict(chosen.choice.rewrites) == {one.name: one.setting for one in chosen.rewrites}
     assert "norm-scales" in kept
     assert "router-scores" not in kept
-    plain = replace(chosen.choice, trees=())  # as all but fitted trees, which come last, were tried
+    plain = replace(chosen.choice, trees=())  # as all except fitted trees, which come last, were tried
     of_plain = cycles(compile_choice(spec, machine, SOFTWARE, chosen.options, plain))
     of_trees = kept.pop("fitted-trees").saved_cycles
     rewrite_cycles = 3 * SOFTWARE.route_rewrite_cycles  # routes of both layers; sums of attention have their own

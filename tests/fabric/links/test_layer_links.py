@@ -1,4 +1,4 @@
-"""Words on links by layer against adding up every step of every run by itself."""
+"""Words on links by layer against adding up every step of every run on its own."""
 
 from __future__ import annotations
 

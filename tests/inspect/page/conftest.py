@@ -83,7 +83,7 @@ def wait_for(browser: Any, script: str, limit_s: float = 20) -> Any:
 
 
 def requested(browser: Any) -> list[str]:
-    """The addresses that the page asked for, its own apart."""
+    """The addresses that the page requested, its own apart."""
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
     assert any(each["request"]["url"] == browser.current_url for each in asked)

@@ -40,7 +40,7 @@ def choose(browser: Any, name: str, value: str) -> None:
 
 
 def settled(browser: Any) -> None:
-    """Wait until what was asked for is drawn."""
+    """Wait until what was requested is drawn."""
     browser.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => setTimeout(done, 30))")
 
 
@@ -80,7 +80,7 @@ def window(browser: Any) -> list[int]:
 
 
 def painted(browser: Any, canvas: str) -> int:
-    """How many colours a canvas has."""
+    """The number of colours a canvas has."""
     script = (
         "const c = document.getElementById(arguments[0]), d = c.getContext('2d').getImageData(0, 0, c.width, c.height);"
         "return new Set(new Uint32Array(d.data.buffer)).size"

@@ -1,4 +1,4 @@
-"""What a page is given of a trace: everything adds up to what the trace holds, and damage is one line."""
+"""What a page is given of a trace: everything adds up to what the trace contains, and damage is one line."""
 
 from __future__ import annotations
 

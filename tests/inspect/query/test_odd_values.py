@@ -1,4 +1,4 @@
-"""A trace whose numbers point nowhere is looked into as far as it goes, or refused in one line, whatever the view."""
+"""A trace whose numbers point nowhere is looked into as far as it goes, or refused in one line, for any view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of one PE is what plain h5py finds in the file for it."""
+"""What is reported of one PE is what plain h5py finds in the file for it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_map_of_the_stage_fills_its_bytes_use_by_use() -> None:
     held = {
         address for b in buffers if b["use"] == "weights" for address in range(b["address"], b["address"] + b["bytes"])
     }
-    assert 0 <= used["weights"] - len(held) <= 2 * len(buffers)  # all but padding to whole words
+    assert 0 <= used["weights"] - len(held) <= 2 * len(buffers)  # all except padding to whole words
     assert {b["name"] for b in buffers if b["use"] == "weights"} >= {"layers.3.o", "layers.3.down"}
 
 

@@ -1,4 +1,4 @@
-"""Which experts a column holds: each feature of each expert once in its group, groups even, whatever the sizes."""
+"""Which experts a column stores: each feature of each expert once in its group, groups even, for any sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which column holds which features: nothing lost, nothing twice, rotary pairs and their queries together."""
+"""Which column stores which features: nothing lost, nothing twice, rotary pairs and their queries together."""
 
 from __future__ import annotations
 

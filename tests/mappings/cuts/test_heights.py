@@ -18,7 +18,7 @@ BANDS = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=3).map(tuple
     parts=st.lists(st.integers(1, 12), min_size=3, max_size=9).map(tuple),
 )
 def test_the_fullest_pe_is_as_empty_as_can_be(by_wafer: tuple[tuple[float, ...], ...], parts: tuple[int, ...]) -> None:
-    """Whatever a row holds: with scales of groups it may hold more where rows are more."""
+    """Whatever a row stores: with scales of groups it may hold more where rows are more."""
     rows = len(parts)
 
     def fullest(bands: tuple[float, ...], heights: tuple[int, ...]) -> float:

@@ -36,7 +36,7 @@ FIXED: dict[str, Reduce] = {"star": star, "chain": chain, "binary_tree": binary_
 
 
 def fast(schedule: LineSchedule, words: int, gap: int) -> float:
-    """Cycles of the fast model on WSE-2."""
+    """Cycles of the fabric model on WSE-2."""
     times = PatternTimes(LineCosts.of(WSE2, gap))
     return times.time([LinePattern(schedule, 0, words, ROWS)]).cycles.total
 
@@ -94,7 +94,7 @@ def test_every_member_of_every_family_does_the_operation(
         schedule, root = family.make(pick.randint(1, family.most))  # type: ignore[attr-defined]
         assert schedule.variants.shape == (1, 3)
         if schedule.parts > 1:
-            continue  # carried out part by part in tests/mappings/patterns/test_reduces.py
+            continue  # executed part by part in tests/mappings/patterns/test_reduces.py
         held = [sorted(bag) for bag in replay(schedule, labels)]
         assert held[root] == list(range(length))
         if operation == "all_reduce":

@@ -1,4 +1,4 @@
-"""The searched tree: its energy is the least there is, as trying every tree shows, and its depth what was asked for."""
+"""The searched tree: its energy is the least there is, as trying every tree shows, and its depth what was requested."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def levelled(draw: st.DrawFn) -> tuple[int, tuple[int, ...]]:
 
 
 def contributions(schedule: LineSchedule, length: int) -> np.ndarray:
-    """``[PE, input]``: how often each input is in what a PE holds in the end."""
+    """``[PE, input]``: how often each input is in what a PE stores in the end."""
     return np.array(replay(schedule, list(np.eye(length, dtype=np.int64))))
 
 

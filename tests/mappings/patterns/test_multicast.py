@@ -31,7 +31,7 @@ def test_diagonal_multicast_gives_line_i_the_words_of_its_pe_i(length: int) -> N
 
 @given(length=st.integers(1, 15))
 def test_diagonal_multicast_turns_a_split_over_columns_into_a_split_over_rows(length: int) -> None:
-    """Every row holds the whole vector, cut over columns; afterwards every column does, cut over rows."""
+    """Every row stores the whole vector, cut over columns; afterwards every column does, cut over rows."""
     grid = [replay(diagonal_multicast(length), list(range(length)), [None] * length, row) for row in range(length)]
     for col in range(length):
         assert [grid[row][col] for row in range(length)] == list(range(length))

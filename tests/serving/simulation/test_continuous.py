@@ -1,4 +1,4 @@
-"""Continuous batching: what happens to every request, whatever the lengths, arrivals and room."""
+"""Continuous batching: what happens to every request, for any lengths, arrivals and room."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_passes_cost_by_the_context_that_drafts_have_reached() -> None:
 
 
 def test_answers_of_drawn_passes_wait_by_pollaczek_and_khinchine() -> None:
-    """λ E[S²] / (2 (1 - ρ)) for one seat, the service as many passes as were drawn."""
+    """λ E[S²] / (2 (1 - ρ)) for one batch slot, the service as many passes as were drawn."""
     requests, load = 40_000, 0.7
     passes = DRAFTS.passes(np.full(requests, 6))
     rate = load / passes.mean()

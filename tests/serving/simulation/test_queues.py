@@ -48,7 +48,7 @@ def test_equal_services_wait_as_in_an_m_d_1_queue() -> None:
 def test_exponential_services_wait_as_in_an_m_m_1_queue() -> None:
     """The mean wait is ρ s / (1 - ρ), and longer than t with probability ρ exp(-(1 - ρ) t / s).
 
-    Answers of geometric length, of 1,000 tokens on average, take exponential times but for a thousandth.
+    Answers of geometric length, of 1,000 tokens on average, take exponential times except for a thousandth.
     """
     tokens = 1000
     answers = np.random.Generator(np.random.Philox(5)).geometric(1 / tokens, REQUESTS)
@@ -92,7 +92,7 @@ def test_as_many_servers_as_seats_never_wait_at_low_load() -> None:
 
 
 def test_requests_wait_for_a_bus_to_fill() -> None:
-    """(seats - 1) / (2 λ), where the bus is back before the next is full."""
+    """(batch slots - 1) / (2 λ), where the bus is back before the next is full."""
     seats = 8
     work = plain_workload(poisson(1.0, 20_000), ones(20_000), ones(20_000))
     outcome = simulate_static(work, PlainCosts(piece_s=1e-4), StaticPolicy(seats=seats))
@@ -103,7 +103,7 @@ def test_a_bus_that_does_not_wait_is_a_bulk_queue() -> None:
     """The mean wait of M/D/1 with bulk service, by the stationary distribution of those left behind at departures.
 
     Time is counted in services. A bus takes all who wait, up to its seats; where nobody waits it leaves with the first
-    who comes. Given n left behind, k arrive during the next service: n' = max(n - seats, 0) + k.
+    who comes. Given n left behind, k arrive during the next service: n' = max(n - batch slots, 0) + k.
     """
     seats, rate, most = 4, 3.0, 400
     chances = np.exp([k * math.log(rate) - rate - math.lgamma(k + 1) for k in range(most)])

@@ -1,4 +1,4 @@
-"""Workloads that are drawn: the same for the same seed, of the rate and lengths that were asked for."""
+"""Workloads that are drawn: the same for the same seed, of the rate and lengths that were requested."""
 
 from __future__ import annotations
 

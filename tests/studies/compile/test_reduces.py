@@ -86,7 +86,7 @@ def story() -> Placed:
 
 
 def cycles(prepared: PreparedRun, pattern: LineSchedule, words: int) -> float:
-    """The fast model's, from scratch."""
+    """The fabric model's, from scratch."""
     software = prepared.software
     costs = LineCosts.of(prepared.wafer, software.reduce_gap_cycles, software.relay_cycles)
     return PatternTimes(costs).time([LinePattern(pattern, 0, words, ROWS)]).cycles.total

@@ -1,4 +1,4 @@
-"""What an estimate says of layers in parts: how many there are, and how many wafers hold all of them whole."""
+"""What an estimate says of layers in parts: how many there are, and how many wafers store all of them whole."""
 
 from __future__ import annotations
 

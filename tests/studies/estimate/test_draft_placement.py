@@ -44,7 +44,7 @@ def refusal_of(request: EstimateRequest) -> str:
 
 @pytest.mark.slow
 def test_a_draft_model_without_room_beside_the_model_is_refused_and_the_remedy_works() -> None:
-    """70B leaves strips of 25 columns free on four wafers, 8B wants 16 GB."""
+    """70B leaves strips of 25 columns free on four wafers, 8B needs 16 GB."""
     message = refusal_of(LARGE)
     assert message.startswith(
         "--draft-place same: the weights of llama-3.1-8b need 16.1 GB of SRAM, the largest rectangle that "
@@ -61,7 +61,7 @@ def test_a_draft_model_without_room_beside_the_model_is_refused_and_the_remedy_w
     request_s = 1 / serving.requests_per_s
     answer_s = (serving.new_tokens - 1) * serving.tpot_s
     shorter_s = request_s - answer_s * (1 - 1 / drafts.speed_up)  # the prompt takes as long as without drafts
-    ratio = 5 / 4 * shorter_s / request_s  # five wafers in place of four, for more tokens
+    ratio = 5 / 4 * shorter_s / request_s  # five wafers instead of four, for more tokens
     assert drafts.usd_per_million_tokens == pytest.approx(result.cost.usd_per_million_tokens * ratio)
     assert drafts.joules_per_token == pytest.approx(result.energy.joules_per_token * ratio)
 

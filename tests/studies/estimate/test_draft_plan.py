@@ -170,7 +170,7 @@ def test_files_and_options_that_do_not_go_together_are_one_line(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_drafts_gain_more_on_gpus_than_on_wafers() -> None:
-    """Few users of a GPU wait for weights, whatever the number of tokens."""
+    """Few users of a GPU wait for weights, for any number of tokens."""
     on_gpus = make_request(EstimateRequest, model="llama-3-8b", gpu="h100", gpus=1, draft="typical")
     one, many = (estimate_on_gpus(replace_options(on_gpus, users=users)).drafts for users in (1, 200))
     wafer = estimate(make_request(EstimateRequest, model="llama-3-8b", schedule="released", draft="typical")).drafts

@@ -55,7 +55,7 @@ def test_the_pass_that_verifies_drafts_is_compiled_with_the_head() -> None:
 
 @pytest.mark.slow
 def test_a_head_that_has_no_room_is_refused_with_what_would_hold_it() -> None:
-    """10x10 PEs hold the five layers of the story model with their caches of 1,024 tokens, and not six."""
+    """10x10 PEs store the five layers of the story model with their caches of 1,024 tokens, and not six."""
     request = make_request(EstimateRequest, model="story", mesh="10x10", draft="0.9")
     assert estimate(replace_options(request, draft=None)).system.wafers == 1
     with pytest.raises(DoesNotFit) as caught:

@@ -1,4 +1,4 @@
-"""Settings: numbers of the machine in place of its files', on every command that takes a wafer."""
+"""Settings: numbers of the machine instead of its files', on every command that takes a wafer."""
 
 from __future__ import annotations
 

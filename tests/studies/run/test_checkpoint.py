@@ -55,7 +55,7 @@ def facts(result: RunResult) -> dict[str, Any]:
 
 
 def killed_after(passes: int, request: RunRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run until so many passes were carried out."""
+    """Run until so many passes were executed."""
     carry_out, done = Engine.run, []
 
     def run_some(engine: Engine, bound: BoundPhase) -> None:

@@ -192,7 +192,7 @@ def test_the_fewest_wafers_are_enough_of_live_pes(listed: str) -> None:
         == fewest_wafers_with_defects(wafer, read_defects("0", 0, wafer), fewest)
         == 2
     )
-    assert fewest_wafers_with_defects(wafer, defects, fewest) == 3  # 64 in place of 81 on each
+    assert fewest_wafers_with_defects(wafer, defects, fewest) == 3  # 64 instead of 81 on each
 
 
 def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ def test_drafts_of_a_length_that_nobody_gave_are_the_best_for_one_user() -> None
 
 @pytest.mark.slow
 def test_what_prompts_need_is_told_as_an_option_of_theirs() -> None:
-    """Three wafers of 7x7 PEs hold the model, one does not: prompts want more of their own, or a larger mesh."""
+    """Three wafers of 7x7 PEs store the model, one does not: prompts want more of their own, or a larger mesh."""
     few = STORY | {"mesh": "7x7", "mapping": "auto", "wafers": 3, "rate": 1.0, "requests": 9}
     with pytest.raises(DoesNotFit) as refusal:
         wse.serve_sim(**few, prefill="own", prefill_wafers=1)
@@ -290,7 +290,7 @@ def test_drafts_that_never_gain_are_not_made() -> None:
 
 @pytest.mark.slow
 def test_a_draft_model_on_a_wafer_of_its_own_is_counted_and_paid_for() -> None:
-    """The same tokens in each place, but for an exchange over the link, on one wafer or on two."""
+    """The same tokens in each place, except for an exchange over the link, on one wafer or on two."""
     asked = STORY | {"mesh": "96x96", "rate": 20.0, "draft": "0.95,0.9,0.9", "draft_model": "story-draft"}
     beside, apart = (wse.serve_sim(**asked, draft_tokens=2, draft_place=place) for place in ("same", "wafer"))
     assert (beside.drafts.wafers, apart.drafts.wafers) == (0, 1)

@@ -73,7 +73,7 @@ def test_passes_with_several_slots_are_compiled_for_as_many_users() -> None:
 def test_prompts_take_the_chunks_of_the_program(
     compiled: tuple[PreparedEstimate, Compilation, StagedCosts],
 ) -> None:
-    """On one stage all chunks of a prompt one after another, whatever the length of the last."""
+    """On one stage all chunks of a prompt one after another, for any length of the last."""
     prepared, compilation, costs = compiled
     if len(compilation.program.stages) > 1:
         pytest.skip("chunks overlap on several stages")

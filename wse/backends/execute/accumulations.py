@@ -1,4 +1,4 @@
-"""Messages that stay in place as steps on an accumulator, which has what is on its way from PE to PE."""
+"""Messages that stay in place as steps on an accumulator, which has what is in transit from PE to PE."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Arena:
     """SRAM of ``rows`` x ``cols`` PEs from ``base_byte`` to ``top_byte``, zeroed.
 
     Attributes:
-        carried: How often transfers were carried out whose words are not in `links` yet.
+        carried: How often transfers were executed whose words are not in `links` yet.
     """
 
     def __init__(self, rows: int, cols: int, base_byte: int, top_byte: int) -> None:

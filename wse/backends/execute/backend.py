@@ -60,7 +60,7 @@ class Backend(Protocol):
         """
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer holds."""
+        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer stores."""
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
         """Take note of the next pass of a user, of which `verify` is to give the ids: it may begin before that.

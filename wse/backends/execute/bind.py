@@ -39,7 +39,7 @@ ROUTER: Final = kernel_named("router_choose")
 
 
 class BoundPhase(NamedTuple):
-    """A phase as it runs: its calls in order, the step of each, and the cache slots in use that they go by.
+    """A phase as it runs: its calls in order, the step of each, and the cache slots in use that they depend on.
 
     ``loads`` has how often each transfer loads links of a stage, by the stage, where its calls do not count that.
     """

@@ -47,7 +47,7 @@ class Engine:
 
     Attributes:
         caches: The counters of the users' caches.
-        crossings: By step, tiles on their way from and to wafers that another engine has.
+        crossings: By step, tiles in transit from and to wafers that another engine has.
         step_times: The wall times of the steps of all passes so far; None without ``profile``.
         passes_at_once: Passes that may be under way at a time: one.
     """
@@ -142,7 +142,7 @@ class Engine:
             yield index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer holds."""
+        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer stores."""
         self.run(self.begin(self.program.decode_index, tokens))
         return self.tokens
 

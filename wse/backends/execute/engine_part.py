@@ -34,7 +34,7 @@ class SegmentReport:
 
     Attributes:
         tokens: int64 ``[places]``: ids that went to the host; None where none did.
-        logits: float32 ``[places, vocabulary]``: likewise.
+        logits: float32 ``[places, vocabulary]``: in the same way.
         pairs: Tokens that chose each expert, by layer whose router ran, int64 ``[experts]``.
         outputs: Indices of watched ops that ended, and their values.
     """

@@ -1,4 +1,4 @@
-"""Codes and scales that a checkpoint holds in the type that weights are asked for as: they are stored bit for bit."""
+"""Codes and scales that a checkpoint holds in the type that weights are requested as: they are stored bit for bit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Words on links of messages whose way does not depend on what PEs hold: a pass adds as many each time it is run.
+"""Words on links of messages whose way does not depend on what PEs store: a pass adds as many each time it is run.
 
-The kernels that move such messages count nothing. What each transfer adds is worked out from its messages when somebody
-asks, and multiplied with how often it was carried out.
+The kernels that move such messages count nothing. What each transfer adds is computed from its messages when somebody
+asks, and multiplied with how often it was executed.
 """
 
 from __future__ import annotations

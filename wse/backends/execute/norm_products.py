@@ -1,4 +1,4 @@
-"""Products of matrices with the vectors of the norm before them, worked out before a run from both as PEs hold them."""
+"""Products of matrices with the vectors of the norm before them, computed before a run from both as PEs store them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def with_norm_products(tensor: Callable[[str], Source], read: Read) -> Callable[
 
     Args:
         tensor: Gives the matrices ``[out, in]`` and vectors ``[in]``.
-        read: Reads rows of a tensor in the element type that PEs hold weights in.
+        read: Reads rows of a tensor in the element type that PEs store weights in.
     """
 
     def with_products(name: str) -> Source:

@@ -1,4 +1,4 @@
-"""Places of ops' outputs: addresses in the steps of a Program, and which PEs hold which features.
+"""Places of ops' outputs: addresses in the steps of a Program, and which PEs store which features.
 
 The cuts are those of the Program's own tiles, and of logits that which `wse.compiler.passes.shard` makes.
 """
@@ -59,7 +59,7 @@ class Part:
 
     Attributes:
         after: The step after which it is there.
-        stage: The stage whose PEs hold it.
+        stage: The stage whose PEs store it.
         view: Of its elements.
         address: Its first element on every PE, of the first token.
         cut: int32 ``[PEs of a line, n]``: which of the op's features each holds, -1 for padding.

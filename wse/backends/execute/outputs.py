@@ -1,6 +1,6 @@
 """Outputs of ops, read from the SRAM of PEs as each of them ends, and put together as whole tensors.
 
-Nothing is worked out again. What all rows or all columns hold alike is read from one of them; logits, of which only a
+Nothing is computed again. What all rows or all columns store alike is read from one of them; logits, of which only a
 chunk of the vocabulary is on the wafer at a time, are read chunk by chunk.
 """
 

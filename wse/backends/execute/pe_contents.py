@@ -79,7 +79,7 @@ class PeContents:
 
 
 def readable_buffers(program: Program) -> list[tuple[int, Buffer]]:
-    """Return the buffers that have bytes, with their indices: all but code."""
+    """Return the buffers that have bytes, with their indices: all except code."""
     return [(index, buffer) for index, buffer in enumerate(program.buffers) if buffer.element in STORAGE]
 
 

@@ -3,7 +3,7 @@
 Symmetric, to the nearest, ties to even: scale = max|w| / the largest code over what shares it, rounded up to the
 scale's type so that no code is beyond the largest; code = w / scale. fp8's codes are the e4m3 numbers nearest to
 w / scale, those of mxfp4 the e2m1 numbers, with a power of two as scale. What a checkpoint holds in the type that is
-asked for stays as it is. For sources see `wse.number_formats`.
+requested stays as it is. For sources see `wse.number_formats`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def with_codes(
 
 
 class _Part:
-    """The codes (0) or the scales (1) of a tensor, made of its rows as they are asked for."""
+    """The codes (0) or the scales (1) of a tensor, made of its rows as they are requested."""
 
     def __init__(
         self, name: str, source: Source, coding: Coding, scale_type: np.dtype[Any], read: Read, part: int
@@ -94,7 +94,7 @@ class _Part:
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """The number of values that the source makes at a time for rows of ours, few of which it is asked for."""
+        """The number of values that the source makes at a time for rows of ours, few of which it is requested."""
         begin, end = first * self._unit, min(last * self._unit, self._source.shape[0])
         return decoded_values(self._source, begin, min(begin + self._step, end))
 

@@ -18,7 +18,7 @@ IN_FLIGHT_BYTES = 4 * VALUES_IN_FLIGHT
 def required_bytes(program: Program, wafers: Collection[int] | None = None) -> int:
     """Bytes of SRAM, counters of words over links, counters of caches and logits at the host, as an engine holds them.
 
-    And those of weights on their way to SRAM, `IN_FLIGHT_BYTES` whatever the model and however many threads store them,
+    And those of weights in transit to SRAM, `IN_FLIGHT_BYTES` for any model and however many threads store them,
     but for a tensor that is read whole and has more. Of one that has some ``wafers`` alone, where these are given. The
     program itself and compiled kernels take some 100 MB besides.
     """

@@ -37,7 +37,7 @@ class Sampling:
 
     @property
     def on_host(self) -> bool:
-        """Whether the logits have to leave the wafer: for all but its own arg max."""
+        """Whether the logits have to leave the wafer: for all except its own arg max."""
         return self.temperature > 0 or self.repetition_penalty != 1.0
 
 
@@ -146,7 +146,7 @@ def adjusted_scores(logits: npt.NDArray[np.float32], text_ids: list[int], sampli
         scores[text_ids] = np.where(old < 0, old * penalty, old / penalty)
     if sampling.temperature == 0:
         return scores
-    with np.errstate(over="ignore"):  # a tiny temperature may send all but the best to -inf
+    with np.errstate(over="ignore"):  # a tiny temperature may send all except the best to -inf
         scores = (scores - scores.max()) / sampling.temperature
     if 0 < sampling.top_k < len(scores):
         scores[scores < np.partition(scores, -sampling.top_k)[-sampling.top_k]] = -np.inf

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 WAITING: Final = 2
-"""Patches for each thread that are on their way, so that none waits for the caller to work out the next one."""
+"""Patches for each thread that are in transit, so that none waits for the caller to compute the next one."""
 
 
 class PatchJob(NamedTuple):
@@ -31,10 +31,10 @@ class PatchJob(NamedTuple):
 def stored_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> Iterator[PatchJob]:
     """Carry out jobs that write disjoint memory, and give each in their order once it is done.
 
-    Those on their way have no more than ``most_values`` together; one of more is carried out while there is no other.
+    Those in transit have no more than ``most_values`` together; one of more is executed while there is no other.
 
     Raises what the first of them in order raises that fails, or ``jobs`` behind them all, once those are done that were
-    on their way.
+    in transit.
     """
     waiting: deque[tuple[PatchJob, Future[None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
@@ -50,7 +50,7 @@ def stored_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> 
 
 
 def _done(job: PatchJob, future: Future[None]) -> PatchJob:
-    """Return a job, once it is carried out. Raises what that raised."""
+    """Return a job, once it is executed. Raises what that raised."""
     future.result()
     return job
 

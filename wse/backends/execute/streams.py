@@ -37,7 +37,7 @@ class Streams:
         host_ids: float32 ``[ids]``: what `TokensIn` and `DraftIn` bring in; the caller fills it before the phase runs.
         host_logits: float32 ``[users + n, vocabulary]``: what `LogitsOut` brought out last, of each user, and behind
             the users of each of n tokens of a pass over several of one user.
-        host_tokens: int64 ``[users + n]``: the ids that `TokenOut` brought out last, likewise.
+        host_tokens: int64 ``[users + n]``: the ids that `TokenOut` brought out last, in the same way.
     """
 
     def __init__(self, program: Program, draws: Sequence[Draw], wafers: Collection[int]) -> None:

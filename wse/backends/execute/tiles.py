@@ -1,4 +1,4 @@
-"""The shares of a weight tile: which values of a tensor each PE holds."""
+"""The shares of a weight tile: which values of a tensor each PE stores."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def decoded_values(source: Source, first: int, last: int) -> int:
 
 
 def is_read_whole(source: Source) -> bool:
-    """Return whether a source decodes all for any stretch, so that it is better asked for all at once."""
+    """Return whether a source decodes all for any stretch, so that it is better requested all at once."""
     return isinstance(source, DecodedSource) and source.is_read_whole
 
 

@@ -1,6 +1,6 @@
-"""Transfer calls: the calls that carry out a transfer's messages, one way for each form that messages have.
+"""Transfer calls: the calls that execute a transfer's messages, one way for each form that messages have.
 
-Words over links of the mesh are counted by kernels where they depend on what PEs hold, by
+Words over links of the mesh are counted by kernels where they depend on what PEs store, by
 `wse.backends.execute.line_loads` where they do not, and those of transfers that leave their wafer by
 `wse.backends.execute.streams`.
 """
@@ -63,10 +63,10 @@ class TransferCalls:
     ) -> None:
         self._program, self._arenas, self._views, self._control = program, arenas, views, control
         self._streams, self._routing = streams, routing
-        self.crossings: dict[int, npt.NDArray[Any]] = {}  # by step, on their way
+        self.crossings: dict[int, npt.NDArray[Any]] = {}  # by step, in transit
 
     def calls(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
-        """Return the calls of a step in one turn of its loop, for the user whose counters it goes by."""
+        """Return the calls of a step in one turn of its loop, for the user whose counters it depends on."""
         stage = int(phase.steps.stage[step])
         if stage not in self._arenas and not issubclass(TRANSFERS[phase.steps.code[step]], Crossing):
             return []
@@ -271,7 +271,7 @@ class TransferCalls:
 
 
 def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
-    """Return whether a pattern is carried out as an exchange.
+    """Return whether a pattern is executed as an exchange.
 
     Along columns that do the same, messages of all lanes at once take no longer; nor does a single message of a row.
     """

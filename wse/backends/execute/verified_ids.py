@@ -32,7 +32,7 @@ class VerifiedIds:
             raise BadInput(message)
 
     def add(self, ids: Sequence[int], user: int) -> None:
-        """Add the ids of a user's pass, in place of those of the one before."""
+        """Add the ids of a user's pass, instead of those of the one before."""
         self._by_user[user] = list(ids)
 
     def keep(self, tokens: int, user: int) -> int:

@@ -42,7 +42,7 @@ def phase_counts(
     """Return the counts of some runs of a phase, each with so many cache slots in use; tokens choose experts evenly.
 
     ``classes`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.shape_classes`` does. What
-    goes by no cache slots is counted once for all runs.
+    depends on no cache slots is counted once for all runs.
 
     Cycles are linear in what issuing a vector operation costs, so one more cycle for each tells how many there are.
     """

@@ -94,7 +94,7 @@ class PhaseBounds:
         return most
 
     def _of_class(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """Return the bounds of a step; ``grows``: whether they go by cache slots."""
+        """Return the bounds of a step; ``grows``: whether they depend on cache slots."""
         if grows:
             return self._step(phase, step, slots)
         key = (phase.steps, step)
@@ -115,7 +115,7 @@ class PhaseBounds:
         return 0.0, 0.0, float(self._links(transfer, turns) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """Return the wafers that hold experts that tokens choose evenly, of a step that goes by them."""
+        """Return the wafers that hold experts that tokens choose evenly, of a step that depends on them."""
         if not phase.steps.routed[step]:
             return None
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
@@ -153,7 +153,7 @@ class PhaseBounds:
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """int64 ``[variants]``: the reach of every variant that some line carries out, 0 for the others."""
+    """int64 ``[variants]``: the reach of every variant that some line executes, 0 for the others."""
     used = set(np.unique(pattern.variants).tolist())
     links = [reach(pattern, v, in_place=in_place) if v in used else 0 for v in range(len(pattern.first) - 1)]
     return np.array(links, np.int64)

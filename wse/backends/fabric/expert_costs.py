@@ -71,7 +71,7 @@ class RoutedCosts:
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
         """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says.
 
-        None of them goes by cache slots.
+        None of them depends on cache slots.
         """
         steps = phase.steps
         if not steps.routed.any():

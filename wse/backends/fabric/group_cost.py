@@ -45,7 +45,7 @@ class _GroupClass:
     Attributes:
         group: The steps of one.
         routed: Whether its work differs from run to run.
-        growing_stages: The stages of those of its steps that go by cache slots.
+        growing_stages: The stages of those of its steps that depend on cache slots.
         content: All that its cost depends on besides; None where that is where PEs and wafers are.
     """
 
@@ -67,7 +67,7 @@ class GroupCosts:
     """The costs of groups of steps. Keeps that of each class of groups, with so many cache slots where it goes by them.
 
     Groups of steps that are of one class cost the same. Routed steps, whose work differs from run to run, cost
-    nothing here. What goes by patterns and numbers alone, not by where regions stand, is known to all Programs of a
+    nothing here. What depends on patterns and numbers alone, not by where regions stand, is known to all Programs of a
     process with the same wafer, software and types of elements.
     """
 
@@ -134,7 +134,7 @@ class GroupCosts:
         return self._known[key]
 
     def _of_group(self, phase: Phase, of_group: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
-        """Return the cost of a group, as another Program has shown it where it goes by nothing else of this one."""
+        """Return the cost of a group, as another Program has shown it where it depends on nothing else of this one."""
         if of_group.content is None:
             return _cost(self._costs, phase, of_group.group, slots)
         key = (of_group.content, in_use)

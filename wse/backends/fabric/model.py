@@ -131,7 +131,7 @@ class Fabric:
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
-        """Add the traffic of cache shifts, which depends on how many tokens each user's cache holds."""
+        """Add the traffic of cache shifts, which depends on how many tokens each user's cache stores."""
         if not lengths or not len(by_counters(phase.steps)):
             return cost
         return replace(cost, count_traffic=partial(self._traffic_with_shift, cost, phase, slots, lengths))

@@ -52,14 +52,14 @@ class PhaseTraffic:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PhaseCost:
-    """The cost of one run of a phase, step by step; its traffic is counted when it is first asked for.
+    """The cost of one run of a phase, step by step; its traffic is counted when it is first requested.
 
     Attributes:
         cost_class: What the traffic's ``by_slots``, and where no expert was chosen the cycles, follow from.
         start: float64 ``[steps]``: cycle at which a step first starts, counted from the phase's start.
         by_cause: float64 ``[steps, causes]``: cycles that a step adds to the phase, over all turns of its loop. A
             step that runs beside a longer one adds none.
-        crossed: From which wafers to which the steps sent those that go by the choice of experts.
+        crossed: From which wafers to which the steps sent those that depend on the choice of experts.
         contention: float64 ``[steps]``: those of a step's cycles in which words waited for words of other messages on
             one link or one ramp, over all turns.
         streams: int64 ``[steps]``: the most messages on one link or one ramp in one window; 1 where none waited.
@@ -83,7 +83,7 @@ class PhaseCost:
 
     @cached_property
     def links(self) -> I64:
-        """int64 ``[wafers, 4, rows, cols]`` of the fabric: words by link, added up when first asked for."""
+        """int64 ``[wafers, 4, rows, cols]`` of the fabric: words by link, added up when first requested."""
         traffic = self.traffic
         return self.routes.words(np.concatenate([traffic.rectangles, traffic.by_slots, traffic.shifts]))
 

@@ -25,10 +25,10 @@ _ALL: Final = slice(None)
 
 
 def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
-    """int64 ``[steps]``: for each step the first one that equals it but for addresses, op, layer and repaints.
+    """int64 ``[steps]``: for each step the first one that equals it except for addresses, op, layer and repaints.
 
     ``shapes`` int64 ``[stages]`` has one number for all stages whose regions have one shape: there only streams, which
-    go by where regions stand, differ by stage. Without it all stages differ.
+    depend on where regions stand, differ by stage. Without it all stages differ.
     """
     streams = transfer_steps(steps, lambda kind: kind.by_place)
     stage = steps.stage if shapes is None else np.where(streams, steps.stage, shapes[steps.stage])
@@ -41,7 +41,7 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 def contents_of(steps: Steps, which: I64) -> list[bytes]:
     """Return all of some steps that their costs depend on, except pattern, region, and the cache slots in use.
 
-    Steps of different Programs that have one content, and no words that go by where regions stand, cost the same.
+    Steps of different Programs that have one content, and no words that depend on where regions stand, cost the same.
     """
     rows = np.concatenate([_traits(steps, which), *_numbers(steps, which)], axis=1)
     return [row.tobytes() for row in rows]

@@ -29,7 +29,7 @@ from wse_mappings.schedule import LineSchedule
 
 
 class StepCosts:
-    """Cycles of single steps. A step by itself is a task of its own; an overlap group is started and awaited at one
+    """Cycles of single steps. A step on its own is a task of its own; an overlap group is started and awaited at one
     cost, ``transfer_sync_cycles``, which holds the way of a word from a neighbour too."""
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
@@ -60,7 +60,7 @@ class StepCosts:
         return self._pattern_time(transfers, in_group=True)
 
     def time(self, phase: Phase, step: int, slots: Slots, turn: int, chosen: frozenset[int] | None = None) -> LineTime:
-        """Whole cycles of one turn of a step; ``chosen``: wafers with chosen experts, where it goes by them."""
+        """Whole cycles of one turn of a step; ``chosen``: wafers with chosen experts, where it depends on them."""
         time = self._dispatched_time(phase, step, slots, turn, chosen)
         if not phase.steps.joined[step] or not time.cycles.total:
             return time

@@ -19,7 +19,7 @@ from wse.program.steps import Slots, Steps
 
 
 class TrafficCounts:
-    """The traffic of the phases of a Program, without what goes by the choice of experts. Keeps what it counted.
+    """The traffic of the phases of a Program, without what depends on the choice of experts. Keeps what it counted.
 
     ``classes`` and ``shape_classes`` give those of steps, as `step_classes` does, all stages apart and by the shapes
     of their regions.
@@ -30,7 +30,7 @@ class TrafficCounts:
         shapes = [(stage.rect.rows, stage.rect.cols, stage.span) for stage in program.stages]
         shape_numbers = np.array([shapes.index(shape) for shape in shapes], np.int64)
         self.classes, self.shape_classes = cache(step_classes), cache(partial(step_classes, shapes=shape_numbers))
-        self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not go by cache slots
+        self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not depend on cache slots
 
     def of(self, phase: Phase, slots: Slots) -> PhaseTraffic:
         """Return the traffic of all steps but routed ones and cache shifts."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from wse.arrays import I32
 
-SPAN_QUEUES: Final = 96  # 12 KiB of state, which the nearest cache holds beside the words of memory
+SPAN_QUEUES: Final = 96  # 12 KiB of state, which the nearest cache stores beside the words of memory
 
 
 def components(count: int, pairs: I32) -> I32:
@@ -41,7 +41,7 @@ def spans(component: I32, queues: int) -> I32:
 
     Args:
         component: int32 ``[nodes]``, queues first.
-        queues: How many nodes are queues.
+        queues: The number of nodes are queues.
     """
     names, label = np.unique(component, return_inverse=True)
     sizes = np.bincount(label[:queues], minlength=len(names))

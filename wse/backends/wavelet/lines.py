@@ -46,7 +46,7 @@ class _Cut:
 
 @dataclass(slots=True, kw_only=True)
 class Lines:
-    """Lays patterns on a machine, one after another; a PE carries out its share of each in their order.
+    """Lays patterns on a machine, one after another; a PE executes its share of each in their order.
 
     Lines that do the same are planned once.
 

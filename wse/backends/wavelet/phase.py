@@ -1,4 +1,4 @@
-"""A whole phase of a Program, cycle by cycle: every step carried out on the PEs and links of its region.
+"""A whole phase of a Program, cycle by cycle: every step executed on the PEs and links of its region.
 
 A step begins when its task is dispatched; steps that run together are started and awaited at one cost instead, which
 holds the way of a word to a neighbour too, and share the links. Between two steps all PEs wait for each other, but in
@@ -29,7 +29,7 @@ class PhaseRun:
     Attributes:
         step_cycles: int64 ``[steps]``: cycles by which a step moves the end of the phase, over all turns of its loop.
             Of steps that run together the first has those of all.
-        hops: int64 ``[steps]``: words times the links that they cross, likewise.
+        hops: int64 ``[steps]``: words times the links that they cross, in the same way.
         links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that left each PE to the north, east, south and west.
     """
 

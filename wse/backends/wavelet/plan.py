@@ -73,7 +73,7 @@ class Plan:
     colours: int = 0
 
     def carries_control_bit(self, flow: Flow) -> bool:
-        """Return whether a switch on its way counts the stream's control bit."""
+        """Return whether a switch in transit counts the stream's control bit."""
         return any(self._counts(pe, flow.colour) for pe in flow.way)
 
     def _counts(self, pe: int, colour: int) -> bool:

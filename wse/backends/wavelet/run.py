@@ -35,7 +35,7 @@ class MachineRun:
         visits: Queues and threads looked at: the emulation's own work.
         moves: int32 ``[n, 6]``: the cycle in which a wavelet leaves a router, row and col of its PE, colour, the Port
             that it leaves through (RAMP: into the PE) and the one that it came by (RAMP: from the PE); by cycle, those
-            of a wavelet that leaves through several ports next to each other; empty unless asked for.
+            of a wavelet that leaves through several ports next to each other; empty unless requested.
     """
 
     cycles: int

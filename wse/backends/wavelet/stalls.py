@@ -4,14 +4,14 @@ A stream waits for another
 
 1. at a router, where the two have one colour and the other comes before it: the switch has its next position when the
    other's last word has passed, and words on one colour stay in their order;
-2. on a PE, whose main thread carries out its operations one after another;
+2. on a PE, whose main thread executes its operations one after another;
 3. in a PE's memory: what uses words waits for what stores them before it, and what replaces words for those before it
    that use them; the words of a pattern are sent from where they are received;
 4. as a part of one operation: a PE that adds what it receives and sends it on does both at once, so neither goes
    without the other. Such streams are one group.
 
 Groups that wait for each other in a circle, or for themselves, stall as soon as a message has more words than the
-queues on its way hold. Where there is no circle nothing stalls, for any number of words: the group that is first goes,
+queues in transit hold. Where there is no circle nothing stalls, for any number of words: the group that is first goes,
 then those behind it.
 """
 
@@ -50,7 +50,7 @@ def _circle(plan: Plan) -> str:
     if all(step.receive is None or step.send is None for step in plan.operations):
         order = [number[id(step.flow)] for step in plan.operations]
         if order == sorted(order):
-            return ""  # each stream is a group by itself, and waits for streams before it alone
+            return ""  # each stream is a group on its own, and waits for streams before it alone
     group = list(range(len(plan.flows)))  # 4. streams of one operation, by union and find
 
     def root(i: int) -> int:

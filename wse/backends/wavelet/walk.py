@@ -1,4 +1,4 @@
-"""A phase carried out cycle by cycle: each step in turn on the PEs and links of its region.
+"""A phase executed cycle by cycle: each step in turn on the PEs and links of its region.
 
 The state is the cycle from which each PE of each stage is free. Steps of one overlap group, or one step, go through it:
 
@@ -41,13 +41,13 @@ from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.cache_shift import cache_shift
 
 OnMoves = Callable[[int, I64], None]
-"""Takes the wavelets of a step as it is carried out: the step, and int64 ``[n, 7]``: the cycle in which each leaves a
+"""Takes the wavelets of a step as it is executed: the step, and int64 ``[n, 7]``: the cycle in which each leaves a
 router, wafer, row and col of its PE, colour counted from the first of the step, and the Ports that it leaves through
 and came by."""
 
 
 class PhaseWalk:
-    """State of a phase that is carried out step by step: the cycle from which each PE of each stage is free."""
+    """State of a phase that is executed step by step: the cycle from which each PE of each stage is free."""
 
     def __init__(
         self,

@@ -158,7 +158,7 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
 
 
 def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
-    """Partial scores of all tokens and the cached values, of which a column holds F features, to attended features."""
+    """Partial scores of all tokens and the cached values, of which a column stores F features, to attended features."""
     H, Hk, queries_per_kv, _ = c.heads
     M, b = c.tokens, c.builder
     T = SymNumber(per_slot=1)

@@ -1,4 +1,4 @@
-"""Buffers and patterns of all phases, each asked for by name or by call and kept once."""
+"""Buffers and patterns of all phases, each requested by name or by call and kept once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Buffers:
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
         """Return the buffer of that name, grown to hold ``elements``.
 
-        Raises WseBug when it is asked for as something else.
+        Raises WseBug when it is requested as something else.
         """
         key = (stage, name)
         if key not in self._by_name:
@@ -75,7 +75,7 @@ class Buffers:
         return buffer
 
     def take_requests(self) -> dict[SymBuffer, int]:
-        """Buffers that were asked for since this was last called, in order, and the most elements of each."""
+        """Buffers that were requested since this was last called, in order, and the most elements of each."""
         asked, self._requests = self._requests, {}
         return asked
 

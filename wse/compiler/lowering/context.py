@@ -89,13 +89,13 @@ class Context:
 
     @property
     def heads(self) -> tuple[int, int, int, int]:
-        """Query heads, kv heads, queries per kv head and features a head that a column holds."""
+        """Query heads, kv heads, queries per kv head and features a head that a column stores."""
         kv_heads, queries_per_kv = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
         return kv_heads * queries_per_kv, kv_heads, queries_per_kv, self.cut.heads.features_per_head
 
     @property
     def rotated_size(self) -> int:
-        """Features of a head that a column holds and that rotate; they come first."""
+        """Features of a head that a column stores and that rotate; they come first."""
         return self.cut.heads.rotated
 
     @property
@@ -197,7 +197,7 @@ class Context:
 
     @contextmanager
     def over_tokens(self) -> Iterator[UserTokens]:
-        """Steps added inside work on one token, and run once for each; they do not go by counters."""
+        """Steps added inside work on one token, and run once for each; they do not depend on counters."""
         if self.tokens > 1:
             with self.builder.loop(self.tokens):
                 yield UserTokens(tokens=1, turns=True)

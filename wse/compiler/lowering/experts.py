@@ -2,7 +2,7 @@
 
 The router's outputs are cut over columns, or over those of each stretch of columns, of which the one in the middle
 places its own; an all-reduce along rows brings them all to every PE, so that each makes the same choice. Hidden vectors
-are on every column already. A PE lists the pairs of a token and a chosen expert that its column holds, multiplies with
+are on every column already. A PE lists the pairs of a token and a chosen expert that its column stores, multiplies with
 those experts' tiles, and what the columns made for a token is summed along rows. Sources of the choices: the routers of
 the models that `wse.models.spec.Experts` describes, as Hugging Face transformers 5.x runs them.
 """
@@ -105,7 +105,7 @@ def _choose(c: Context, op: Op) -> None:
 
 
 def experts(c: Context, op: Op) -> None:
-    """normed to the hidden features of each pair that a column holds."""
+    """normed to the hidden features of each pair that a column stores."""
     dispatch(c, c.normed_hidden, _choice(c, _experts(c)))
     with at_experts(c):
         _inward_products(c, op)
@@ -212,7 +212,7 @@ def _most_pairs(c: Context) -> int:
 
 
 def _is_routed(c: Context) -> bool:
-    """Return whether columns hold different experts, so that what they do depends on the choice."""
+    """Return whether columns store different experts, so that what they do depends on the choice."""
     return len(_mixture(c)[1].segments) > 1
 
 

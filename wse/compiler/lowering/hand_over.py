@@ -94,7 +94,7 @@ def _hand(
 
 
 def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _Columns:
-    """Return the columns of a hand-over of a vector of so many words.
+    """Return the columns of a transfer to the next stage of a vector of so many words.
 
     With a stride s, columns carry words / s each and rows multicast over s columns: the sum is least for the root.
     """

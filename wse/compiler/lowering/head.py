@@ -27,7 +27,7 @@ from wse_mappings.schedule import Arrival
 
 
 def last_token(c: Context) -> None:
-    """Leave the chunk's last token alone in the stream, replicated along rows as decode wants it."""
+    """Leave the chunk's last token alone in the stream, replicated along rows as decode needs it."""
     d, b = c.cut.hidden_per_pe, c.builder
     if c.on_mesh:
         shares = balanced_counts(c.chunk, c.cut.rows)

@@ -1,4 +1,4 @@
-"""Multi-head latent attention: the cache holds one latent vector and one rotated key a token, and is read as such.
+"""Multi-head latent attention: the cache stores one latent vector and one rotated key a token, and is read as such.
 
 The absorbed form, in prefill as in decode: queries without rotation go through a head's up-projection of keys, so that
 they meet latent vectors, and what they attend to, a mixture of latent vectors, goes through its up-projection of values
@@ -177,7 +177,7 @@ def output(c: Context, op: Op) -> None:
 
 
 def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[int], stride: int = 0) -> None:
-    """Round what lies side by side in x ``[tokens, stride]`` to out, ``[tokens, width]`` behind each other."""
+    """Round what lies side by side in x ``[tokens, stride]`` to out, ``[tokens, width]`` one after another."""
     M, first = c.tokens, 0
     if M == 1:
         c.builder.compute("store", out=out, x=x, n=sum(widths))

@@ -15,7 +15,7 @@ from wse.program.isa.linear import gemv_cycles, matmul_cycles
 from wse.program.isa.pe_costs import PeCosts
 
 UNPACKED_CODES = 128
-"""Codes that are unpacked at once, where no more are asked for: what starting costs is spread over them."""
+"""Codes that are unpacked at once, where no more are requested: what starting costs is spread over them."""
 
 
 def local_product(

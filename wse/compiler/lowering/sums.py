@@ -71,7 +71,7 @@ def _named_pattern(
     elements: int | SymNumber,
     **stretch: Any,
 ) -> int:
-    """Return the all-reduce that the request names, made for the words that do not go by cache slots."""
+    """Return the all-reduce that the request names, made for the words that do not depend on cache slots."""
     view = buffer.view if isinstance(buffer, SymBuffer) else buffer.buffer.view
     fixed = elements if isinstance(elements, int) else elements.fixed
     words = max(1, ceil_div(fixed * ELEMENT_BYTES[c.options.element_type(view)], WORD_BYTES))

@@ -48,7 +48,7 @@ def lower_ops(state: State) -> State:
     phases: list[SymPhase] = []
     by_demand: dict[_Demand, SymPhase] = {}
     for user, cached, demand in _demands(state):
-        if demand in by_demand:  # as an earlier one, but for whose it is and what is in the cache
+        if demand in by_demand:  # as an earlier one, except for whose it is and what is in the cache
             phases.append(replace(by_demand[demand], user=user, cached=cached))
             continue
         context = Context(

@@ -1,4 +1,4 @@
-"""Pass 1: which layers each stage holds, on which wafer and in which band of its mesh, and the shape of its region.
+"""Pass 1: which layers each stage stores, on which wafer and in which band of its mesh, and the shape of its region.
 
 The mapping strategy of the request says which layers go together; bands are as high and regions of one band as wide as
 their bytes need, unless the request lists regions. The embedding is with the first stage; the head is with the last, or
@@ -32,7 +32,7 @@ def plan_stages(state: State) -> State:
     """Fill ``plans``.
 
     Raises:
-        BadMesh: the mesh has no room for the regions that were asked for.
+        BadMesh: the mesh has no room for the regions that were requested.
         BadInput: the strategy leaves a layer out or holds one twice.
     """
     options, spec, choice = state.options, state.spec, state.choice
@@ -88,7 +88,7 @@ def plan_stages(state: State) -> State:
 
 
 def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
-    """Return the parts of each layer that some stages hold, one after another; none where all layers are whole."""
+    """Return the parts of each layer that some stages store, one after another; none where all layers are whole."""
     held = [of_layer for plan in plans if not plan.experts for of_layer in plan.layers.parts]
     if all(parts.is_whole for _, parts in held):
         return ()
@@ -96,7 +96,7 @@ def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
 
 
 def _check_layers(state: State, regions: Sequence[Share]) -> None:
-    """Whether the regions hold every layer once and in order, on wafers that there are."""
+    """Whether the regions store every layer once and in order, on wafers that there are."""
     ends = [(0, 0), *(share.layers.next for share in regions)]
     in_order = all((share.first_layer, share.first_part) == end for share, end in zip(regions, ends, strict=False))
     on_wafers = all(0 <= share.wafer <= state.options.wafers - share.wafers for share in regions)
@@ -110,7 +110,7 @@ def _check_layers(state: State, regions: Sequence[Share]) -> None:
 
 
 def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Share]) -> list[tuple[int, int]]:
-    """Rows and columns of every region: those asked for, squares where the product needs them, else by their bytes."""
+    """Rows and columns of every region: those requested, squares where the product needs them, else by their bytes."""
     if demand.listed:
         return region_shapes(demand, layout, regions)
     rows, (_, mesh_cols), region = _rows(state), state.mesh, state.options.region

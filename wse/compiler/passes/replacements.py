@@ -20,7 +20,7 @@ Replacements = Mapping[tuple[SymBuffer, SymBuffer], int]
 def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mapping[tuple[Name, Name], int]) -> bool:
     """Whether two buffers, live in those steps, may stand at one address; ``replacements`` as of `replacing_steps`.
 
-    They may where no step needs both, but for those that read one for the last time and make the other in its place.
+    They may where no step needs both, except for those that read one for the last time and make the other in its place.
     """
     for source, target, live in ((a, b, live_a), (b, a, live_b)):
         steps = replacements.get((source, target), 0)

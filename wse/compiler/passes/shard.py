@@ -1,4 +1,4 @@
-"""Pass 2: the share of every tensor that each PE holds, padded up so that all PEs of a region are alike."""
+"""Pass 2: the share of every tensor that each PE stores, padded up so that all PEs of a region are alike."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _in_first_layer(op: Op) -> Op:
 
 
 def table_needs(state: State) -> list[tuple[bool, bool]]:
-    """Return whether each stage holds attention of layers, and whether any of them rotates its queries and keys."""
+    """Return whether each stage stores attention of layers, and whether any of them rotates its queries and keys."""
     of_stages = [
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans
     ]
@@ -140,7 +140,7 @@ def table_needs(state: State) -> list[tuple[bool, bool]]:
 
 
 def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates: bool) -> list[Tile]:
-    """The tiles of what is worked out before a run: frequencies of rotary pairs, and tables of latent attention."""
+    """The tiles of what is computed before a run: frequencies of rotary pairs, and tables of latent attention."""
     tables = latent_tables(cut) if with_layers else []
     if not rotates or not cut.heads.rotated or spec.rope is None:
         return tables
@@ -184,7 +184,7 @@ def prefill_tile_name(tensor: str) -> str:
 
 
 class Tiling(NamedTuple):
-    """The choices that tiles of a region go by, beside its cut.
+    """The choices that tiles of a region depend on, beside its cut.
 
     Attributes:
         dtype: The type that weights are held in.
@@ -204,7 +204,7 @@ class Tiling(NamedTuple):
 
 
 def tiling_of(state: State) -> Tiling:
-    """Return the choices that the tiles of a compilation go by."""
+    """Return the choices that the tiles of a compilation depend on."""
     options, choice = state.options, state.choice
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)

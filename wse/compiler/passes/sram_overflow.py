@@ -55,7 +55,7 @@ class SramOverflow(DoesNotFit):
 
 
 def _contents(stage: Stage) -> str:
-    """Return the parts of the model that a stage holds, such as ``layers 0 to 4, embedding``."""
+    """Return the parts of the model that a stage stores, such as ``layers 0 to 4, embedding``."""
     first, last = stage.first_layer, stage.last_layer - 1
     layers = "no layers" if last < first else f"layer {first}" if last == first else f"layers {first} to {last}"
     return ", ".join([layers, *["embedding"] * stage.has_embedding, *["head"] * stage.has_head])

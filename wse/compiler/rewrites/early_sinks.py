@@ -3,7 +3,7 @@
 A sink is a trained score of each head that joins the softmax without a value. Its weight asks for the common maximum,
 and for nothing of the sums to which it is added once they are there.
 
-1. The weights of sinks are worked out beside the last all-reduce before they are added, where that one has no maxima.
+1. The weights of sinks are computed beside the last all-reduce before they are added, where that one has no maxima.
 2. After it they are added.
 """
 
@@ -39,7 +39,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _may_run_beside(sinks: SymStep, line: SymStep) -> bool:
-    """Return whether what a step reads but for the sums is there before a pattern, which is alone."""
+    """Return whether what a step reads except for the sums is there before a pattern, which is alone."""
     return (
         is_line(line) and (line.loop, line.overlap) == (-1, -1) and not touches(line, address(sinks, "maxima").buffer)
     )

@@ -1,9 +1,9 @@
-"""Cosines and sines of a token's place worked out while a product is summed, once for all that they rotate.
+"""Cosines and sines of a token's place computed while a product is summed, once for all that they rotate.
 
-The angles of rotary positions go by the place of a token and by frequencies, and by nothing that a layer makes.
+The angles of rotary positions depend on the place of a token and by frequencies, and by nothing that a layer makes.
 
-1. They are worked out beside the last pattern before the first rotation: in its group, where it has one.
-2. Rotations take them from there, in place of the frequencies.
+1. They are computed beside the last pattern before the first rotation: in its group, where it has one.
+2. Rotations take them from there, instead of the frequencies.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Groups of all-reduces fitted to their words, where every K-tree had those with the fewest relays.
 
-The first word waits for every relay on its way. The words behind it wait for each other wherever a PE receives from two
+The first word waits for every relay in transit. The words behind it wait for each other wherever a PE receives from two
 sides: in a group, and again among the middles of the groups. So a few words go fastest over the fewest relays, and many
 over few groups, whose middles are few relays and meet in no PE, or in one. An all-reduce leaves its result on every
 PE, so that it does not matter in which one the last sum is taken.
 
 The search finds the groups for every size (`wse.compiler.search.trees`); sizes that it did not choose any for stay as
-they are. So do reduces, whose roots other steps go by, and all-reduces whose groups the request gives.
+they are. So do reduces, whose roots other steps depend on, and all-reduces whose groups the request gives.
 """
 
 from __future__ import annotations

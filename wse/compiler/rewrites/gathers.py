@@ -3,7 +3,7 @@
 Each output of a router is on one column, and every PE needs all.
 
 1. A column writes no zeros where others have outputs.
-2. In place of a reduce, each column sends the outputs that it has to the one in the middle: no word waits for a sum.
+2. Instead of a reduce, each column sends the outputs that it has to the one in the middle: no word waits for a sum.
    Scores go there with what they are chosen by.
 3. That column sends all of them to every column, as an all-reduce does.
 

@@ -57,7 +57,7 @@ def _makes_weights(step: SymStep) -> bool:
 def _may_join(step: SymStep, reduce_: SymStep) -> bool:
     """Return whether a step may be in the chain beside the all-reduce ``reduce_``, of whose result it knows nothing.
 
-    In the loop of the group what goes by rounds of a loop would go by other ones.
+    In the loop of the group what depends on rounds of a loop would depend on other ones.
     """
     alone = step.loop < 0 and step.overlap < 0 and not step.routed and not goes_by_rounds(step)
     moves = is_line(step) and step.axis != reduce_.axis

@@ -3,7 +3,7 @@
 With y = W (g x) / rms(x) the scale is one number a token. A norm's sums are taken over the same lines as the partial
 sums of the product, so they travel in one message with these, and both the norm's own all-reduce and its pass over x
 are saved. With a LayerNorm y = (W (g x) - mean(x) W g) / sigma(x) + W b: the sums are those of x and of its squares,
-and PEs hold W g and W b, worked out before a run.
+and PEs store W g and W b, computed before a run.
 
 For every norm, the sums, their all-reduce and the scaling:
 

@@ -2,7 +2,7 @@
 
 Attention over a latent cache leaves the values of all heads on every PE, since each row of PEs holds entries that all
 heads read. A row goes on with the heads whose output projection it has, often one. It divides those as it picks them,
-in place of dividing all and then picking; each quotient is the same.
+instead of dividing all and then picking; each quotient is the same.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Norms of queries' heads as factors of their scores, so that nothing waits for them before there are scores.
 
-Where each head's queries are normalised, its columns sum squares, every PE works out a root and an inverse for each
+Where each head's queries are normalised, its columns sum squares, every PE computes a root and an inverse for each
 head, and scales, rotates and multiplies with keys in that order. But rotation and scores are linear in the queries, and
 the scale of a head is one number: it may as well multiply the few scores.
 
 1. The queries take their gain as their squares are summed, and are rotated while the sums travel.
 2. Scores are made of queries without their scale. While these are summed over the columns of a head group, the roots
-   and inverses are worked out.
+   and inverses are computed.
 3. The scores are scaled.
 
 Keys are scaled as before: they stay in the cache.

@@ -14,7 +14,7 @@ FLOAT32 = "float32"
 
 
 def always_valid(spec: ModelSpec, options: Options) -> str:
-    """Return no reason against a rewrite, whatever the model and the request."""
+    """Return no reason against a rewrite, for any model and the request."""
     return ""
 
 
@@ -32,7 +32,7 @@ class Rewrite:
             is of the form that it knows, it does nothing.
         invalid: Why it must not be used for a model and a request; empty where it may be.
         settings: Settings to try; one alone where there is nothing to set.
-        holds_tiles: Whether PEs hold more tiles for it than those of a model's own tensors.
+        holds_tiles: Whether PEs store more tiles for it than those of a model's own tensors.
         between_stages: Whether it is for layers that stages share, of which a layer alone tells nothing.
     """
 

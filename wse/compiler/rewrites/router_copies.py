@@ -8,7 +8,7 @@ outputs are summed down its rows as before, in the same order, so that all stret
 2. Outputs go to the middle column of each stretch,
 3. and from there to its columns.
 
-The setting is the most outputs of a column: with one, no PE holds more than without copies. Where a region has fewer
+The setting is the most outputs of a column: with one, no PE stores more than without copies. Where a region has fewer
 columns than a second copy takes, or spans wafers, there is one stretch. Several tokens are summed along whole rows
 with the outputs of the stretch in the middle.
 """

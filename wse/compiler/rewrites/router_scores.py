@@ -4,7 +4,7 @@ The router's outputs are cut over columns, and an all-reduce brings all of them 
 is taken of each. Two forms save that:
 
 1. Sigmoid: each column takes it of its own few outputs, before they are brought together. Where a correction decides
-   the choice, the column adds it to them and sends both, so that no PE holds the correction of all.
+   the choice, the column adds it to them and sends both, so that no PE stores the correction of all.
 2. Softmax over the chosen alone, which is what dividing by the sum of the chosen ones' scores comes to: the largest
    outputs are chosen, as exp keeps their order, and exp is taken of these.
 
@@ -74,7 +74,7 @@ def _take_on_columns(c: Context, draft: Draft, index: int, within: range) -> Non
 
 
 def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
-    """Scores, and behind those of all experts what these are chosen by, in place of scores that are all corrected."""
+    """Scores, and behind those of all experts what these are chosen by, instead of scores that are all corrected."""
     summed, place, correct = steps[index - 1], steps[index - 2], steps[index]
     M, n, E = (count(place, name) for name in ("M", "n", "E"))
     own = SymAddress(buffer=c.temp("router_choice_of_column", M * n, "acc"))

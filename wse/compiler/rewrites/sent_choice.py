@@ -1,9 +1,9 @@
 """The choice of experts sent along with a cut block, where every part of it would choose anew.
 
 A stage may end inside a mixture: each part of the block has some features of every expert, and works on the vectors
-that all parts read. What the first part made of these on its way to a choice, the others need as well.
+that all parts read. What the first part made of these in transit to a choice, the others need as well.
 
-1. The first part sends its normalised vectors in place of what they were before, and behind them, on every row, ids and
+1. The first part sends its normalised vectors instead of what they were before, and behind them, on every row, ids and
    weights of the chosen experts, as activations.
 2. The others normalise nothing and run no router: they take what came.
 

@@ -1,4 +1,4 @@
-"""Activation functions shared among neighbours, which swap results, where all of a column would work out the same.
+"""Activation functions shared among neighbours, which swap results, where all of a column would compute the same.
 
 What gate and up make is replicated down the columns, and so each PE of a column activates all n features of it. Of g
 neighbours each activates n / g, and adds zeros for the others; a sum over the g PEs, which is exact, gives each all n.
@@ -6,7 +6,7 @@ neighbours each activates n / g, and adds zeros for the others; a sum over the g
 1. The columns are cut into groups of at least g rows.
 2. Every PE activates its share, of all tokens as one vector where each has fewer features than neighbours.
    Where what it activates is scaled right before, and read nowhere else, it scales its share alone.
-3. An all-reduce inside each group brings the shares together. Where columns hold different experts it has as many
+3. An all-reduce inside each group brings the shares together. Where columns store different experts it has as many
    words as their pairs fill: a pair that ends inside of a word has zeros to its end, all of these behind all pairs.
 """
 

@@ -1,4 +1,4 @@
-"""Exponentials of softmax shared among the columns of a head group, which would all work out the same.
+"""Exponentials of softmax shared among the columns of a head group, which would all compute the same.
 
 Scores are summed over the columns of a head group, and each of these takes the exponentials of all of them. Of g
 neighbours each takes 1 / g, and adds zeros for the others; a sum over the g columns, which is exact, gives each all.

@@ -207,7 +207,7 @@ def _separate_step(like: SymStep, own: Mapping[int, SymAddress | SymNumber], **f
 
 
 def move_buffer(steps: list[SymStep], within: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
-    """Let the steps of a range use ``to``, from element ``elements`` on, in place of ``buffer``."""
+    """Let the steps of a range use ``to``, from element ``elements`` on, instead of ``buffer``."""
     for i in (i for i in within if touches(steps[i], buffer)):
         moved: dict[int, SymAddress | SymNumber] = {
             place: operand.moved_to(to, elements)

@@ -1,6 +1,6 @@
-"""Kernels of attention whose vector operations go over heads: one element of each, in place of all of one.
+"""Kernels of attention whose vector operations go over heads: one element of each, instead of all of one.
 
-A column holds few features of a head and a row few cache entries, but both hold them of many heads. So a vector over
+A column stores few features of a head and a row few cache entries, but both hold them of many heads. So a vector over
 the elements of a head is shorter than what issuing it costs, and there is a loop over heads around it. Over the heads
 of a column vectors are longer and fewer. Their elements are not neighbours, so that no more than one is worked on in a
 cycle. Every sum keeps its order, and a PE takes whichever of the two ways takes it fewer cycles.

@@ -1,1 +1,1 @@
-"""Layouts that are tried, in small and whole, and remedies for what does not fit."""
+"""Layouts that are tried, on a reduced model and whole, and remedies for what does not fit."""

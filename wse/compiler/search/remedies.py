@@ -74,7 +74,7 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
 def fewest_wafers_for_whole_layers(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> int | None:
-    """Return the fewest wafers, more than are asked for, that hold the model and no part of a layer.
+    """Return the fewest wafers, more than are requested, that hold the model and no part of a layer.
 
     None where none do.
     """
@@ -145,7 +145,7 @@ def remedies(
 
 
 def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
-    """Return a pass over fewer tokens of one user, or none, where one is asked for."""
+    """Return a pass over fewer tokens of one user, or none, where one is requested."""
     tokens = largest_good(2, options.verify_tokens, lambda n: holds(verify_tokens=n))
     if tokens is not None:
         return f"--verify-tokens {tokens}"
@@ -174,7 +174,7 @@ def _larger(
 
 
 def _search_mapping(options: Options, below: int, holds: Callable[..., bool]) -> str | None:
-    """Return the mapping that tries all others, on the fewest wafers ``below`` some; None where it was asked for."""
+    """Return the mapping that tries all others, on the fewest wafers ``below`` some; None where it was requested."""
     if strategy(options.mapping).tries_others:
         return None
     name = next(name for name, other in bundled_strategies().items() if other.tries_others)
@@ -194,7 +194,7 @@ def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> 
 
 
 def narrower_types(dtype: str) -> list[str]:
-    """Return the types of weights that are suggested in place of a type, the widest first."""
+    """Return the types of weights that are suggested instead of a type, the widest first."""
     return [narrower for narrower in NARROWER if _bits(narrower) < _bits(dtype)]
 
 

@@ -43,8 +43,8 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
     """Try some rewrites on the layout of a trial; return what each saves, without those that save nothing.
 
     The setup has those to begin with: all, or none where all together need more colours than there are. They are timed
-    on the commonest layer of each kind; where those that pay there do not fit with all that a PE holds, on the model
-    in small, of which only what fits is timed.
+    on the commonest layer of each kind; where those that pay there do not fit with all that a PE stores, on the model
+    on a reduced model, of which only what fits is timed.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
 
@@ -82,7 +82,7 @@ def try_verify_rewrites(
 ) -> tuple[RewriteTrial, ...] | None:
     """`try_rewrites` for a pass over several tokens of one user, where others pay than for a token.
 
-    None where those that pay do not fit with all that a PE holds.
+    None where those that pay do not fit with all that a PE stores.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, VERIFY)
     paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), forced=forced)

@@ -32,7 +32,7 @@ from wse.program.program import Program
 FINALISTS, MARGIN = 2, 0.004
 """Layouts that are compiled whole, the fastest in small, and by how much longer than the first others may take for a
 request: what trials in small are off, one beside the other (the median of 45 pairs of layouts of 25 models). Attention
-that saves no more on some columns is compiled whole on all as well."""
+that saves no more on some columns is fully compiled on all as well."""
 
 
 class Breadth(NamedTuple):
@@ -62,10 +62,10 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Compilation:
-    """The Program that was chosen, the trials in small in the order of layouts, and those compiled whole.
+    """The Program that was chosen, the trials on a reduced model in the order of layouts, and those fully compiled.
 
     ``options`` and ``choice`` are what the Program was compiled from. ``compiled`` has those of ``trials`` that were
-    compiled whole, the chosen one first, with the costs of their Programs; None where there was one alone. ``rewrites``
+    fully compiled, the chosen one first, with the costs of their Programs; None where there was one alone. ``rewrites``
     are those that pay, ``verify_rewrites`` those that pay in a pass over several tokens of one user, None where that
     has the same. ``candidates`` are the Programs of ``compiled``, without the indices of their tiles.
     """
@@ -111,8 +111,8 @@ def search(
     Raises:
         UnknownName: there is no such mapping, element type, or product for prefill.
         BadInput: types that do not go together, or a product that is not known for what the model has.
-        BadMesh: the region is larger than the mesh, or not the square that the product asked for needs, or more stages
-            are asked for than there are layers.
+        BadMesh: the region is larger than the mesh, or not the square that the product requested needs, or more stages
+            are requested than there are layers.
         DoesNotFit: nothing that was tried fits; the error is that of the smallest demand.
     """
     check_names(options)
@@ -129,14 +129,14 @@ def search(
         timing=timing,
         many_users=breadth.many_users,
     )
-    # 1. Trials in small.
+    # 1. Trials on a reduced model.
     setup, trials = within_limits(setup, try_layouts)
     fitting = fastest_first([trial for trial in trials if trial.may_be_compiled(options)])
     # 2. Rewrites that pay.
     paying = _PayingRewrites(setup)
     if is_timed and fitting:
         paying = _paying_rewrites(setup, rewrites, fitting[0][0])
-    # 3. The fastest, compiled whole.
+    # 3. The fastest, fully compiled.
     fitted_later = {name for name, _ in asked} - {name for name, _ in rewrites} if is_timed else set[str]()
     finalist_search = Finalists(paying.setup, fitted_later, has_cost=cost is not None)
     finalist_search.compile_fastest(fitting, breadth.finalists, breadth.margin)

@@ -1,6 +1,6 @@
 """The sizes of tiles, without what they hold: all that a search asks of them.
 
-They go by the shape of a region and the kind of layer, of which a search sees few, and are worked out once for each.
+They depend on the shape of a region and the kind of layer, of which a search sees few, and are computed once for each.
 """
 
 from __future__ import annotations

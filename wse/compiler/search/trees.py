@@ -52,7 +52,7 @@ class FittedTrees(NamedTuple):
 
 
 def without_fitted(rewrites: Rewrites) -> Rewrites:
-    """Return the rewrites that are tried one by one: all but those that are fitted to a layout with its chunks."""
+    """Return the rewrites that are tried one by one: all except those that are fitted to a layout with its chunks."""
     return tuple(one for one in rewrites if one[0] not in {WIDE_UNPACKING, FITTED_TREES})
 
 

@@ -1,4 +1,4 @@
-"""A trial in small of a layout and a product, as the search remembers it, and how a request is timed."""
+"""A trial on a reduced model of a layout and a product, as the search remembers it, and how a request is timed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ChunkTime(NamedTuple):
     slowest_cycles: float
 
     def of_all(self, chunks: float) -> float:
-        """Return the cycles of so many chunks that go through the stages behind each other."""
+        """Return the cycles of so many chunks that go through the stages one after another."""
         return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
 
 
@@ -62,13 +62,13 @@ class PromptTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A layout with a product for prefill, tried in small.
+    """A layout with a product for prefill, tried on a reduced model.
 
     Attributes:
         layout, prefill: What was tried.
         needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 where colours ran out.
         fits: Whether a PE has as many.
-        token_cycles: About what a generated token takes; None where that was not asked for or it does not fit.
+        token_cycles: About what a generated token takes; None where that was not requested or it does not fit.
         dominant_cycles: About what all prompts take, or all generated tokens over ``passes``, whichever is more. By it
             a search compares layouts.
         prompts: About what all prompts take; None as above.

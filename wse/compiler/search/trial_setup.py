@@ -68,7 +68,7 @@ class TrialSetup:
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """Return the request as strategies see it, with experts placed so; None: as was asked for."""
+        """Return the request as strategies see it, with experts placed so; None: as was requested."""
         if experts is None:
             return self.demand
         return demand_of(self.spec, self.wafer, replace(self.options, experts=experts))
@@ -84,7 +84,7 @@ class TrialSetup:
         return reserved_bytes(self.wafer, self.software)
 
     def layouts(self) -> list[Layout]:
-        """Return the layouts of the mapping that was asked for, each once, the fewest regions first.
+        """Return the layouts of the mapping that was requested, each once, the fewest regions first.
 
         For many users a mapping that tries all others leaves out layouts that span wafers, unless there are no others:
         one pass keeps all wafers busy.
@@ -132,7 +132,7 @@ class TrialSetup:
     def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
         """Return the layouts with the other placements of experts that the mapping tries where these have no room.
 
-        The released schedule has the placement that is asked for alone.
+        The released schedule has the placement that is requested alone.
         """
         if self.options.experts != AUTO or self.spec.experts is None or self.demand.as_released:
             return []
@@ -140,7 +140,7 @@ class TrialSetup:
         return [layout._replace(experts=placement) for placement in placements for layout in layouts]
 
     def products(self, layout: Layout) -> tuple[str, ...]:
-        """Products of prefill to try on regions of that shape, the least demanding last; none where the one asked for
+        """Products of prefill to try on regions of that shape, the least demanding last; none where the one requested
         needs another shape.
 
         Weights of prefill's own are tried unasked where they take the place of decode's, not beside them.
@@ -178,7 +178,7 @@ class TrialSetup:
         return condense(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill, tokens))
 
     def row_tokens(self, layout: Layout, prefill: str) -> int:
-        """Return the tokens of which a row of a region holds one each."""
+        """Return the tokens of which a row of a region stores one each."""
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:

@@ -24,7 +24,7 @@ SMALL_CHUNK = 8
 
 
 def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
-    """Return a trial in small, timed if that is asked for and it fits.
+    """Return a trial on a reduced model, timed if that is requested and it fits.
 
     1. With a token of the prompt at once: what a PE needs, and what a decoded token takes. Where one of the stages
        is as one that did not fit, what that needed.
@@ -169,7 +169,7 @@ def cycles_of_layers(setup: TrialSetup, layers: CondensedModel, rewrites: Rewrit
 
 
 def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
-    """Return the cycles of the steps of some phases of a Program in small."""
+    """Return the cycles of the steps of some phases of a Program on a reduced model."""
     assert setup.timing is not None
     return setup.timing.by_step(program, phases)
 

@@ -51,7 +51,7 @@ def known_families() -> Mapping[str, Family]:
 
 
 def family_of(model_type: str, *, where: str = "") -> Family:
-    """Return the family of a model_type; packages of users are asked for those that are not bundled.
+    """Return the family of a model_type; packages of users are requested those that are not bundled.
 
     Raises:
         UnknownName: there is none; ``where`` the model_type stands.

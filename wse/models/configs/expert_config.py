@@ -41,7 +41,7 @@ def with_mixture(spec: ModelSpec, chosen: Sequence[bool], experts: Experts) -> M
 
 
 def layers_with_experts(config: ConfigReader, count: int, unstated: int) -> list[bool]:
-    """Return whether each of ``count`` layers has experts: all but the first ``first_k_dense_replace``."""
+    """Return whether each of ``count`` layers has experts: all except the first ``first_k_dense_replace``."""
     config.require("moe_layer_freq", (1,), "every layer behind the dense ones has experts; supported: 1")
     dense = config.integer("first_k_dense_replace", 0, MOST_LAYERS, default=unstated)
     return [index >= dense for index in range(count)]

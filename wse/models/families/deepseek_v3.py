@@ -83,7 +83,7 @@ def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Every tensor of a DeepSeek-V3 checkpoint: parts of a head stand one behind the other, pairs are neighbours."""
+    """Every tensor of a DeepSeek-V3 checkpoint: parts of a head stand one after another, pairs are neighbours."""
     latent = spec.latent
     if latent is None:
         return

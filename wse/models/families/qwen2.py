@@ -1,4 +1,4 @@
-"""Qwen2 and Qwen2.5: Llama with biases of queries, keys and values, and windows in the upper layers where asked for."""
+"""Qwen2 and Qwen2.5: Llama with biases of queries, keys and values, and windows in the upper layers where requested."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ SUPPORTED: Final = (*PLAIN, *BLOCK_KINDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufArray:
-    """An array of metadata, which stays in the file until it is asked for; ``begin`` is the byte of its first element.
+    """An array of metadata, which stays in the file until it is requested; ``begin`` is the byte of its first element.
 
     ``kind`` is a key of `SCALARS`, or TEXT.
     """
@@ -167,7 +167,7 @@ class _Reader:
         return text
 
     def texts(self, count: int, longest: int, what: str) -> list[str]:
-        """Return the next ``count`` texts, one behind the other, each of at most ``longest`` bytes."""
+        """Return the next ``count`` texts, one after another, each of at most ``longest`` bytes."""
         first, found = self.at, []
         stretches = list(self.stretches(count, longest, what))
         whole = bytes(self._bytes[first : self.at])
@@ -179,7 +179,7 @@ class _Reader:
         return found
 
     def stretches(self, count: int, longest: int, what: str) -> Iterator[tuple[int, int]]:
-        """First byte and length of so many texts, one behind the other: of a vocabulary there are 100,000."""
+        """First byte and length of so many texts, one after another: of a vocabulary there are 100,000."""
         at, size, file_bytes, length_at = self.at, self.size, self._bytes, LENGTH.unpack_from
         for _ in range(count):
             begin = at + LENGTH.size

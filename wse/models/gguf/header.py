@@ -57,7 +57,7 @@ class Header(ConfigReader):
         return self._all.integer(key, 0, LARGEST) if self._all.has(key) else None
 
     def has_tensor(self, name: str) -> bool:
-        """Return whether the file holds a tensor of that name."""
+        """Return whether the file contains a tensor of that name."""
         return name in self.gguf.tensors
 
     @property

@@ -49,7 +49,7 @@ def _dtype(gguf: GgufFile) -> str:
 
 
 def _with_factors(spec: ModelSpec, gguf: GgufFile) -> ModelSpec:
-    """Rotary frequencies divided by the factors that the file holds."""
+    """Rotary frequencies divided by the factors that the file contains."""
     tensor = gguf.tensors.get(ROPE_FACTORS)
     if tensor is None:
         return spec

@@ -63,7 +63,7 @@ def rename(inside: str) -> Rule:
 
 
 def rename_whole(inside: str) -> Rule:
-    """Another name, whole, whatever the suffix."""
+    """Another name, whole, for any suffix."""
     return lambda tensor: [replace(tensor.entry, name=tensor.prefix + inside)]
 
 
@@ -162,7 +162,7 @@ def _split_halves(tensor: StoredTensor, inside: str, heads: int) -> TensorEntry:
     entry, name = tensor.entry, tensor.new_name(inside)
     size, odd = divmod(entry.shape[0], heads)
     if odd or size % 2:
-        return replace(entry, name=name)  # its shape is refused when it is asked for
+        return replace(entry, name=name)  # its shape is refused when it is requested
 
     def read(rows: Stretch) -> Array:
         order = np.arange(entry.shape[0]).reshape(heads, size // 2, 2).swapaxes(1, 2).reshape(-1)

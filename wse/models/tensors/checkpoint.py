@@ -89,7 +89,7 @@ class Checkpoint:
         return array
 
     def _unasked_tensors(self, entries: Mapping[str, TensorEntry], family: Family, *, sound: bool) -> Iterator[_Fault]:
-        """Faults of the tensors that are not asked for; a copy is compared only where all others are ``sound``."""
+        """Faults of the tensors that are not requested; a copy is compared only where all others are ``sound``."""
         harmless = family.harmless_tensors(self.spec)
         for name in sorted(entries.keys() - self._used.keys()):
             entry = entries[name]
@@ -185,7 +185,7 @@ class TensorRows:
 
     @property
     def codes_and_scales(self) -> tuple[TensorRows, TensorRows] | None:
-        """The codes ``[out, in]``, one a byte, and the scales ``[out, groups]`` as files hold them, if all do."""
+        """The codes ``[out, in]``, one a byte, and the scales ``[out, groups]`` as files contain them, if all do."""
         codes = [(piece, entry.codes) for piece, entry in self._pieces if entry.codes is not None]
         scales = [(piece, entry.scales) for piece, entry in self._pieces if entry.scales is not None]
         if len(codes) < len(self._pieces):

@@ -113,7 +113,7 @@ def open_safetensors(path: Path) -> dict[str, TensorEntry]:
 
 
 def write_safetensors(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write arrays of the types in `DTYPES`, one behind the other, into an open file."""
+    """Write arrays of the types in `DTYPES`, one after another, into an open file."""
     header, at = {}, 0
     for name, array in arrays.items():
         offsets = [at, at + array.nbytes]
@@ -182,7 +182,7 @@ def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[Te
 
 
 def _check_ranges(path: Path, ranges: list[tuple[int, int, str]], size_bytes: int) -> None:
-    """The format wants every byte of the data to belong to exactly one tensor."""
+    """The format needs every byte of the data to belong to exactly one tensor."""
     expected = 0
     for begin, end, name in ranges:
         if begin != expected:

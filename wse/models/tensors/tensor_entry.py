@@ -1,6 +1,6 @@
-"""TensorEntry: one tensor of a mapped file as a model family sees it, decoded when it is asked for.
+"""TensorEntry: one tensor of a mapped file as a model family sees it, decoded when it is requested.
 
-Mapped bytes come and go by pages, and are never read as a whole.
+Mapped bytes come and depend on pages, and are never read as a whole.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class ChatTemplate:
 
         Raises:
             BadInput: the template refuses the messages.
-            BadModel: the template is broken, or wants more time, memory or text than any needs.
+            BadModel: the template is broken, or needs more time, memory or text than any needs.
         """
         if len(self.source) > TEMPLATE_LIMIT:
             length = f"{len(self.source):,} characters, over {TEMPLATE_LIMIT:,}"

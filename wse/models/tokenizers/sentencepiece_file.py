@@ -36,7 +36,7 @@ class SentencePieceModel:
     eos_id: int
     charsmap: bytes
     prefix: bool  # a space is put before a text
-    single_spaces: bool  # outer spaces are dropped, and all but one of several
+    single_spaces: bool  # outer spaces are dropped, and all except one of several
 
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:

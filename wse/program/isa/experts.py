@@ -1,6 +1,6 @@
 """Products with the experts that tokens were routed to, pair by pair of a token and one of its experts.
 
-A column holds ``local_experts`` and works on at most P pairs, whose list is a count and three values for each.
+A column stores ``local_experts`` and works on at most P pairs, whose list is a count and three values for each.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _list_cycles(c: PeCosts, count: int) -> float:
 def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, stretches: int) -> float:
     """Return the cycles of comparing all pairs one by one, and of writing those that are held.
 
-    Where a column holds all experts, tokens, ids and weights are copied as vectors, to every third place of the list.
+    Where a column stores all experts, tokens, ids and weights are copied as vectors, to every third place of the list.
     """
     if groups * stretches > 1:
         return _list_cycles(c, M * A) + _list_cycles(c, P)
@@ -70,7 +70,7 @@ def _bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, 
 
 
 def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int) -> int:
-    """Return the bytes of the tiles that are read: one tile a pair, but no more than the column holds."""
+    """Return the bytes of the tiles that are read: one tile a pair, but no more than the column stores."""
     return min(P, local_experts) * K * N * b["wgt"]
 
 

@@ -40,8 +40,8 @@ class Kernel:
             counted once; its first parameter is ``b``, the bytes of an element by view. Trained vectors, which are
             short, are left out.
         cycles_over_heads: Formula as ``cycles`` of a call whose vector operations take an element of every head, or of
-            every token, as far apart as these are, in place of the neighbours of one; None where there is no such form.
-        counters: Whether the kernel goes by a user's counters of tokens and cache slots.
+            every token, as far apart as these are, instead of the neighbours of one; None where there is no such form.
+        counters: Whether the kernel depends on a user's counters of tokens and cache slots.
     """
 
     name: str

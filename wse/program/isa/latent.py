@@ -21,7 +21,7 @@ def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
 
 
 def _place_rotated_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
-    """Every feature that the column wants is compared with those of the row, and brought for all tokens at once."""
+    """Every feature that the column needs is compared with those of the row, and brought for all tokens at once."""
     return c.vector(M * H * n, c.acc) + Hl * n * (c.loop + c.vector(M, c.acc))
 
 

@@ -77,7 +77,7 @@ def transfer_of(
         step: A step of kind TRANSFER.
         slots: Cache slots in use, as ``Program.cache_slots`` has them.
         turn: The turn of the step's loop; outside of loops the phase's user, 0 for decode.
-        chosen: The wafers that hold chosen experts, where the step goes by them; None for all.
+        chosen: The wafers that hold chosen experts, where the step depends on them; None for all.
     """
     steps = phase.steps
     kind = TRANSFERS[int(steps.code[step])]

@@ -1,4 +1,4 @@
-"""Streams from one region to another: a hand-over on one wafer, a crossing to another wafer."""
+"""Streams from one region to another: a transfer to the next stage on one wafer, a crossing to another wafer."""
 
 from __future__ import annotations
 

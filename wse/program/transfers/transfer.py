@@ -86,7 +86,7 @@ class Transfer:
     addresses: ClassVar[tuple[str, ...]] = ("source", "target")
     """Operands that are addresses: steps that differ in nothing else cost and move the same."""
     by_place: ClassVar[bool] = False
-    """Whether it goes by where regions stand, rather than by their shape alone."""
+    """Whether it depends on where regions stand, rather than by their shape alone."""
     by_counters: ClassVar[bool] = False
     """Whether its words depend on a user's counters, and so differ from run to run of a phase."""
     leaves_wafer: ClassVar[bool] = False
@@ -114,7 +114,7 @@ class Transfer:
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """The words on their way to the edge of a wafer, and from it, of a transfer that leaves its wafer."""
+        """The words in transit to the edge of a wafer, and from it, of a transfer that leaves its wafer."""
         return ()
 
     @property

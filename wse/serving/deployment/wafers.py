@@ -32,7 +32,7 @@ class WaferDeployment:
         stage_s: Seconds in which the slowest stage, link or draft works for a pass, over the same tokens.
         prompt_s: Seconds in which the slowest stage works for one prompt.
         chunk_s: Those for one chunk of the prompt.
-        delay_s: Seconds to the first token of a request that is alone, beyond ``prompt_s``: the last chunk on its way
+        delay_s: Seconds to the first token of a request that is alone, beyond ``prompt_s``: the last chunk in transit
             through the other stages, and the round trip to the host.
     """
 
@@ -60,7 +60,7 @@ class WaferDeployment:
         return PromptRounds(rounds=self.prompt_s / gap_s, round_s=work_s + gap_s)
 
     def wait_s(self, others: float) -> float:
-        """Return the delay to the first token, whatever the number of other requests."""
+        """Return the delay to the first token, for any number of other requests."""
         return self.delay_s
 
     def is_busy(self, decoding: float) -> bool:

@@ -16,7 +16,7 @@ class DraftSteps:
     Attributes:
         draft_tokens: Tokens that are drafted for the pass.
         tokens_per_pass: Tokens that the pass yields on average, the model's own token included.
-        check_s: The pass that verifies the draft tokens, with ids on their way.
+        check_s: The pass that verifies the draft tokens, with ids in transit.
         drafts_s: All passes of the draft, one after another.
         busy_s: Work of the slowest stage, link or draft for all of this.
     """
@@ -40,7 +40,7 @@ class DraftMachine:
     Attributes:
         verify_s: Returns the seconds of a pass of the model over a number of new tokens of each user.
         draft_s: Returns the seconds of a pass of the draft over a number of tokens of each user.
-        ways_s: Returns the seconds that ids are on their way for a pass over a number of tokens, of which all but one
+        ways_s: Returns the seconds that ids are in transit for a pass over a number of tokens, of which all except one
             are draft tokens.
         busy_s: Returns the work of the slowest stage for a pass over a number of draft tokens that were drafted in some
             seconds; by default the whole machine works on one pass at a time.
@@ -54,7 +54,7 @@ class DraftMachine:
     has_one_peak: bool = True
 
     def check_s(self, draft_tokens: int) -> float:
-        """Return the seconds of the pass that verifies a number of draft tokens, with ids on their way."""
+        """Return the seconds of the pass that verifies a number of draft tokens, with ids in transit."""
         return self.verify_s(draft_tokens + 1) + self.ways_s(draft_tokens + 1)
 
     def row(self, curve: Acceptance, draft_tokens: int) -> DraftSteps:

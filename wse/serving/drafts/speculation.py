@@ -4,7 +4,7 @@ A draft proposes some tokens; one pass of the model accepts those up to the firs
 gives one token of its own. Source: Leviathan, Kalman, Matias, Fast inference from transformers via speculative
 decoding, ICML 2023, arXiv 2211.17192.
 
-How many tokens a pass yields by the length of its draft is measured, or typical. A longer draft is never accepted
+The number of tokens a pass yields by the length of its draft is measured, or typical. A longer draft is never accepted
 less, so past its last measured length a curve stays where it is; between two measured lengths it is straight, which no
 curve of falling gains is below.
 """
@@ -28,7 +28,7 @@ from wse.hardware.number import Grade, weakest
 def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
     """Return how many times faster tokens come with drafts than one by one: E / (n c + v).
 
-    In the paper (arXiv 2211.17192, theorem 3.8) v is 1, because a pass on a GPU waits for weights whatever the number
+    In the paper (arXiv 2211.17192, theorem 3.8) v is 1, because a pass on a GPU waits for weights for any number
     of tokens. Where weights are in SRAM it is more.
 
     Args:

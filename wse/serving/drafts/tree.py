@@ -28,7 +28,7 @@ ROOT: Final = -1
 """The parent of nodes at the first position: the token that the model itself gave last."""
 
 MOST_NODES: Final = 64
-"""Nodes of a tree that are asked for at most: the work grows with their square."""
+"""Nodes of a tree that are requested at most: the work grows with their square."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,7 @@ class GpuServer:
         """Bytes that the stack leaves for the cache on all GPUs together, beside the weights and those of the draft.
 
         Raises:
-            DoesNotFit: the weights alone take more; with how many GPUs hold them.
+            DoesNotFit: the weights alone take more; with how many GPUs store them.
         """
         usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
         room = usable * self.parallelism.gpus - self.weight_bytes - self.draft_bytes

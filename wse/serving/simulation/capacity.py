@@ -22,7 +22,7 @@ GUESS_FACTOR: Final = 2.0
 FEWEST: Final = 1_000
 MOST: Final = 20_000
 TURNS: Final = 10
-"""Requests that are served for it: ``TURNS`` for each seat, between the two numbers."""
+"""Requests that are served for it: ``TURNS`` for each batch slot, between the two numbers."""
 
 
 def capacity_requests_per_s(workload: Workload, seats: int, serve: Callable[[Workload], Outcome]) -> float:
@@ -30,7 +30,7 @@ def capacity_requests_per_s(workload: Workload, seats: int, serve: Callable[[Wor
 
     Args:
         workload: The requests, whose lengths count.
-        seats: Users that are served at a time.
+        batch slots: Users that are served at a time.
         serve: Serves a workload.
     """
     outcome = serve(workload.all_at_once(min(max(FEWEST, TURNS * seats), MOST)))

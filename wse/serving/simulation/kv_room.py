@@ -78,7 +78,7 @@ class KvRoom:
         self._shares.add(request)
 
     def give_back(self, request: int) -> None:
-        """Give back the room of a request, but for the prefix that stays."""
+        """Give back the room of a request, except for the prefix that stays."""
         if request in self._shares:
             self._shares.remove(request)
             prefix = self._prefixes[request]

@@ -1,7 +1,7 @@
 """PassCosts: what a simulation of serving asks of a machine, be it wafers or GPUs: seconds of its passes, and room.
 
 A *round* is the time from the begin of one decode pass of every user in flight to the begin of their next. With one
-stage it is one pass; where stages form a pipeline, users are streams on their way through it, and a round is as long as
+stage it is one pass; where stages form a pipeline, users are streams in transit through it, and a round is as long as
 each of them takes to come around. Pieces of prompts may be read in a round beside the tokens that are decoded.
 """
 

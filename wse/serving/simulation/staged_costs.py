@@ -2,7 +2,7 @@
 
 A decode pass has slots for a number of users. It goes through all stages in T seconds and keeps the slowest of them
 busy for b seconds. With U users in flight, U / slots passes and at least one, a round takes max(T, passes x b): a timed
-event graph, as `wse.serving.pipelining` has it. Chunks of prompts go through the same stages one behind another, and
+event graph, as `wse.serving.pipelining` has it. Chunks of prompts go through the same stages one after another, and
 keep the slowest busy for their own time. Between contexts, and between lengths of a last chunk, seconds are
 interpolated.
 """

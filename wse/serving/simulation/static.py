@@ -20,7 +20,7 @@ from wse.serving.simulation.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPolicy:
-    """The policy of static batching: seats of the bus, and seconds after which it leaves with fewer."""
+    """The policy of static batching: batch slots of the bus, and seconds after which it leaves with fewer."""
 
     seats: int
     longest_wait_s: float = math.inf
@@ -34,7 +34,7 @@ def simulate_static(
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
 ) -> Outcome:
-    """Serve all requests; each must fit the cache by itself. ``on_done`` is told how many have left, now and then.
+    """Serve all requests; each must fit the cache on its own. ``on_done`` is reported how many have left, now and then.
 
     With ``drafts`` a decode pass of ``costs`` is one that verifies a draft, with what the draft takes; contexts are
     counted in passes then.

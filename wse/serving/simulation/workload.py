@@ -108,7 +108,7 @@ class WorkloadOptions:
     """A workload to be drawn.
 
     Attributes:
-        requests: How many.
+        requests: The number of.
         arrivals: The process of arrivals; those of a burst come at once, and bursts as a Poisson process.
         burst: Requests of a burst.
         prompt_tokens, new_tokens: Mean lengths.
@@ -116,7 +116,7 @@ class WorkloadOptions:
         context: Tokens of a prompt and its answer, at most; longer draws are cut.
         fast_share: Share of requests in the fast tier.
         prefix_tokens: Tokens of the prefixes that prompts begin with; 0 for none.
-        prefixes: How many different ones there are.
+        prefixes: The number of different ones there are.
         seed: Of all that is drawn.
     """
 

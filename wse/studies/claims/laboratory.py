@@ -1,4 +1,4 @@
-"""Laboratory: the computations that claims are decided on, each carried out once."""
+"""Laboratory: the computations that claims are decided on, each executed once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FILL: Final = 0.85
 
 
 class LayersThatFit(NamedTuple):
-    """Layers that wafers hold, and the parameters of a model of as many."""
+    """Layers that wafers store, and the parameters of a model of as many."""
 
     layers: int
     parameters: int
@@ -52,7 +52,7 @@ class LayersThatFit(NamedTuple):
 
 @dataclass(slots=True)
 class Laboratory:
-    """Estimates by what was asked for.
+    """Estimates by what was requested.
 
     Attributes:
         on_work: Called with what begins, before each computation that takes long.
@@ -66,7 +66,7 @@ class Laboratory:
         """Return the estimate of a model with options of ``wse estimate``, and another link between wafers.
 
         Raises:
-            DoesNotFit: the wafers that were asked for do not hold it.
+            DoesNotFit: the wafers that were requested do not hold it.
         """
         result = self.fitting(model, link, **options)
         if result is None:
@@ -75,7 +75,7 @@ class Laboratory:
         return result
 
     def fitting(self, model: str, link: WaferLink | None = None, **options: Any) -> EstimateResult | None:
-        """Return the same; None where the wafers that were asked for do not hold it."""
+        """Return the same; None where the wafers that were requested do not hold it."""
         key = (model, link, *sorted(options.items()))
         if key not in self._estimates:
             self.on_work(" ".join([model, *(f"{name} {value}" for name, value in options.items())]))
@@ -142,7 +142,7 @@ class Laboratory:
         return min(found, key=lambda serving: serving.usd_per_million_tokens)
 
     def layers_that_fit(self, model: str, wafers: int, dtype: str) -> LayersThatFit:
-        """Return the most layers of a bundled model's shape that so many wafers hold.
+        """Return the most layers of a bundled model's shape that so many wafers store.
 
         More layers are taken to need more SRAM. The search begins at what fills SRAM to `FILL` and doubles its steps
         until one number of layers fits and another does not; then it halves the interval.
@@ -205,7 +205,7 @@ def own_link() -> WaferLink:
 
 
 def _parameters(prepared: PreparedEstimate) -> int:
-    """Parameters of the model that was asked for."""
+    """Parameters of the model that was requested."""
     return parameter_count(prepared.spec)
 
 

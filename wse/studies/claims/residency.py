@@ -31,7 +31,7 @@ end of prices reported second-hand (awesomeagents.ai/hardware/cerebras-wse-3, 20
 
 
 def size_of_one_wafer(lab: Laboratory) -> Finding:
-    """Claim 1: the parameters that one wafer holds by element type, and a larger model on several."""
+    """Claim 1: the parameters that one wafer stores by element type, and a larger model on several."""
     numbers, sizes = {}, {}
     for dtype, claimed in PRECISIONS.items():
         layers, parameters = lab.layers_that_fit(SHAPE, 1, dtype)
@@ -132,7 +132,7 @@ def short_context(lab: Laboratory) -> Finding:
 
 
 def smaller_because_it_must(lab: Laboratory) -> Finding:
-    """Claim 17: sizes that wafers hold, and what a small fast model may give up before a large slow one wins."""
+    """Claim 17: sizes that wafers store, and what a small fast model may give up before a large slow one wins."""
     numbers = {}
     for wafers in (1, 2):
         for dtype in ("bfloat16", "int8", "int4"):

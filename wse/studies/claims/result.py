@@ -35,7 +35,7 @@ class ClaimResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimsResult(Result):
-    """The claims that were asked for."""
+    """The claims that were requested."""
 
     claims: Annotated[tuple[ClaimResult, ...], Doc("the claims, in the order of their numbers")]
 

@@ -3,7 +3,7 @@
 A task has steps, each right with probability p by itself. Where a wrong step is seen (a compiler, a test, a checker) it
 is tried again, 1/p times on average (geometric distribution), so that a task takes time in proportion to 1/(p v) at
 speed v. A model v times as fast is as quick with p' = p / v. Where errors are not seen, a task of n steps is right with
-probability p^n whatever the speed, and it is tried again as a whole: 1/p^n times.
+probability p^n for any speed, and it is tried again as a whole: 1/p^n times.
 """
 
 from __future__ import annotations

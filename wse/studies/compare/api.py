@@ -101,7 +101,7 @@ def compare(
         pareto: Rank those rows alone that none surpasses in tokens/s of a user and of a wafer.
         question: one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: the verdict on that.
         jobs: Processes; all cores where None.
-        engine: ``ray`` has workers of a Ray cluster in place of this machine's processes.
+        engine: ``ray`` has workers of a Ray cluster instead of this machine's processes.
         ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
         on_progress: Called with (done, all, the combination that is done).
     """

@@ -92,7 +92,7 @@ def no_room(shape: RequestShape, more: str = "--wafers") -> str:
 def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], dict[str, str]]:
     """Return the GPUs of a comparison in every number that serves a user, and why other numbers of them do not.
 
-    Each GPU comes once, in the number that was asked for, or in powers of two from the fewest that hold the weights to
+    Each GPU comes once, in the number that was requested, or in powers of two from the fewest that hold the weights to
     all that are linked.
 
     Raises:
@@ -115,7 +115,7 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
 
 
 def _in_numbers(fewest: PreparedGpuEstimate, asked_for: int | None) -> Iterator[PreparedGpuEstimate]:
-    """Yield GPUs as they are, and where no number was asked for twice, four times ... as many."""
+    """Yield GPUs as they are, and where no number was requested twice, four times ... as many."""
     yield fewest
     server = fewest.server
     gpus = 2 * server.parallelism.gpus

@@ -130,7 +130,7 @@ def _short(text: str) -> str:
 
 
 def _bars(axes: Any, changes: Sequence[Change]) -> None:
-    """Draw bars of both runs beside each other for each name, the largest change on top."""
+    """Draw bars of both runs next to each other for each name, the largest change on top."""
     for number, (key, label) in enumerate((("first", "first run"), ("second", "second run"))):
         places = [place + 0.4 * number for place in range(len(changes))]
         values = [getattr(change, key) for change in changes]

@@ -151,7 +151,7 @@ class CompareRequest:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether machines are ranked for users, targets or an objective, in place of the verdict on wafers."""
+        """Whether machines are ranked for users, targets or an objective, instead of the verdict on wafers."""
         return (
             self.targets != NO_TARGETS or self.base.serving.users is not None or self.base.serving.objective is not None
         )
@@ -175,7 +175,7 @@ class CompareRequest:
 
     @property
     def links_are_given(self) -> bool:
-        """Whether the links that are compared were asked for."""
+        """Whether the links that are compared were requested."""
         return self.link_gb_per_s is not None or self.link_latency_us is not None
 
     def links(self, wafer: WaferSpec) -> tuple[WaferLink, ...]:

@@ -35,7 +35,7 @@ def dollars(number: float) -> str:
 
 
 def mapping_text(row: ComparisonRow) -> str:
-    """Return the mapping that was asked for, the objective of the layout, and the mapping that was chosen."""
+    """Return the mapping that was requested, the objective of the layout, and the mapping that was chosen."""
     mapping = row.mapping if row.chosen is None else f"{row.mapping}: {row.chosen}"
     return printable(f"{mapping}{row.purpose}")
 

@@ -125,7 +125,7 @@ def _timing(prepared: PreparedPlacement) -> Timer:
     """Return the times of a request in the middle of what it asks for."""
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        fabric = Fabric(program, prepared.wafer, prepared.software)  # in small, as on a whole wafer
+        fabric = Fabric(program, prepared.wafer, prepared.software)  # on a reduced model, as on a whole wafer
         return [_middle_cost(prepared, fabric, n).by_step for n in phases]
 
     line = LineCosts.of_software(prepared.wafer, prepared.software)
@@ -133,7 +133,7 @@ def _timing(prepared: PreparedPlacement) -> Timer:
 
 
 def _middle_cost(prepared: PreparedPlacement, fabric: Fabric, phase: int) -> PhaseCost:
-    """Return the cost of a phase, by its index, in the middle of what is asked for."""
+    """Return the cost of a phase, by its index, in the middle of what is requested."""
     match fabric.program.phases[phase].name:
         case "decode":
             return fabric.decode_cost(*prepared.middle_context)

@@ -1,4 +1,4 @@
-"""Times of drafting that no Program has: ids on their way between draft and model, the look-up, a model on the host.
+"""Times of drafting that no Program has: ids in transit between draft and model, the look-up, a model on the host.
 
 Assumptions, of grade I as nothing is published about drafts on wafers. Ids go from the corner of one region to the
 corner of the other, over all columns of both and the rows of the taller one, as if they stood side by side, and reach

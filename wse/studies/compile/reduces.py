@@ -2,7 +2,7 @@
 
 A step counts here if all its lines combine words in the same way, over the whole line or over stretches of it, which
 do so at the same time; the longest stretch stands for all. Cycles are those of the pattern alone on a line of live PEs,
-without the launch of its step, which is the same whatever the pattern.
+without the launch of its step, which is the same for any pattern.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def stretch_of(pattern: LineSchedule) -> Stretch | None:
 
 
 def _lines(program: Program, slots: Slots, times: PatternTimes) -> Counter[StretchReduce]:
-    """Return the reduces along lines, with the number of steps of a token that carry out each."""
+    """Return the reduces along lines, with the number of steps of a token that execute each."""
     phase, known = program.decode, cache(stretch_of)
     steps: Counter[StretchReduce] = Counter()
     for step in np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist():

@@ -69,7 +69,7 @@ def estimate(
         wafer: A name of `wse wafers`, or a TOML file.
         mesh (ROWSxCOLS): Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for `run` the smallest
             square that holds the model, or the mesh of the listed regions.
-        wafers (N|auto): How many wafers; auto: the fewest that hold the model. None is auto.
+        wafers (N|auto): The number of wafers; auto: the fewest that hold the model. None is auto.
         mapping (NAME|FILE|FILE.py:NAME): A name of `wse mappings`; a TOML file that lists regions; or a strategy
             of your own as FILE.py:NAME, a file that is run as any program that you start.
         region (ROWSxCOLS): PEs of one region. Default: the mapping's choice.
@@ -87,7 +87,7 @@ def estimate(
         activations: All but quantised weights: float32, float16, bfloat16. Default: the model's own.
         accumulate (float32|float16): Sums: float32 (default), or float16 with dtype float16.
         context: Tokens that the KV cache has room for, such as 128k (131,072). Default: prompt + new tokens.
-        set (wafer.KEY=VALUE|xFACTOR): A number of the wafer or of software in place of its file's, or a factor of
+        set (wafer.KEY=VALUE|xFACTOR): A number of the wafer or of software instead of its file's, or a factor of
             that, such as wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.
         defects: Dead PEs and links: a CSV file of them, or the share of PEs that are dead, such as 1e-4.
         defects_seed: Seed of the dead PEs that a rate draws.
@@ -108,16 +108,16 @@ def estimate(
         draft_model: The model that drafts. Default: a head of one layer of the model.
         draft_place (same|wafer|host): Where the draft model runs: on PEs that the model leaves free, on wafers of
             its own, which are added to those of the model, or on the host. Default: same.
-        gpu: Time the model on GPUs in place of wafers: a name of `wse gpus`, or a TOML file.
-        gpus (N|auto): How many GPUs; auto: the fewest, as a power of two, that hold the model. None is auto.
+        gpu: Time the model on GPUs instead of wafers: a name of `wse gpus`, or a TOML file.
+        gpus (N|auto): The number of GPUs; auto: the fewest, as a power of two, that hold the model. None is auto.
         stack: The serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.
         parallelism (tensor|experts|data): Cut all matrices over the GPUs (default); or have experts whole on a
             GPU each; or besides each user's attention on one GPU.
         capacity (refuse|report): Whether a model that does not fit is timed all the same.
-        economics: Power and prices in a TOML file, in place of those of wse/data/economics.toml.
+        economics: Power and prices in a TOML file, instead of those of wse/data/economics.toml.
         price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. Replaces the assumed
             price, its range, and that of economics.
-        network: Network and service between user and machine in a TOML file, in place of wse/data/network.toml.
+        network: Network and service between user and machine in a TOML file, instead of wse/data/network.toml.
         sensitivity: Also what a slower hop, more SRAM, a faster link, or wafers that cut no layer would change.
         trace (PATH|none): Write a trace of it, to look inside with `wse inspect`.
         on_progress: Called with (done, all, the part that begins).

@@ -1,4 +1,4 @@
-"""``cuts`` of an estimate: layers of which several stages hold a part, and how many wafers hold all of them whole."""
+"""``cuts`` of an estimate: layers of which several stages store a part, and how many wafers store all of them whole."""
 
 from __future__ import annotations
 

@@ -61,13 +61,13 @@ class PreparedEstimate(PreparedPlacement):
 
     @property
     def note(self) -> str | None:
-        """Sentences on lengths and types that nobody asked for and that are not the usual ones; None without them."""
+        """Sentences on lengths and types that nobody requested and that are not the usual ones; None without them."""
         notes = [note for note in (self._lengths_note, dtype_note(self.loaded, self.request.types.dtype)) if note]
         return "; ".join(notes) or None
 
     @property
     def _lengths_note(self) -> str | None:
-        """A sentence on lengths that nobody asked for and that are not the usual ones; None where there are none."""
+        """A sentence on lengths that nobody requested and that are not the usual ones; None where there are none."""
         lengths = [
             ("of prompt", self.prompt_len, self.request.workload.prompt_len),
             ("generated", self.new_tokens, self.request.workload.new_tokens),

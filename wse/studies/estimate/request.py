@@ -1,4 +1,4 @@
-"""EstimateRequest: the options of ``wse estimate``, and its arguments from Python; lengths in place of prompts."""
+"""EstimateRequest: the options of ``wse estimate``, and its arguments from Python; lengths instead of prompts."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class EstimateRequest(PlacementRequest):
     ] = None
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Fewer new tokens too, where as many were asked for."""
+        """Fewer new tokens too, where as many were requested."""
         if self.workload.new_tokens is not None and prompt_tokens + self.workload.new_tokens > context:
             return f"--context {context} --new-tokens {context - prompt_tokens}"
         return f"--context {context}"

@@ -1,7 +1,7 @@
 """``sram`` of an estimate: the PEs of each stage, code, and the users whose caches fit; and their tables.
 
 Of users only the cache is counted: what more of them need besides for activations and buffers of their tokens is
-compiled when a batch is asked for.
+compiled when a batch is requested.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 
 
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
-    """Return the users whose caches fit with usual contexts, with the one asked for and with the model's longest."""
+    """Return the users whose caches fit with usual contexts, with the one requested and with the model's longest."""
     contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
     return tuple(UsersResult(context=context, users=users_at(program, context)) for context in contexts)
 

@@ -242,7 +242,7 @@ def _token_results(
 
 
 def _serving(prepared: PreparedEstimate, deployment: WaferDeployment) -> ServingResult:
-    """Return the operating points of a deployment, with the users that are asked for or that the objective chooses."""
+    """Return the operating points of a deployment, with the users that are requested or that the objective chooses."""
     goal, users = prepared.goal, prepared.goal.users
     if users is None:
         users = deployment.slots if goal.objective == LATENCY else max(1, saturating_users(deployment))

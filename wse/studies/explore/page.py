@@ -56,7 +56,7 @@ def _first_numbers(by_name: Mapping[str, TableColumn], names: Sequence[str]) -> 
 
 
 def _axes(columns: Sequence[TableColumn]) -> set[str]:
-    """Return the columns that were asked for: of a sweep's table those before the error, of another all."""
+    """Return the columns that were requested: of a sweep's table those before the error, of another all."""
     names = [column.name for column in columns]
     return set(names[: names.index(ERROR)] if ERROR in names else names)
 

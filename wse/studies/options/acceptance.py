@@ -55,7 +55,7 @@ def known_acceptances() -> tuple[str, ...]:
 def read_acceptance(text: str) -> DraftAcceptance:
     """Return the acceptance that an option's text asks for.
 
-    A name is one of `known_acceptances`; shares are those of positions behind each other, a single one of all. A TOML
+    A name is one of `known_acceptances`; shares are those of positions one after another, a single one of all. A TOML
     file has ``acceptance``, a list of shares by position, each of which may be a list of those of the draft's choices.
 
     Raises:

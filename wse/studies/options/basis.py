@@ -29,7 +29,7 @@ ACCUMULATORS = ("float16", "float32")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Basis:
-    """The things that a request names, loaded. ``mesh`` is the wafer with the mesh that was asked for, if one was."""
+    """The things that a request names, loaded. ``mesh`` is the wafer with the mesh that was requested, if one was."""
 
     whole: WaferSpec
     mesh: WaferSpec | None
@@ -104,7 +104,7 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
 def placement_options(
     request: PlacementRequest, basis: Basis, context: int, prompt_tokens: tuple[int, ...], **more: Any
 ) -> Options:
-    """Options of the compiler, ``more`` among them, for as many wafers as are asked for, listed, or the model takes.
+    """Options of the compiler, ``more`` among them, for as many wafers as are requested, listed, or the model takes.
 
     Raises:
         BadInput: the schedule is none that is known, or is not valid for the model.

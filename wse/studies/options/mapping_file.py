@@ -131,7 +131,7 @@ def _regions(path: Path, stated: object) -> tuple[ListedRegion, ...]:
 
 
 def _region(path: Path, index: int, stated: object) -> ListedRegion:
-    """Return a region of a file, checked by itself."""
+    """Return a region of a file, checked on its own."""
     try:
         region = _Region.model_validate(stated)
     except pydantic.ValidationError as error:
@@ -217,7 +217,7 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
         live: Whether that is what dead PEs leave of it.
 
     Raises:
-        BadInput: a region leaves the mesh, wafers are more or fewer than asked for, or layers more or fewer than those
+        BadInput: a region leaves the mesh, wafers are more or fewer than requested, or layers more or fewer than those
             of the model; or the shape of regions is stated twice.
     """
     if not options.listed:

@@ -59,7 +59,7 @@ class Option:
         short: A spelling of one letter, such as ``-o``.
         positional: Whether it stands without a name before it.
         flag: The option's long name, where the field has another.
-        required: Whether the command line wants it even though the field has a default.
+        required: Whether the command line needs it even though the field has a default.
     """
 
     doc: str

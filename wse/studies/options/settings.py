@@ -42,7 +42,7 @@ class Setting:
         return f"{self.prefix}{self.key}"
 
     def of(self, number: float, where: str) -> int | float:
-        """Return the value in place of ``number``, which is what the files say; a whole number stays whole.
+        """Return the value instead of ``number``, which is what the files say; a whole number stays whole.
 
         Raises:
             BadInput: a factor of a whole number makes none, nor one that is within a tenth; or it is one of 0.
@@ -139,7 +139,7 @@ def read_settings(
 
 
 def replaced(values: Values, others: Mapping[str, float]) -> Values:
-    """Numbers with ``others`` in place of those of the same name, or behind them."""
+    """Numbers with ``others`` instead of those of the same name, or behind them."""
     return (*((name, number) for name, number in values if name not in others), *others.items())
 
 

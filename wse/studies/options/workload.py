@@ -10,7 +10,7 @@ from wse.serving.goal import OBJECTIVES
 from wse.studies.options.option import Option
 
 LENGTH: Final = 1024
-"""Tokens of a prompt, and generated ones, where neither was asked for and the model was made for both."""
+"""Tokens of a prompt, and generated ones, where neither was requested and the model was made for both."""
 
 Objective = Annotated[
     str | None,
@@ -52,7 +52,7 @@ class WorkloadOptions:
     def lengths(self, limit: int) -> tuple[int, int]:
         """Return the tokens of a prompt and generated ones.
 
-        Those not asked for are LENGTH, or as many as ``limit`` leaves.
+        Those not requested are LENGTH, or as many as ``limit`` leaves.
         """
         if self.prompt_len is not None and self.new_tokens is not None:
             return self.prompt_len, self.new_tokens
@@ -65,7 +65,7 @@ class WorkloadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """How many users a machine serves, and what its layout is chosen for."""
+    """The number of users a machine serves, and what its layout is chosen for."""
 
     batch: Annotated[
         int | None,

@@ -1,1 +1,1 @@
-"""``wse pattern``: patterns of a line side by side: cycles, bounds, links, colours, and wavelets on their way."""
+"""``wse pattern``: patterns of a line side by side: cycles, bounds, links, colours, and wavelets in transit."""

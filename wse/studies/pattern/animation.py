@@ -1,4 +1,4 @@
-"""The wavelets of a pattern on their way along a line, as the page of `wse pattern` plays them."""
+"""The wavelets of a pattern in transit along a line, as the page of `wse pattern` plays them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_HOPS: Final = 20_000
 MOST_HOPS_OF_PAGE: Final = 120_000
 """Hops of all cases that a page plays."""
 MOST_PES: Final = 128
-"""PEs of a line that can still be told apart on a screen."""
+"""PEs of a line that can still be distinguished on a screen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Animation:
 
 
 def animations_of(request: PatternRequest, cases: Sequence[PatternCase], laboratory: Laboratory) -> list[Animation]:
-    """Return the cases without a fault that are small enough, carried out cycle by cycle, until the page is full."""
+    """Return the cases without a fault that are small enough, executed cycle by cycle, until the page is full."""
     named = {pattern.name: pattern for pattern in map(named_pattern, request.cases()[0])}
     animations: list[Animation] = []
     remaining_hops = MOST_HOPS_OF_PAGE

@@ -1,4 +1,4 @@
-"""The result of ``wse pattern`` with the files that were asked for beside it."""
+"""The result of ``wse pattern`` with the files that were requested beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of patterns as one file: the tables, and the wavelets of small cases on their way along a line."""
+"""The page of patterns as one file: the tables, and the wavelets of small cases in transit along a line."""
 
 from __future__ import annotations
 

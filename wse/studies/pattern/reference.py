@@ -1,4 +1,4 @@
-"""A pattern carried out cycle by cycle on a line of PEs, and the words that arrive held against what they should be."""
+"""A pattern executed cycle by cycle on a line of PEs, and the words that arrive held against what they should be."""
 
 from __future__ import annotations
 

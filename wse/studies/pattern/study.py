@@ -28,7 +28,7 @@ from wse_mappings.outcome import Outcome, outcome_of
 from wse_mappings.schedule import LineSchedule
 
 MOST_HOPS: Final = 100_000_000
-"""Hops of a case's words that are carried out cycle by cycle: some ten seconds."""
+"""Hops of a case's words that are executed cycle by cycle: some ten seconds."""
 MOST_MESSAGES: Final = 200_000
 """Messages of a pattern whose routes are planned, for the check and cycle by cycle: some seconds."""
 

@@ -105,7 +105,7 @@ def serving_result(
 
 
 def user_counts(most: int, asked: int) -> list[int]:
-    """Return the numbers of users of a table: powers of two up to ``most``, ``most`` and the number asked for."""
+    """Return the numbers of users of a table: powers of two up to ``most``, ``most`` and the number requested."""
     powers = {2**power for power in range(MOST_USERS.bit_length()) if 2**power <= min(most, MOST_USERS)}
     return sorted({*powers, asked, *([min(most, MOST_USERS)] if most else [])})
 

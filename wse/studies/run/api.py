@@ -121,7 +121,7 @@ def run(
             'wse[ray]').
         ray_address: The Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: one on this
             machine alone, for as long as the command runs.
-        wavelets: Also carry out the last pass wavelet by wavelet, and trace every move.
+        wavelets: Also execute the last pass wavelet by wavelet, and trace every move.
         on_text: Called with the prompt's text and then each stretch of generated text, where there is one
             prompt.
         on_warning: Called with what the user should know though the run goes on.

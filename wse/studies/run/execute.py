@@ -59,7 +59,7 @@ def execute(
         trace_policy: Whether the run stops or goes on without a trace when that can no longer be written.
         record: Indices of ops, ascending; what they make is kept in the trace.
         record_pes: PEs whose buffers are kept in the trace; of an `Engine` alone.
-        wavelets: Whether to carry out the last pass wavelet by wavelet too, and log every move in the trace.
+        wavelets: Whether to execute the last pass wavelet by wavelet too, and log every move in the trace.
         profile: Where to write a flame graph of this computer's time; None: steps are not timed.
         checkpoint: Where to keep the run now and then, and to go on from; None keeps nothing.
         make_backend: Makes what executes the Program.

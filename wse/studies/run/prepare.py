@@ -46,7 +46,7 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
     Raises:
         BadModel: there are no weights to run.
         BadInput and its kinds: something that was named is missing or cannot be used.
-        DoesNotFit: no square mesh of the wafer holds the model (only when the mesh is left to be found).
+        DoesNotFit: no square mesh of the wafer stores the model (only when the mesh is left to be found).
     """
     request = with_settings(request)
     check_counts(wafers=request.wafers, new_tokens=request.inputs.new_tokens, context=request.context)
@@ -132,7 +132,7 @@ def weights_of(request: RunRequest, loaded: LoadedModel) -> Callable[[str], Sour
 
     Raises:
         BadModel: it has none.
-        BadInput: random weights are asked for without a seed.
+        BadInput: random weights are requested without a seed.
     """
     if request.weights is not None:
         from wse.backends.execute.random_weights import RandomWeights  # brings numba, which wse compile does without
@@ -181,7 +181,7 @@ def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[
 
 
 def _room_remedy(room: int, wanted: int, context_limit: int) -> str:
-    """Return what to do where a context has ``room`` beside the prompt, and ``wanted`` tokens are asked for in all."""
+    """Return what to do where a context has ``room`` beside the prompt, and ``wanted`` tokens are requested in all."""
     remedies = [f"--new-tokens {room} or less"] if room > 0 else []
     remedies += [f"--context {wanted} or more"] if wanted <= context_limit else []
     return f"give {', '.join(remedies)}{', or ' if remedies else ''}a shorter prompt"

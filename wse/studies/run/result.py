@@ -53,7 +53,7 @@ class EmulationResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class WaveletsResult(Result):
-    """The last pass carried out wavelet by wavelet, without crossings between wafers and to the host."""
+    """The last pass executed wavelet by wavelet, without crossings between wafers and to the host."""
 
     cycles: Annotated[int, Doc("its length", "cycles")]
     wavelet_hops: Annotated[int, Doc("links that wavelets went over", "hops")]
@@ -208,7 +208,7 @@ def _emulation_table(result: RunResult) -> Table:
 
 
 def _logits_tables(users: Sequence[AnswerResult]) -> list[Table]:
-    """Return the largest logits after each prompt of which the logits were asked for."""
+    """Return the largest logits after each prompt of which the logits were requested."""
     tables = []
     for index, user in enumerate(users, start=1):
         logits = user.prompt_logits_last

@@ -234,7 +234,7 @@ class Session:
         return WaveletsResult(cycles=log.cycles, wavelet_hops=log.wavelet_hops, moves=log.moves)
 
     def _verification(self) -> VerifiedResult | None:
-        """Return the totals of passes that verified drafts, where these were asked for."""
+        """Return the totals of passes that verified drafts, where these were requested."""
         if not self.program.verify_tokens:
             return None
         generated = [len(answer.tokens) - 1 for answer in self.answers]

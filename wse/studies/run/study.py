@@ -112,14 +112,14 @@ def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tupl
 
 
 def _profile_path(request: RunRequest) -> Path | None:
-    """Return the path of the flame graph, where one is asked for. Raises BadInput where it cannot be one."""
+    """Return the path of the flame graph, where one is requested. Raises BadInput where it cannot be one."""
     if not request.profiling.profile:
         return None
     return output_path(PROFILE_OPTION, str(request.profiling.profile_output), suffix=".json", kind="a flame graph")
 
 
 def _checkpoint_path(request: RunRequest) -> Path | None:
-    """Return the path of the checkpoint, where one is asked for.
+    """Return the path of the checkpoint, where one is requested.
 
     Raises:
         BadInput: it cannot be one, the time between two is none, or tensors are to be kept of every pass.

@@ -209,7 +209,7 @@ def _gpus(request: EstimateRequest) -> Machine:
 
 
 def _with_draft(request: EstimateRequest, model: str | None, place: str | None) -> EstimateRequest:
-    """Return a request with drafts, of which no acceptance is asked for here."""
+    """Return a request with drafts, of which no acceptance is requested here."""
     return replace_options(request, draft=TYPICAL, draft_model=model, draft_place=place)
 
 

@@ -48,7 +48,7 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A combination that is asked for.
+    """A combination that is requested.
 
     Attributes:
         request: Its estimate.

@@ -55,7 +55,7 @@ def answer(
     """Return the answer of a scenario.
 
     Args:
-        source: A bundled name, a TOML file, or a mapping with what such a file holds.
+        source: A bundled name, a TOML file, or a mapping with what such a file contains.
         on_progress: Called with (done, all, name) at the start and after each model on each machine.
         jobs: Processes; all cores by default. One is this process itself.
 
@@ -63,7 +63,7 @@ def answer(
         BadInput and its kinds: the file cannot be read, something that it names is missing or cannot be used, or the
             system killed a process.
         DoesNotFit: no combination can be.
-        WseBug: a combination ended in a bug of ours.
+        WseBug: a combination ended in a bug in wse.
     """
     scenario = read_scenario(source)
     placements: dict[str, list[Setting]] = {}
@@ -216,7 +216,7 @@ def _impossible(setting: Setting, reason: str, **found: Any) -> CombinationResul
 
 
 def _asked(setting: Setting, **found: Any) -> CombinationResult:
-    """Return a combination with what was ``found`` of it, in place of what was asked for."""
+    """Return a combination with what was ``found`` of it, instead of what was requested."""
     request = setting.request
     asked: dict[str, Any] = {
         "model": str(request.model),
@@ -246,7 +246,7 @@ def _name(setting: Setting) -> str:
 
 
 def _without_duplicates(found: Iterable[Found]) -> Iterator[CombinationResult]:
-    """Yield the combinations but those that differ from another in no more than how chips were asked for."""
+    """Yield the combinations but those that differ from another in no more than how chips were requested."""
     known = set()
     for setting, one in found:
         machine = repr(replace_options(setting.placement, wafers=None, gpus=None))

@@ -27,7 +27,7 @@ def serve_to_files(
 
     Raises:
         BadInput and its kinds: as of `wse.studies.serve.study.serve`; or a path is empty, a folder or the file of
-            arrivals, its folder is missing, or a timeline is asked for of requests that were not served.
+            arrivals, its folder is missing, or a timeline is requested of requests that were not served.
     """
     inputs = [Path(request.traffic.arrivals)]
     given = {"--timeline": timeline, "--html": html}

@@ -19,7 +19,7 @@ SAME: Final = "same"
 OWN: Final = "own"
 PREFILL_PLACES: Final = (SAME, OWN)
 LOAD: Final = 0.7
-"""Offered load where neither it nor a rate was asked for."""
+"""Offered load where neither it nor a rate was requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The machine that reads prompts, where that is another than the one that decodes.
 
-Errors on it name the options that it was asked for with, such as ``--prefill-wafers`` in place of ``--wafers``.
+Errors on it name the options that it was requested with, such as ``--prefill-wafers`` instead of ``--wafers``.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
 
 @contextmanager
 def prefill_errors(request: ServeRequest) -> Iterator[None]:
-    """A context in which a WseError on the placement that reads prompts names the options that it was asked for with.
+    """A context in which a WseError on the placement that reads prompts names the options that it was requested with.
 
     >>> request = make_request(ServeRequest, prefill="own")
     >>> with prefill_errors(request):

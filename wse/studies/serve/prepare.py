@@ -21,7 +21,7 @@ from wse.studies.serve.request import ServeRequest
 
 REQUESTS: Final = 10_000
 LONGEST: Final = 4
-"""Times the mean that requests of different lengths may have, where no context was asked for."""
+"""Times the mean that requests of different lengths may have, where no context was requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,7 +48,7 @@ class PreparedServe:
 
     @property
     def load(self) -> float:
-        """The load that was asked for, where no rate was."""
+        """The load that was requested, where no rate was."""
         return LOAD if self.request.traffic.load is None else self.request.traffic.load
 
 

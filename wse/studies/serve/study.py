@@ -132,7 +132,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
 
 
 def _replicas(prepared: PreparedServe, decode: Machine, capacity: float) -> int:
-    """Return the replicas: those asked for, or the fewest with room for the users, or with a stable queue.
+    """Return the replicas: those requested, or the fewest with room for the users, or with a stable queue.
 
     Args:
         prepared: The request.
@@ -155,7 +155,7 @@ def _stable_replicas(rate: float, capacity: float) -> int:
 def _timed(
     prepared: PreparedServe, decode: Machine, capacity: float, replicas: int, simulate_one: Simulate
 ) -> Workload:
-    """Return drawn requests at the rate that is asked for, that --users make, or that is a part of capacity.
+    """Return drawn requests at the rate that is requested, that --users make, or that is a part of capacity.
 
     The rate of --users is that of a closed loop, in which each request begins when another ends. Requests that come
     evenly are that loop.

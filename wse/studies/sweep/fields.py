@@ -50,7 +50,7 @@ def is_number_of_machine(name: str) -> bool:
 
 
 def checked_value(name: str, raw: object, where: str) -> Scalar:
-    """The value of a field as the table shows it; an option's default in place of the word for it, where it is a value.
+    """The value of a field as the table shows it; an option's default instead of the word for it, where it is a value.
 
     Raises:
         UnknownName: there is no such field.
@@ -98,13 +98,13 @@ def _value(type_: type, raw: object) -> Scalar:
 
 
 def option_value(name: str, value: Scalar) -> Scalar | None:
-    """The value of a request's field for a checked value of an option: None where the default is to be worked out."""
+    """The value of a request's field for a checked value of an option: None where the default is to be computed."""
     is_found = _options()[name].default is None or _options()[name].option.none == AUTO
     return None if is_found and value == _word(name) else value
 
 
 def _word(name: str) -> str:
-    """Return the word in a table for the default of an option that is to be worked out."""
+    """Return the word in a table for the default of an option that is to be computed."""
     return AUTO if _options()[name].option.none == AUTO else DEFAULT
 
 

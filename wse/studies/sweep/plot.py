@@ -30,7 +30,7 @@ WIDE: Final = 20
 
 
 def check_axis(grid: Grid, axis: str | None) -> str:
-    """Return the axis that is drawn across: the one asked for, or else the one with the most values.
+    """Return the axis that is drawn across: the one requested, or else the one with the most values.
 
     Raises:
         UnknownName: there is no such axis with several values.

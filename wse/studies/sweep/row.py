@@ -1,4 +1,4 @@
-"""The outcome of a setting of a sweep: a row of numbers and texts by name, an error of the user, or a bug of ours."""
+"""The outcome of a setting of a sweep: a row of numbers and texts by name, an error of the user, or a bug in wse."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Entry(pydantic.BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The line of a setting's `Entry`, and the traceback where the setting ended in a bug of ours."""
+    """The line of a setting's `Entry`, and the traceback where the setting ended in a bug in wse."""
 
     setting: int
     line: bytes

@@ -1,4 +1,4 @@
-"""The rows of a sweep that its print-out has: the axes, and eight columns by default, or those asked for.
+"""The rows of a sweep that its print-out has: the axes, and eight columns by default, or those requested.
 
 A column is one of the table's, or has a short name: ``dtype``, ``wafers``, ``users``, ``replicas``, ``ttft``, ``user``,
 ``throughput``, ``fits`` or ``cost``. Latencies, throughput and cost are those of one operating point.

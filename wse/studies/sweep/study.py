@@ -66,7 +66,7 @@ def sweep(
     Raises:
         BadInput: the table cannot be written, another sweep is writing it, or the one that began it had other settings;
             no setting has a column that is to be shown; or none has an answer, once the table is written.
-        WseBug: a setting ended in a bug of ours; the table is written, with that in its row.
+        WseBug: a setting ended in a bug in wse; the table is written, with that in its row.
     """
     check_table_path(table)
     check_view(view)

@@ -22,7 +22,7 @@ CSV, PARQUET = ".csv", ".parquet"
 ERROR = "error"
 PROSE_BEGINS: Final = ("grades_", "wafer_replaced_")
 PROSE_ENDS: Final = ("_grade", "_source", "_weakest", "_assumptions")
-"""Columns of grades and of prose, which a table has when they are asked for."""
+"""Columns of grades and of prose, which a table has when they are requested."""
 ROWS_A_GROUP: Final = 10_000
 _INT64: Final = range(-(2**63), 2**63)
 

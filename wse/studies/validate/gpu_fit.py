@@ -76,7 +76,7 @@ def fit_rows(measurements: Iterable[Measurement]) -> list[FitRow]:
 
 
 def stack_with(name: str, generation: str, constants: Constants) -> StackSpec:
-    """Return the bundled stack of a name with other constants in place of some."""
+    """Return the bundled stack of a name with other constants instead of some."""
     values = {key.partition(".")[0]: v for key, v in constants.items() if key.partition(".")[2] in ("", generation)}
     return replace(load_stack(name, generation), **values)  # type: ignore[arg-type]
 

@@ -116,7 +116,7 @@ def _rows(files: Sequence[Path]) -> list[Measurement]:
 
 
 def _found(files: Sequence[Path]) -> list[Path]:
-    """Return the files that were asked for, those that come with wse where none was.
+    """Return the files that were requested, those that come with wse where none was.
 
     A name that no file here has is looked for among the latter.
     """

@@ -1,4 +1,4 @@
-"""Changes of the machine that are tried each by itself, as ``--what-if clock=x2,sram=x2`` gives them."""
+"""Changes of the machine that are tried each on its own, as ``--what-if clock=x2,sram=x2`` gives them."""
 
 from __future__ import annotations
 

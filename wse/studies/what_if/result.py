@@ -73,7 +73,7 @@ class WhatIfRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfResult(Result):
-    """A model on a machine as it is, and with each of some changes by itself, the largest effect first."""
+    """A model on a machine as it is, and with each of some changes on its own, the largest effect first."""
 
     inputs: Annotated[Mapping[str, str | int | float], Doc("the options with defaults filled in")]
     base: Annotated[WhatIfRow, Doc("the machine as it is")]

@@ -1,4 +1,4 @@
-"""``wse estimate MODEL --what-if``: the estimate as it is and with each change by itself, on all cores."""
+"""``wse estimate MODEL --what-if``: the estimate as it is and with each change on its own, on all cores."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def what_if(
         BadInput and its kinds: something that was named is missing or cannot be used, nothing is decoded, or
             no change can be.
         DoesNotFit: the model does not fit the machine as it is.
-        WseBug: an estimate ended in a bug of ours.
+        WseBug: an estimate ended in a bug in wse.
     """
     check(request)
     base_request = with_settings(request)

@@ -103,7 +103,7 @@ def process_count(jobs: int | None) -> int:
 
 
 def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
-    """Yield the items of a queue with their outputs, worked out by ``jobs`` processes, in the order in which they come.
+    """Yield the items of a queue with their outputs, computed by ``jobs`` processes, in the order in which they come.
 
     When the caller stops, workers are killed at their work.
     """

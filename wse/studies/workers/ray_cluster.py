@@ -1,6 +1,6 @@
 """A Ray cluster to work on: one that is started on this machine and stopped again, or one that is there.
 
-Ray is imported here when a cluster is asked for, and nowhere before.
+Ray is imported here when a cluster is requested, and nowhere before.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def ray_process_count(jobs: int | None) -> int:
 
 
 def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
-    """Yield the items of a queue with their outputs, worked out by ``jobs`` actors, in the order in which they come.
+    """Yield the items of a queue with their outputs, computed by ``jobs`` actors, in the order in which they come.
 
     When the caller stops, actors are killed at their work.
 

@@ -54,7 +54,7 @@ def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResul
 
     Raises:
         BadInput: the place cannot be written, is of another kind or holds something else, or a library is missing.
-        BadTrace: the trace cannot be read, or does not have what was asked for.
+        BadTrace: the trace cannot be read, or does not have what was requested.
     """
     _check_place(request)
     if request.to == "parquet":

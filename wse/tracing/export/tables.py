@@ -26,7 +26,7 @@ PLANES: Final = {
     path: path.replace("/", "_")
     for path in ("sram/bytes_per_pe", "links/words", "links/patterns/words", "pe/busy_cycles")
 }
-"""The tables of planes by path, written only where they are asked for."""
+"""The tables of planes by path, written only where they are requested."""
 _PLACE: Final = {"row": "row of the PE", "col": "column of the PE"}
 
 

@@ -1,4 +1,4 @@
-"""The wavelets of the last pass that was carried out cycle by cycle, for the page to play again."""
+"""The wavelets of the last pass that was executed cycle by cycle, for the page to play again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes
 from wse_traces.schema import MOVES
 
 MOST_MOVES: Final = 1_000_000
-"""Moves of the page at most, the first of the pass: a second or so of a browser, and some hundred kB."""
+"""Moves of the page at most, the first of the pass: a second approximately of a browser, and some hundred kB."""
 SHOWN: Final = ("cycle", "step", "wafer", "row", "col", "direction")
 
 

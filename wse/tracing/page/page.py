@@ -58,7 +58,7 @@ class ViewResult(Result):
 
 
 def view_page(paths: list[Path]) -> bytes:
-    """Return the page of one trace, or of two beside each other, UTF-8.
+    """Return the page of one trace, or of two next to each other, UTF-8.
 
     Raises:
         BadTrace: one cannot be read.

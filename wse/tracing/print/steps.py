@@ -25,7 +25,7 @@ ORDER_TEXTS: Final = {
 
 
 def print_steps(console: Console, view: StepsView) -> None:
-    """Print steps in the order that was asked for."""
+    """Print steps in the order that was requested."""
     order = ORDER_TEXTS.get(view.sort, f"those with the most cycles of {view.sort} first")
     print_table(console, step_table(view.steps, view.sort, title="Steps", note=f"summed over the run, {order}"))
     if not view.steps:

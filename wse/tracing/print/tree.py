@@ -25,7 +25,7 @@ class _Line(NamedTuple):
 
 
 def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) -> None:
-    """Print the ops under their layers; layers that cost the same are one, but for ``each_layer``."""
+    """Print the ops under their layers; layers that cost the same are one, except for ``each_layer``."""
     phase = "decode" if "decode" in view.phases else "prefill"
     total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0
     width = 20 if console.width < 90 else 36

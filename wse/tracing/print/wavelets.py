@@ -36,7 +36,7 @@ def print_wavelets(console: Console, wavelets: Wavelets) -> None:
 
 
 def print_moves(console: Console, view: CyclesView) -> None:
-    """Print the moves of the cycles that were asked for, one a line."""
+    """Print the moves of the cycles that were requested, one a line."""
     moves, (first, last) = view.wavelets.replayed or (), view.wavelets.replayed_cycles or (0, 0)
     columns = (
         number("cycle", "cycle"),

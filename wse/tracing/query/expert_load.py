@@ -14,7 +14,7 @@ I64 = npt.NDArray[np.int64]
 
 
 def load_in(trace: Trace) -> ExpertLoad:
-    """Return the load that a trace holds, as far as it goes."""
+    """Return the load that a trace contains, as far as it goes."""
     load = ExpertLoad()
     rows = trace.table("routed")
     if not len(rows["expert"]):

@@ -31,13 +31,13 @@ VIEWS: Final = ("steps", "by", "links", "pe", "tokens", "tree", "cycles", "tenso
 
 OF_TOP: Final = ("summary", "steps", "by", "links", "tokens")
 OF_EACH_LAYER: Final = ("summary", "steps", "by", "links", "tree", "diff")
-"""Views in which equal layers, or equal links, are told once, and one by one where that is asked for."""
+"""Views in which equal layers, or equal links, are reported once, and one by one where that is requested."""
 DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRequest:
-    """The options of ``wse inspect``, as they were given; at most one view may be asked for."""
+    """The options of ``wse inspect``, as they were given; at most one view may be requested."""
 
     trace: Path
     steps: bool = False
@@ -62,7 +62,7 @@ class InspectRequest:
 
     @property
     def view(self) -> str:
-        """The view that is asked for.
+        """The view that is requested.
 
         Raises:
             BadInput: there are several.

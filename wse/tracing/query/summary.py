@@ -40,7 +40,7 @@ class SummaryView(TracedRun, View):
 
 
 def read_summary(trace: Trace, top: int, *, each_layer: bool = False) -> SummaryView:
-    """The summary, with the ``top`` busiest links and costliest steps, equal ones together but for ``each_layer``.
+    """The summary, with the ``top`` busiest links and costliest steps, equal ones together except for ``each_layer``.
 
     Raises: TraceError if the trace is damaged.
     """

@@ -16,7 +16,7 @@ from wse_traces.write import TraceWriter
 class ExpertRecord:
     """A writer that remembers totals over passes: ``chosen`` by index of a phase and layer, int64 ``[experts]``.
 
-    ``reached`` has likewise how many passes chose experts of each wafer, int64 ``[wafers]``.
+    ``reached`` has in the same way how many passes chose experts of each wafer, int64 ``[wafers]``.
     """
 
     def __init__(self, writer: TraceWriter, program: Program) -> None:

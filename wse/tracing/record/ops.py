@@ -53,5 +53,5 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
 
 
 def _text_of(names: list[str]) -> str:
-    """Return the names with * in place of the layer, each once."""
+    """Return the names with * instead of the layer, each once."""
     return ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", name) for name in names))

@@ -67,7 +67,7 @@ class RunRecorder(Recorder):
             program: The Program that runs.
             digest: Its digest.
             sampling: The rule by which tokens are chosen.
-            weights: The seed of random weights as it was asked for; None for the model's own.
+            weights: The seed of random weights as it was requested; None for the model's own.
 
         Raises:
             TraceError: The path cannot be written.

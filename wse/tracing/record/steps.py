@@ -99,7 +99,7 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
 
 
 def step_names(program: Program, steps: Steps) -> list[str]:
-    """Return the kernel that a step runs, the pattern that it carries out along lines, or its kind of transfer."""
+    """Return the kernel that a step runs, the pattern that it executes along lines, or its kind of transfer."""
     names = []
     for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):
         if kind == Kind.COMPUTE:

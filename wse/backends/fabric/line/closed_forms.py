@@ -115,7 +115,7 @@ def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) ->
     """Cycles of the best tree for a line, contention ignored: the published lower bound of a reduce into its end.
 
     A root elsewhere has to wait for the longer of its two sides. The bound adds the mean load of a link to the whole
-    way and depth, though the full links need not lie on the longest way: with free launches the wavelet reference
+    way and depth, though the full links need not lie on the longest way: with free launches the wavelet simulator
     goes below it by up to 7 % (searched trees of 64 to 512 PEs, 16 to 64 words).
 
     Args:

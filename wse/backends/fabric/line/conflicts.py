@@ -1,4 +1,4 @@
-"""Conflicts: places where the words of two pieces use one link of the line, or one PE's ramp, whatever the times.
+"""Conflicts: places where the words of two pieces use one link of the line, or one PE's ramp, for any times.
 
 A piece is a stretch of a message's way (`wse.backends.fabric.line.pieces`). Neither times nor counts of words are known
 here. Conflicts of all pieces of a plan are found at once:

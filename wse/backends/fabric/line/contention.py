@@ -1,6 +1,6 @@
 """Contention: words of several messages over one link, or one ramp, in one window, and how long each waits for others.
 
-A link and a ramp carry a word a cycle. The delay of one stream is worked out in these steps:
+A link and a ramp carry a word a cycle. The delay of one stream is computed in these steps:
 
 1. Words on one colour do not take turns: switches let one stream pass behind the other, which waits until its last word
    has passed (`wait_on_colour`).
@@ -177,7 +177,7 @@ def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, I
 
     A stream that is fed by the one that it conflicts with comes some lag behind it. What holds up the other makes gaps
     in this one when it comes round, which the other fills while they last, until as many words as take half of the lag
-    are on their way; those still come at half the rate when the other has ended.
+    are in transit; those still come at half the rate when the other has ended.
     """
     worst = Interleaving(0.0, 0.0), Interleaving(0.0, 0.0)
     rate, other_rate, other_pace = window.rate, contender.window.rate, contender.window.pace

@@ -59,7 +59,7 @@ class LineCosts:
 
     @property
     def waiting_words(self) -> int:
-        """Words that a PE takes in before it does the operation that wants them: its queue's, and the ramp's."""
+        """Words that a PE takes in before it does the operation that needs them: its queue's, and the ramp's."""
         return self.queue_words + self.ramp - 1
 
     def tail(self, words: int) -> int:

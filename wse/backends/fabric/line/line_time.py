@@ -13,7 +13,7 @@ in their order:
    the PE's queue and have the ramp behind them: they took it from the stream that was being received.
 4. A receive that only stores does not hold up the PE's own sends: another microthread takes it.
 5. Streams that are on one link or one ramp at the same time share it (`wse.backends.fabric.line.contention`). A stream
-   is worked out when its turn in the pattern comes, with the windows of those before it; it delays stored ones
+   is computed when its turn in the pattern comes, with the windows of those before it; it delays stored ones
    afterwards, whose windows are longer then for those that come next.
 6. Words that wait at their end fill the queues and wires of their way back to where they come from; only what finds no
    room there leaves later.
@@ -133,7 +133,7 @@ class _LineState:
         self.entries: list[Entry | None] = [None] * len(plan.pieces)  # of those that streams have come to
         self.stored: dict[int, EventTime] = {}  # when the words of a piece were in memory beside the main thread
         self.shares: dict[int, Shares] = {}  # of each piece with those before it
-        self.later: dict[int, Shares] = {}  # of stored ones with those that were worked out after them
+        self.later: dict[int, Shares] = {}  # of stored ones with those that were computed after them
         self.streams = 1
 
     def carry_out(self, segment: PathSegment) -> None:
@@ -178,7 +178,7 @@ class _LineState:
         return max([START, *self.free.values(), *stored.values()])
 
     def _later_delay(self, piece: int) -> float:
-        """Return the cycles that a stored piece is held up by those that were worked out after it."""
+        """Return the cycles that a stored piece is held up by those that were computed after it."""
         before, others_later = self.shares.get(piece, {}), self.later.get(piece, {})
         resources = {**before, **others_later}
         both = {resource: before.get(resource, []) + others_later.get(resource, []) for resource in resources}
@@ -285,7 +285,7 @@ class _LineState:
         return cycles
 
     def delay(self, conflict: Conflict, effect: Interleaving) -> None:
-        """Hold up a stored piece, which was worked out without those that it meets there: more come before it ends."""
+        """Hold up a stored piece, which was computed without those that it meets there: more come before it ends."""
         piece, entry = conflict.other_piece, self.entries[conflict.other_piece]
         if piece not in self.stored or entry is None:
             return
@@ -298,7 +298,7 @@ class _LineState:
     def _contenders(
         self, conflicts: list[Conflict], way: Way | None, first: float, last: float
     ) -> list[Contender[_LineState]]:
-        """Return the pieces that are in the way of a stream, those of this line that were carried out before."""
+        """Return the pieces that are in the way of a stream, those of this line that were executed before."""
         contenders = []
         for conflict in conflicts:
             entry = self.entries[conflict.other_piece]

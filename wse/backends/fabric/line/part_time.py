@@ -1,6 +1,6 @@
 """Cycles of a pattern whose words are cut into parts, as in a ring: rounds in which every PE sends and receives a part.
 
-All messages of a round, in which no PE sends or receives twice, are worked out at once, as arrays over PEs, in the
+All messages of a round, in which no PE sends or receives twice, are computed at once, as arrays over PEs, in the
 terms of `wse.backends.fabric.line.line_time`. Nothing is fused: a PE sends in a thread of its own beside the one that
 receives, so that everybody may send before it receives. For each message of a round:
 
@@ -31,7 +31,7 @@ TOTAL, HOPS, RELAYS, LAUNCH = range(4)
 
 
 class _Messages(NamedTuple):
-    """Messages that have words, and what does not go by when they are sent; int64 ``[messages]`` where not said.
+    """Messages that have words, and what does not depend on when they are sent; int64 ``[messages]`` where not said.
 
     Attributes:
         source, target, part: Places, and the part that is carried.

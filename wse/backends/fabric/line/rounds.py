@@ -4,10 +4,10 @@ The rounds of a reduce whose root moves along the ring do not wait for each othe
 root. What a further round adds is the time from one root's last sum to the next root's, which hangs on the few PEs that
 lie between them; the way along the whole line is paid once.
 
-1. The first round is worked out on the line that takes longest alone.
-2. Few rounds are all worked out, one after another on some lines, as in `wse.backends.fabric.line.line_time` but with
+1. The first round is computed on the line that takes longest alone.
+2. Few rounds are all computed, one after another on some lines, as in `wse.backends.fabric.line.line_time` but with
    PEs that stay busy: a further round adds the mean of what the slowest line's rounds add.
-3. Of many rounds a sample is worked out on the line in the middle, from the start and from the half, because the root
+3. Of many rounds a sample is computed on the line in the middle, from the start and from the half, because the root
    goes one way in the first half and the other way in the second; the first rounds of a sample do not count, until PEs
    are busy as they are later on.
 
@@ -26,7 +26,7 @@ from wse.backends.fabric.line.pieces import Places, hops_between
 from wse_mappings.schedule import I32, LineSchedule
 
 MOST_ROUNDS: Final = 64
-"""Most rounds that are all worked out; of more, some in either half, once those before them make no more difference."""
+"""Most rounds that are all computed; of more, some in either half, once those before them make no more difference."""
 
 SETTLING_ROUNDS: Final = 8
 COUNTED_ROUNDS: Final = 16

@@ -1,7 +1,7 @@
 """Stretches of a line: where no message passes between two PEs, patterns on either side know nothing of each other.
 
 Head groups that reduce side by side, or point-to-point streams apart, are stretches; equal ones take equal times and
-are worked out once.
+are computed once.
 
 1. A cut lies between two neighbours wherever no message of any pattern that runs at once passes; patterns along
    different axes meet on the ramps of PEs with equal places, so they are cut at the same places.

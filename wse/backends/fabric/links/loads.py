@@ -81,7 +81,7 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
 
 
 def translation(source: Rect, target: Rect, messages: Translation) -> I64:
-    """Return a hand-over, every PE along its row and then along its column.
+    """Return a transfer to the next stage, every PE along its row and then along its column.
 
     Columns that send the same pieces are ``stride`` apart; what they send is one rectangle, as often as there are such
     columns.
@@ -97,7 +97,7 @@ def translation(source: Rect, target: Rect, messages: Translation) -> I64:
 
 
 def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I64:
-    """Rectangles of pieces on their way along the rows of a region, from columns ``start`` to ``end``.
+    """Rectangles of pieces in transit along the rows of a region, from columns ``start`` to ``end``.
 
     The pieces of a PE go together, and rows are in one rectangle with those before them that send as much.
     """
@@ -121,7 +121,7 @@ def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
 
 
 def edge_streams(edge: EdgeStream) -> I64:
-    """Return the words of every column on their way to the east edge of its region, or from its west edge."""
+    """Return the words of every column in transit to the east edge of its region, or from its west edge."""
     rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
     row = rect.row + edge.first_row
     col, end_col = (columns, rect.col + rect.cols - 1) if edge.leaving else (rect.col, columns)

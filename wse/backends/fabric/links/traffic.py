@@ -46,7 +46,7 @@ NO_TRAFFIC: Final = StepTraffic(0, 0, 0, NOTHING)
 
 
 class Traffic:
-    """The traffic of a Program's steps. Keeps what a pattern does, whatever the words."""
+    """The traffic of a Program's steps. Keeps what a pattern does, for any words."""
 
     def __init__(self, program: Program, routes: Routes | None = None) -> None:
         self.program, self.routes = program, routes or Routes(program)
@@ -62,7 +62,7 @@ class Traffic:
     def step_traffic(self, phase: Phase, step: int, slots: Slots, chosen: frozenset[int] | None = None) -> StepTraffic:
         """Return the traffic of a step; that of shifts of rows, whose number differs by token, is ``shift_traffic``.
 
-        A step that goes by the choice of experts is taken between the wafers ``chosen``.
+        A step that depends on the choice of experts is taken between the wafers ``chosen``.
         """
         if phase.steps.computes(step):
             return NO_TRAFFIC

@@ -1,9 +1,9 @@
 """Contraction: whether an index that products sum over is cut at groups of quantised weights, and over how many PEs.
 
-A PE holds the scales of each group of inputs that it touches. Cut evenly, blocks begin and end inside groups, and the
+A PE stores the scales of each group of inputs that it touches. Cut evenly, blocks begin and end inside groups, and the
 PE that touches the most decides for all. Cut so that groups lie whole on a PE, or on PEs of their own, it touches
 fewer, but blocks may be longer. What takes fewer bytes is taken. Experts that may be placed in a few groups of columns
-are placed in as many as take few bytes: the more there are, the more features of an expert a column holds.
+are placed in as many as take few bytes: the more there are, the more features of an expert a column stores.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HIDDEN_OUT: Final = ("o", "down")
 
 
 MOST_EXPERT_GROUPS, MOST_EXTRA_FRACTION = 32, 0.02
-"""Groups of columns that are tried where a few are asked for, and by how much more bytes than the least fewer of them
+"""Groups of columns that are tried where a few are requested, and by how much more bytes than the least fewer of them
 may take: of more groups, one has more of a token's experts sooner."""
 
 
@@ -65,7 +65,7 @@ class HeldTypes:
     def row_share(self, spec: ModelSpec, rows: int) -> float:
         """The part of a column's bytes that is on the fullest of its rows: padding, and scales of groups, included.
 
-        Scales of what sums over hidden features are no bytes of the column: a row holds those of all groups that it
+        Scales of what sums over hidden features are no bytes of the column: a row stores those of all groups that it
         touches.
         """
         if self.dtype not in CODINGS:

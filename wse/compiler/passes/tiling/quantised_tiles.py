@@ -1,4 +1,4 @@
-"""The tiles of quantised weights: codes in place of weights, their scales, and which group each row is of.
+"""The tiles of quantised weights: codes instead of weights, their scales, and which group each row is of.
 
 Groups run along the model's own contraction index, so that weights are the same on every mesh; a PE's share of it may
 begin and end inside groups. It holds the scales of those that it touches, as many as the PE that touches the most.
@@ -89,7 +89,7 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
 
 
 def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tuple[list[TilePart], list[TilePart]]:
-    """Parts of scales with one for each run of outputs in place of each output, and the parts of the runs' widths.
+    """Parts of scales with one for each run of outputs instead of each output, and the parts of the runs' widths.
 
     The ``blocks`` of a part have runs of the same widths, which are there once.
     """
@@ -151,7 +151,7 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
 
 
 def _without_padding(index: I32) -> I32:
-    """Return the index with what stands before it in its line in place of padding, -1 where nothing does."""
+    """Return the index with what stands before it in its line instead of padding, -1 where nothing does."""
     if index.min(initial=0) >= 0:
         return index
     places = np.arange(index.shape[1], dtype=np.int32)

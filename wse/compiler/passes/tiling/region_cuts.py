@@ -94,7 +94,7 @@ def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShap
 
 
 def _with_parts(spec: ModelSpec, held: HeldTypes, region: RegionShape, cut: RegionCut, parts: Parts) -> RegionCut:
-    """Return the cut over a region with parts of feed-forward blocks in place of whole ones."""
+    """Return the cut over a region with parts of feed-forward blocks instead of whole ones."""
     return replace(cut, **_block_cuts(spec, held, region, parts))
 
 
@@ -128,7 +128,7 @@ def _from(first: int, index: I32) -> I32:
 
 
 def _latent_cut(spec: ModelSpec, held: HeldTypes, hidden: I32, cols: int, of_attention: int) -> LatentCut | None:
-    """Return the cut of latent attention over a region whose rows hold ``hidden``; None where a model has another."""
+    """Return the cut of latent attention over a region whose rows store ``hidden``; None where a model has another."""
     if spec.latent is None:
         return None
     cut = latent_cut(

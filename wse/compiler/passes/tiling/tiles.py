@@ -1,4 +1,4 @@
-"""Tiles of every op: the part of its tensors that each PE of a region holds, as of stage 0.
+"""Tiles of every op: the part of its tensors that each PE of a region stores, as of stage 0.
 
 Matrices are ``[inputs, outputs]``: an index of inputs or outputs varies along one axis of the region. Trained vectors
 (biases, gains of heads, sinks) are cut as what they work on: one that goes with outputs cut over columns is the same in
@@ -125,7 +125,7 @@ def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
-    """Return the vectors of an op that are cut over columns whatever the phase."""
+    """Return the vectors of an op that are cut over columns for any phase."""
     return [
         _vectors(group, *((_over_columns(name, cut, spec), ROWS) for name in group))
         for group in op.vectors
@@ -198,7 +198,7 @@ def latent_tables(cut: RegionCut) -> list[Tile]:
 
 
 def frequency_table(cut: RegionCut, count: int) -> Tile:
-    """Inverse frequencies of the rotary pairs that a column holds, of ``count``, float32; 0 for other features."""
+    """Inverse frequencies of the rotary pairs that a column stores, of ``count``, float32; 0 for other features."""
     first = cut.heads.features[:, : cut.heads.rotated // 2]
     features = np.ascontiguousarray(np.where(first < count, first, np.int32(-1)))
     return tile_of([part_of("rotary_frequencies", None, (features, ROWS))], view="f32")
@@ -250,7 +250,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
-    """Return the elements of a vector that each column holds."""
+    """Return the elements of a vector that each column stores."""
     match name.rpartition(".")[2]:
         case "q_bias":
             return cut.queries

@@ -19,13 +19,13 @@ from wse.errors import BadMesh, DoesNotFit
 from wse_mappings.strategies.strategy import Layout
 
 MOST_TIMED, MOST_MISFITS, MOST_CUT = 24, 8, 48
-"""Layouts that are timed in small; that are tried and do not fit; whose weights alone do not."""
+"""Layouts that are timed on a reduced model; that are tried and do not fit; whose weights alone do not."""
 COARSE, FINE = 1, 4
 """Sides of regions for each time that a side doubles: of all layouts, and near the fastest."""
 
 
 def explore(setup: TrialSetup) -> list[Trial]:
-    """Return the trials of layouts in small that find about the fastest.
+    """Return the trials of layouts on a reduced model that find about the fastest.
 
     Layouts are compared by the cycles of the longer phase: prefill, or decode over the passes in flight at once.
 
@@ -35,7 +35,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
     2. For one user: layouts on whole wafers, then on parts of each, then with regions of about the size of the fastest.
        For many users: layouts on whole wafers, then with other placements of experts, then with blocks cut into parts.
     3. The fastest is tried with the placements of experts, and then the fastest with the groups, that the strategy
-       wants tried, unless each all-reduce has groups of its own in the end. Where nothing fits so far, the emptiest
+       needs tried, unless each all-reduce has groups of its own in the end. Where nothing fits so far, the emptiest
        layouts are tried.
 
     Raises:

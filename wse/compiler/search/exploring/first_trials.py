@@ -33,7 +33,7 @@ def tried_first(rewrites: Rewrites, options: Options) -> Rewrites:
 def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]]) -> tuple[TrialSetup, list[Trial]]:
     """Return the trials with the rewrites of a setup, as far as there are colours and SRAM for them.
 
-    Without any where all of these need too many colours everywhere; without those that PEs hold tiles for where
+    Without any where all of these need too many colours everywhere; without those that PEs store tiles for where
     nothing fits with these.
     """
     trials = try_all(setup)

@@ -44,7 +44,7 @@ class TreeCosts:
         self.stage_count = len(small.state.plans)
         self._small, self._rewrite_cycles = small, repaint_cycles
         self._phases: dict[int, list[SymPhase]] = defaultdict(list)  # of each stage
-        self._patterns: dict[tuple[TreeSize, int], int] = {}  # of a size, in place of another pattern
+        self._patterns: dict[tuple[TreeSize, int], int] = {}  # of a size, instead of another pattern
         self._layers = [op.layer for op in ops_in_order(small.state.graph)]
         self._known: dict[tuple[int, frozenset[TreeSize]], Mapping[str, float]] = {}
         patterns = list(small.state.patterns)

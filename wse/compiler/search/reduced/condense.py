@@ -136,11 +136,11 @@ class CondensedModel:
         return least_bytes(self.state, layers_like)
 
     def _other_layers(self, stage: int, layer: int) -> int:
-        """Return the number of further layers of this layer's kind that the stage holds, or has the experts of."""
+        """Return the number of further layers of this layer's kind that the stage stores, or has the experts of."""
         return self.layer_multiplicity[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
 
     def sum_over_model(self, program: Program, phase: Phase, by_step: F64) -> float:
-        """Sum values by step of a phase in small, each as often as the step is in the whole.
+        """Sum values by step of a phase on a reduced model, each as often as the step is in the whole.
 
         A layer's steps are there as often as it stands for; those that hand tokens over to a stage, and those outside
         of the layers, as often as there are such stages.

@@ -44,7 +44,7 @@ class ContinuousMachine:
     """One machine that serves requests of a workload: all of them, or those that it is given while it runs.
 
     Args:
-        workload: The requests; each must fit the cache by itself.
+        workload: The requests; each must fit the cache on its own.
         costs: Passes of the machine; with ``drafts`` those that verify a draft, with what the draft takes.
         policy: How requests are batched.
         requests: Numbers of the requests that it serves, in the order of their arrival; None for all.
@@ -311,7 +311,7 @@ def simulate_continuous(
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
 ) -> Outcome:
-    """Serve all requests; each must fit the cache by itself. ``on_done`` is told how many have left, now and then.
+    """Serve all requests; each must fit the cache on its own. ``on_done`` is reported how many have left, now and then.
 
     With ``drafts`` a decode pass of ``costs`` is one that verifies a draft, with what the draft takes.
     """

@@ -46,7 +46,7 @@ class PromptReader:
         """Take the pieces that the next round reads.
 
         Args:
-            budget: Maximum number of tokens; a round reads at least one chunk whatever the budget.
+            budget: Maximum number of tokens; a round reads at least one chunk for any budget.
 
         Returns:
             The pieces, and those of them that end a prompt, with its request.

@@ -2,7 +2,7 @@
 
 A link changes how long crossings take, and with that which of several layouts is the fastest: where a mapping has
 several, each link has a search of its own. Layouts for throughput are timed with other links only where these were
-asked for.
+requested.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Combination(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinationRows:
-    """The rows of a combination, one per link and layout, and the model; the traceback where it ended in a bug of ours.
+    """The rows of a combination, one per link and layout, and the model; the traceback where it ended in a bug in wse.
 
     ``machines`` has the wafers of each row, or the reason why they serve nobody.
     """

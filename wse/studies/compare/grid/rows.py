@@ -29,7 +29,7 @@ def row_of(
 
     Args:
         timed: The estimate, with decoded tokens, and its deployment.
-        request: What was asked for: the mapping, and the objective that the layout was chosen for.
+        request: What was requested: the mapping, and the objective that the layout was chosen for.
         link: The link between wafers that it is for; None with one wafer, which has no use for one.
         economics: Power and price of a wafer.
     """

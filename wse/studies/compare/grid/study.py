@@ -30,7 +30,7 @@ from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
 
 
 class HasBug(Protocol):
-    """The output of a piece of work; ``bug`` is the traceback where it ended in a bug of ours."""
+    """The output of a piece of work; ``bug`` is the traceback where it ended in a bug in wse."""
 
     @property
     def bug(self) -> str: ...
@@ -60,7 +60,7 @@ def compare(
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used, or the system killed a process.
         DoesNotFit: no combination can be.
-        WseBug: a combination ended in a bug of ours.
+        WseBug: a combination ended in a bug in wse.
     """
     check(request)
     with engine_pool(engine, jobs) as pool:
@@ -176,10 +176,10 @@ def wafer_size(first: PreparedEstimate) -> dict[str, str | int]:
 
 
 def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
-    """Return the mappings that are tried on a number of wafers: those that were asked for, or those that apply.
+    """Return the mappings that are tried on a number of wafers: those that were requested, or those that apply.
 
     Without experts there are none to place apart, and on one wafer nothing spans several. Where no number of wafers was
-    asked for, a mapping file has its own.
+    requested, a mapping file has its own.
     """
     if request.mappings is not None:
         any_number = (None, wafers)
@@ -215,7 +215,7 @@ def all_outputs(
     """Return what a piece of work gives for each combination, on all processes of a pool.
 
     Raises:
-        WseBug: a piece ended in a bug of ours.
+        WseBug: a piece ended in a bug in wse.
     """
     found: dict[Combination, Output] = {}
     outputs = each_output(
@@ -264,7 +264,7 @@ def wafer_counts(fewest: int, layers: int) -> tuple[int, ...]:
 
 
 def grid_inputs(request: CompareRequest, grid: Grid) -> Report:
-    """``inputs``: what was asked for, with defaults filled in."""
+    """``inputs``: what was requested, with defaults filled in."""
     first, names, counts = grid.first, grid.names, grid.counts
     common = {key: value for key, value in inputs(first).items() if key not in ("wafers", "mapping", "capacity")}
     links = [{"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s} for link in request.links(first.wafer)]

@@ -18,7 +18,7 @@ from wse.studies.results.operating_points import DEFINITIONS
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRow(Result):
-    """Wafers or GPUs with replicas at the operating point that comes nearest to what was asked for."""
+    """Wafers or GPUs with replicas at the operating point that comes nearest to what was requested."""
 
     kind: Annotated[str, Doc("`wafer` or `gpu`")]
     name: Annotated[str, Doc("name of the wafer or GPU")]
@@ -50,7 +50,7 @@ class PlannedRow(Result):
 
     @property
     def machine(self) -> str:
-        """The replicas, the chips of each and their software, and the link between wafers where one was asked for."""
+        """The replicas, the chips of each and their software, and the link between wafers where one was requested."""
         chips = f"{self.chips:,} {printable(self.name)}, {printable(self.software)}"
         if self.link_bytes_per_s is not None:
             chips += f", {rate_and_latency(self.link_bytes_per_s, self.link_latency_s)}"

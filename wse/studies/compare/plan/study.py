@@ -1,6 +1,6 @@
 """``wse compare MODEL --users 100 --tpot 20ms``: the machines and replicas that serve users within limits, ranked.
 
-On every number of wafers, and over every link that was asked for, the layouts that the search finds compete, with
+On every number of wafers, and over every link that was requested, the layouts that the search finds compete, with
 passes for several users too; on GPUs every number that holds the model and the cache of a user. Each of them has as
 many replicas as the users need, and the operating point of all replicas together decides. Machines that keep the limits
 come first, ordered by the objective; the others by how far they are off.
@@ -55,7 +55,7 @@ def plan_machines(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> PlanResult:
-    """Rank machines and replicas for users and limits, for each of the lengths that are asked for.
+    """Rank machines and replicas for users and limits, for each of the lengths that are requested.
 
     Args:
         request: Users, limits and machines; links between wafers are the wafer's own unless they are given.
@@ -65,8 +65,8 @@ def plan_machines(
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used.
-        DoesNotFit: no machine holds the model and the cache of one user.
-        WseBug: a combination ended in a bug of ours.
+        DoesNotFit: no machine stores the model and the cache of one user.
+        WseBug: a combination ended in a bug in wse.
     """
     check(request)
     targets = request.targets
@@ -175,7 +175,7 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
 
 
 def _planned_wafers(prepared: PreparedEstimate, link: WaferLink | None, goal: Goal) -> PlannedRow:
-    """Return the row of the layout that comes nearest to a goal; its link is named where one was asked for.
+    """Return the row of the layout that comes nearest to a goal; its link is named where one was requested.
 
     Raises:
         DoesNotFit: the model, or the cache of one request, does not fit.

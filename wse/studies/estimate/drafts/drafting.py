@@ -4,11 +4,11 @@ Assumptions, of grade I as nothing is published about drafts on wafers:
 
 1. Where no draft model is named the draft is a head of one layer of the model with the model's embedding and output
    table, as MTP and EAGLE heads are. The model and its head are compiled together. Of a pass of that Program, the steps
-   of the head's layer and those outside of layers are the draft's, and all but the head's layer are the model's.
+   of the head's layer and those outside of layers are the draft's, and all except the head's layer are the model's.
 2. A draft model is compiled for its own PEs (`wse.studies.estimate.drafts.placement`).
 3. The pass that verifies n draft tokens is compiled for n + 1 tokens on the regions that were chosen for one, with
    attention on the columns on which it is fastest. It may need more SRAM than there is, which is not checked.
-4. A pass verifies the draft tokens of one user. Passes of several users go through the stages one behind another. A
+4. A pass verifies the draft tokens of one user. Passes of several users go through the stages one after another. A
    head drafts on the PEs of the last stage, in addition to the work of that stage. A draft model drafts on PEs, wafers
    or a host of its own, which is one more stage.
 """
@@ -82,7 +82,7 @@ class VerifyPasses:
         self._passes: dict[tuple[int, int], VerifyPass] = {}
 
     def in_the_middle(self, tokens: int) -> VerifyPass:
-        """Return the pass over a number of new tokens, at least 2, in the middle of what is asked for."""
+        """Return the pass over a number of new tokens, at least 2, in the middle of what is requested."""
         return self.after(self._prepared.middle_context[0], tokens)
 
     def after(self, context: int, tokens: int) -> VerifyPass:
@@ -151,7 +151,7 @@ def head_machine(
 def _model_machine(
     prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of a request's model and of a draft model, with the time of ids on their way between them.
+    """Return the times of a request's model and of a draft model, with the time of ids in transit between them.
 
     On the host, a pass over any number of tokens takes the time of reading the weights from memory, and the ids of each
     pass of the model take a round trip.
@@ -202,7 +202,7 @@ def verify_passes(prepared: PreparedPlacement, compilation: Compilation, draft: 
 
 
 def decode_s(prepared: PreparedPlacement, compilation: Compilation) -> float:
-    """Return the seconds of a pass over one token of each user, in the middle of what is asked for."""
+    """Return the seconds of a pass over one token of each user, in the middle of what is requested."""
     fabric = Fabric(compilation.program, prepared.wafer, prepared.software, prepared.meshes)
     return fabric.decode_cost(*prepared.middle_context).cycles / prepared.wafer.clock_hz
 
@@ -244,7 +244,7 @@ class WaferDrafter:
         return self.base.max_concurrency
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of passes, each of which verifies the drafts of one user, whatever the number of users."""
+        """Return the times of passes, each of which verifies the drafts of one user, for any number of users."""
         return self.times
 
     def deployment(self, choose: Choose) -> WaferDeployment:

@@ -223,7 +223,7 @@ def _draft(
 
 
 def _users(request: EstimateRequest, deployment: GpuDeployment) -> int:
-    """Return the users of a request: those asked for, or those that serve its objective best.
+    """Return the users of a request: those requested, or those that serve its objective best.
 
     Args:
         request: The request. Its batch is the number of all users, because GPUs decode for all of them at once.
@@ -260,9 +260,9 @@ def _check_users(server: GpuServer, users: int, tokens: int, option: str, replic
 
     Args:
         server: The model on its GPUs.
-        users: The users that were asked for.
+        users: The users that were requested.
         tokens: Of each of them, prompt and answer.
-        option: The option that they were asked for with.
+        option: The option that they were requested with.
         replicas: Equal machines that share the users.
 
     Raises:

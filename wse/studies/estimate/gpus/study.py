@@ -46,7 +46,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
 
     Raises:
         BadInput and its kinds: something that was named is missing or cannot be used, or the users' caches do not fit.
-        DoesNotFit: the weights do not fit; with how many GPUs hold them.
+        DoesNotFit: the weights do not fit; with how many GPUs store them.
     """
     prepared = prepare_gpu_estimate(request)
     server, economics = prepared.server, prepared.economics
@@ -155,7 +155,7 @@ def _decoded(prepared: PreparedGpuEstimate, users: int) -> Tokens:
 
 
 def _verify(prepared: PreparedGpuEstimate) -> GpuVerifyResult | None:
-    """Return a pass over several new tokens of each user; None where it is not asked for."""
+    """Return a pass over several new tokens of each user; None where it is not requested."""
     if not prepared.verify_tokens:
         return None
     server, context = prepared.server, prepared.middle_context

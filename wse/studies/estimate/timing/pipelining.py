@@ -1,4 +1,4 @@
-"""Pipelining, ``schedule`` of a result: streams of tokens, and chunks of prompts, on their way through stages."""
+"""Pipelining, ``schedule`` of a result: streams of tokens, and chunks of prompts, in transit through stages."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class _Pipelining:
         rows = tuple(self._row(streams) for streams in self._counts()) if with_rows else ()
         routes = self._times.prefill
         prefill = chunks_result(routes, self._times.servers, self._wafer) if routes else None
-        out_s = self._wafer.host_round_trip_s / 2  # of the first token, on its way to the host
+        out_s = self._wafer.host_round_trip_s / 2  # of the first token, in transit to the host
         return PipeliningResult(
             stages=len(self._regions),
             users_per_stream=self._users,
@@ -154,7 +154,7 @@ class _Pipelining:
         return self._seconds(cycles) if cycles else None
 
     def _counts(self) -> list[int]:
-        """Powers of two until enough, what is enough, and what the caches hold; none beyond these."""
+        """Powers of two until enough, what is enough, and what the caches store; none beyond these."""
         powers = {2**power for power in range(self._enough.bit_length())}
         return sorted(streams for streams in {*powers, self._enough, self._in_cache} if 1 <= streams <= self._in_cache)
 

@@ -1,7 +1,7 @@
 """The steps of a Program as visits to servers: its regions, the links between them, the host.
 
 Stages that share PEs share their time and are one server. A stream from one stage to another is launched
-by its PEs and then on its way: microthreads send it out of a buffer while the PEs work on the next token. Its links are
+by its PEs and then in transit: microthreads send it out of a buffer while the PEs work on the next token. Its links are
 busy for the words of the busiest one, or for its bytes on the link between wafers if that takes longer; the rest is
 latency. Streams between different pairs of regions are taken not to meet, those that leave one wafer share its link.
 Nothing is lost: all visits together are the cycles of the phase.

@@ -30,7 +30,7 @@ class CheckpointedEngine:
     draws the engine was given, over ids below ``vocabulary``. Raises BadInput where the file is damaged.
 
     Attributes:
-        passes_again: Passes that were not carried out, but taken from the file.
+        passes_again: Passes that were not executed, but taken from the file.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class CheckpointedEngine:
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last pass over several tokens that was carried out."""
+        """Logits of the last pass over several tokens that was executed."""
         return self._engine.verified_logits
 
     @property
     def step_times(self) -> StepTimes | None:
-        """The times of the passes that were carried out."""
+        """The times of the passes that were executed."""
         return self._engine.step_times
 
     @property

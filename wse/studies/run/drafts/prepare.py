@@ -1,4 +1,4 @@
-"""A draft model, checked against the model that it drafts for, with all that a compilation of it wants."""
+"""A draft model, checked against the model that it drafts for, with all that a compilation of it needs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
     Raises:
         BadInput and its kinds: the model cannot be used, has another vocabulary or a shorter context, or its mesh has
             no room beside the target's.
-        DoesNotFit: no square mesh of the wafer holds it.
+        DoesNotFit: no square mesh of the wafer stores it.
     """
     request = target.request
     if not has_draft(request) or draft_name(request) == NGRAM:

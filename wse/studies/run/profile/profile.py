@@ -27,7 +27,7 @@ class TimedStep(NamedTuple):
         kind: ``compute``, or the kind of transfer.
         op: The op in the graph that it belongs to.
         op_kind: The op's kind.
-        kernel: The kernel that it runs, or the pattern that it carries out.
+        kernel: The kernel that it runs, or the pattern that it executes.
         s: Its seconds.
         bytes: The bytes of its operands.
     """

@@ -3,7 +3,7 @@
 
 A pass is its segments (`wse.backends.execute.segments`), each a task of its wafer's actor. Tiles that cross from wafer
 to wafer are objects in Ray's store: the task that receives them names them, and they go from machine to machine without
-passing through here. An actor carries out tasks in the order in which they were submitted, so passes that do not wait
+passing through here. An actor executes tasks in the order in which they were submitted, so passes that do not wait
 for each other are submitted ahead, and wafers work on several of them at the same time: chunks of prompts, and the
 passes of users who were announced.
 """
@@ -146,7 +146,7 @@ class RayEngine:
             yield passes.popleft().index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer holds."""
+        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer stores."""
         self._finish(self._submit(self.program.decode_index, tokens))
         return self.tokens
 

@@ -15,7 +15,7 @@ from wse.studies.workers.ray_cluster import await_actors, imported_ray
 
 
 class ActorCall(NamedTuple):
-    """A call that an actor carries out after those before it.
+    """A call that an actor executes after those before it.
 
     Attributes:
         wafer: The actor's wafer.

@@ -38,7 +38,7 @@ class MachineResult(Result):
 
     @property
     def systems(self) -> str:
-        """How many of what it is, such as ``2 wafers wse3``."""
+        """The number of of what it is, such as ``2 wafers wse3``."""
         return self.systems_of(1)
 
     def systems_of(self, replicas: int) -> str:
@@ -56,7 +56,7 @@ class Machine:
         deployment: The machine in the steady state, without drafts.
         drafts: These drafts; None without.
         model: The model as it is held there.
-        result: What is told about the machine.
+        result: What is reported about the machine.
         inputs: The options that it follows from, by name.
         kv_bytes_per_token: Bytes of a token in a user's cache, as often as it is there.
         kv_copy_bytes_per_token: Bytes of one copy of it.

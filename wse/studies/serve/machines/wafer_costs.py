@@ -93,7 +93,7 @@ def _chunk_grid(prepared: Placeable, compilation: Compilation) -> ChunkGrid:
 
 
 def _fabric(prepared: Placeable, compilation: Compilation, prompts: tuple[int, ...]) -> Fabric:
-    """Return the fabric model of the same regions for other prompts; what it needs of SRAM is told, not refused."""
+    """Return the fabric model of the same regions for other prompts; what it needs of SRAM is reported, not refused."""
     options: Options = replace(compilation.options, prompt_tokens=prompts, capacity=REPORT)
     program = compile_choice(prepared.spec, prepared.wafer, prepared.software, options, compilation.choice)
     return Fabric(program, prepared.wafer, prepared.software, prepared.meshes)

@@ -1,6 +1,6 @@
 """Passes on wafers that verify drafts: compiled for so many tokens of a user, at each context of the grid.
 
-The times of drafts and of ids on their way are those in the middle of a mean answer.
+The times of drafts and of ids in transit are those in the middle of a mean answer.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Agreement of the fast fabric model with the wavelet reference, on random cases."""
+"""Agreement of the fast fabric model with the wavelet simulator, on random cases."""

@@ -1,4 +1,4 @@
-"""Agreement of the two timing readers: the fast model's cycles and link loads against those of the wavelets."""
+"""Agreement of the two timing readers: the fabric model's cycles and link loads against those of the wavelets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ I64 = npt.NDArray[np.int64]
 REFERENCES: Final = ("wavelet",)
 PROFILES: Final = ("tuned", "academic")
 LAYERS: Final = {"decode layers": layers, "prefill layers": prefill_layers, "verify layers": verify_layers}
-"""Names of whole layers, in place of a pattern, and the functions that make them."""
+"""Names of whole layers, instead of a pattern, and the functions that make them."""
 CONFIGURATIONS_PER_PATTERN: Final = 4  # configurations of a pattern, a wafer and a software profile
 SEED: Final = 1
 JUDGED_CYCLES: Final = 200  # above these, a relative error says something

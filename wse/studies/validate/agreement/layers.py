@@ -201,7 +201,7 @@ def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfil
 
 
 def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
-    """Return a decoded token, a prefill in one chunk, or a pass, by the fast model and by the reference."""
+    """Return a decoded token, a prefill in one chunk, or a pass, by the fabric model and by the reference."""
     program, machine = compile_layers(layers, wafer, software)
     if layers.prefill:
         (phase,) = program.prefill

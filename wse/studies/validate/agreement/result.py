@@ -1,4 +1,4 @@
-"""Agreement, the result of ``wse validate --against wavelet``: errors of the fast model, and their tables."""
+"""Agreement, the result of ``wse validate --against wavelet``: errors of the fabric model, and their tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AgreementRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementErrors(Result):
-    """Errors of the fast model over some configurations."""
+    """Errors of the fabric model over some configurations."""
 
     rows: Annotated[int, Doc("Configurations.")]
     judged: Annotated[int, Doc("Configurations that are long enough for a relative error.")]
@@ -74,7 +74,7 @@ class AgreementSummary(AgreementErrors):
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement(Result):
-    """The fast model beside the reference, configuration by configuration."""
+    """The fabric model beside the reference, configuration by configuration."""
 
     each: Annotated[int, Doc("Configurations of a pattern, a wafer and a software profile.")]
     seed: Annotated[int, Doc("Seed of the configurations.")]

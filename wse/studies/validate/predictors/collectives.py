@@ -1,4 +1,4 @@
-"""Reduces, broadcasts and all-reduces, timed by the fast model on the patterns that the compiler uses.
+"""Reduces, broadcasts and all-reduces, timed by the fabric model on the patterns that the compiler uses.
 
 A row names an algorithm, a grid and the words on each PE. The window that its source timed adds a constant
 (`windows.py`), the version of its code decides the gap between vector operations (`versions.py`).

@@ -1,4 +1,4 @@
-"""The fast model of one line of PEs, set up as a row's machine and code were."""
+"""The fabric model of one line of PEs, set up as a row's machine and code were."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class _Load:
 
     Attributes:
         row: The row.
-        users: Users at the same time: those asked for, or as many as fit.
+        users: Users at the same time: those requested, or as many as fit.
         decoding: Of a pass that decodes.
         mixed: Of one that also prefills a prompt, or several if every pass has more than one on average.
         mixed_share: The fraction of passes that are mixed; 0 where all users begin together.

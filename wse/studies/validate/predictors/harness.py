@@ -1,4 +1,4 @@
-"""Layers and products compiled as the released WaferLLM harness runs them, and their cycles by the fast model.
+"""Layers and products compiled as the released WaferLLM harness runs them, and their cycles by the fabric model.
 
 The harness (He et al., OSDI 2025, arXiv 2502.04563; github.com/MeshInfra/WaferLLM) times one layer with one head of the
 full width, a full cache, no embedding, head or hand-off, again and again on counters of the PEs; products alike. What

@@ -68,7 +68,7 @@ class _Path:
         return self.software.vector_issue_cycles + self.wafer.ramp_cycles + 1
 
     def message(self) -> float | None:
-        """Return the cycles from the dispatch of a send to the end of the receive, by the fast model."""
+        """Return the cycles from the dispatch of a send to the end of the receive, by the fabric model."""
         if self.row.words is None or not self.hops:
             return None
         costs = line_costs(self.row, self.wafer, self.software)

@@ -67,7 +67,7 @@ def one_cell(wafer: WaferSpec, *, alone: bool) -> float:
     arrive = wafer.ramp_cycles + 1
     work = 2 * DEPENDENT_CYCLES + 4 * (DEPENDENT_CYCLES if RECORDS[wafer.generation].adds_two_from_fabric else arrive)
     way = wafer.hop_cycles + 2 * wafer.ramp_cycles + 1
-    waiting = 0 if alone else way - DEPENDENT_CYCLES  # the PE's own multiply runs while the words are on their way
+    waiting = 0 if alone else way - DEPENDENT_CYCLES  # the PE's own multiply runs while the words are in transit
     return work + waiting
 
 

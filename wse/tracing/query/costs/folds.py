@@ -1,7 +1,7 @@
-"""Folds: equal rows of a table as one, so that the layers of a model, which mostly cost the same, are told once.
+"""Folds: equal rows of a table as one, so that the layers of a model, which mostly cost the same, are reported once.
 
 Rows are equal where they are of one phase and of one op within its layer (``gate_up`` of ``layers.3.gate_up``; for
-steps also of one kernel or pattern, and carried out as often) and their cycles over the run are equal *in each cause*,
+steps also of one kernel or pattern, and executed as often) and their cycles over the run are equal *in each cause*,
 to the cycle. There is no tolerance: layers that were compiled for equal regions cost exactly the same, since a class of
 steps is timed once; a difference, however small, is another region, another neighbour or a window over the cache, which
 is what one looks for. Nor does the length of the cache keep equal layers apart, as cycles are summed over all tokens,

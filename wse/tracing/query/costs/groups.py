@@ -125,7 +125,7 @@ def _layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
-    """Layers whose cycles are equal in each cause, together; what is outside of them by itself."""
+    """Layers whose cycles are equal in each cause, together; what is outside of them on its own."""
     layers, layer_of = np.unique(sums.steps["layer"], return_inverse=True)
     totals = sums.by_group(layer_of, len(layers))
     for code in range(len(PHASES)):

@@ -78,7 +78,7 @@ def check_order(order: str) -> None:
 def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool = False) -> list[Step]:
     """Return the first ``top`` steps in an order, or all.
 
-    Steps that are equal, as `wse.tracing.query.costs.folds` says, are one but for ``each_layer``.
+    Steps that are equal, as `wse.tracing.query.costs.folds` says, are one except for ``each_layer``.
     """
     columns, layers = _each_step(sums) if each_layer else fold_steps(sums)
     names, ops = sums.trace.texts("strings/names"), sums.trace.texts("graph/ops/name")

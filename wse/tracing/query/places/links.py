@@ -75,7 +75,7 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
 
     Links with as many words are in the order of wafer, direction (north, east, south, west), row and column, as in the
     results of runs and estimates. Those of one wafer and direction with as many words, and as many of each layer, are
-    one, but for ``each_link``.
+    one, except for ``each_link``.
 
     Raises:
         TraceError: the trace is damaged.

@@ -62,7 +62,7 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
     """Read the buffers of a PE over the steps of a token.
 
     Raises:
-        BadTrace: no region holds the PE, or nothing ran.
+        BadTrace: no region stores the PE, or nothing ran.
         TraceError: the trace is damaged.
     """
     stages = stages_of(trace, wafer, row, col)

@@ -45,7 +45,7 @@ class Move(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Wavelets(Result):
-    """The log of the last pass that was carried out wavelet by wavelet."""
+    """The log of the last pass that was executed wavelet by wavelet."""
 
     pass_: Annotated[int, Doc("index of the pass")]
     phase: Annotated[str, Doc("its phase")]

@@ -86,7 +86,7 @@ def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -
 
 
 def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
-    """The amounts of two sides that differ, set beside each other, by kind and then the largest difference first."""
+    """The amounts of two sides that differ, set next to each other, by kind and then the largest difference first."""
     amounts: dict[tuple[str, str, str, int | None], dict[int, float]] = {}
     for number, side in enumerate(sides):
         for kind, name, unit, amount, layer in side:

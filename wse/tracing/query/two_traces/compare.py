@@ -45,7 +45,7 @@ def compare_traces(
     Args:
         first: A file that ``wse run`` wrote, complete or not.
         second: Another.
-        economics: Assumptions in place of the bundled ones.
+        economics: Assumptions instead of the bundled ones.
         price: Prices as of ``--price``, of the wafers of both runs.
 
     Raises:

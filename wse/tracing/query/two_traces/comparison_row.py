@@ -78,7 +78,7 @@ class ComparisonRow(Result):
 
     @property
     def layout(self) -> str:
-        """The mapping that was asked for, with the objective where that is not the latency of one user."""
+        """The mapping that was requested, with the objective where that is not the latency of one user."""
         return f"{self.mapping}{self.purpose}"
 
     @property

@@ -67,7 +67,7 @@ class DiffView(View):
 
 
 def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffView:
-    """Return the differences between two traces, equal layers together but for ``each_layer``.
+    """Return the differences between two traces, equal layers together except for ``each_layer``.
 
     Raises:
         TraceError: one of them is damaged.
