@@ -18,7 +18,7 @@ from wse.program.transfers.kinds import TRANSFERS
 
 
 def check(state: State, after: str) -> None:
-    """Raise WseBug when the state is not legal after the pass of that name."""
+    """Raise WseBug if the state is not legal after the named pass."""
     problem = _CHECKS[after](state) if after in _CHECKS else None
     if problem:
         message = f"after {after}: {problem}"
@@ -105,7 +105,7 @@ def _loops(block: Block, phase: int) -> str | None:
 
 
 def _users(state: State, phase: SymPhase, block: Block) -> str | None:
-    """Return the first step that takes one user for another, or None.
+    """Return the first step that uses the data of another user, or None.
 
     With several users, a step that depends on one user's counters is in a loop over them in decode. In prefill the
     addresses in the cache tell users apart without a loop, and are in none.
@@ -158,7 +158,7 @@ def _allocate(state: State) -> str | None:
 
 
 def _expert_stage_fault(state: State) -> str | None:
-    """Return whether the stage of experts stands above all others, with which it shares PEs."""
+    """Return the stage of experts if it is not last; it shares PEs with all other stages."""
     tops = [stage.sram_top_byte for stage, plan in zip(state.stages, state.plans, strict=True) if not plan.experts]
     for stage, plan in zip(state.stages, state.plans, strict=True):
         if plan.experts and stage.sram_base_byte < max(tops):

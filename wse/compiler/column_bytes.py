@@ -27,7 +27,7 @@ _WAYS = _SHARED_SCALES + 1
 
 
 class _Storage(NamedTuple):
-    """The types that weights and cache are held in, the placement of experts, and the tokens of all caches."""
+    """The types of weights and cache, the placement of experts, and the tokens of all caches."""
 
     types: HeldTypes
     experts: str
@@ -35,7 +35,8 @@ class _Storage(NamedTuple):
 
 
 def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int], ColumnBytes]:
-    """Return the bytes of a column of a region, given its layers and parts of them, and its tables of the vocabulary.
+    """Return a function for the bytes of a column of a region, given its layers, their parts, and its vocabulary
+    tables.
 
     Heads, blocks and vocabulary are cut into whole features of a column, as `wse.compiler.passes.shard` cuts them.
     Latent attention and vectors count as if they were cut evenly. Of codes the column has the scales of what sums over
@@ -87,7 +88,7 @@ def _column_bytes(spec: ModelSpec, held: _Storage) -> Callable[[LayerRange, int]
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return the bytes of a token's gate and up in a dense block on a column.
+    """Return a function for the bytes per column of a token's gate and up projections in a dense block.
 
     What is made of them takes their place.
     """
@@ -100,14 +101,14 @@ def _block_bytes(features: int, size: int) -> ColumnBytes:
 
 
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return the bytes of a token's scores with all entries of the cache on a column, in all of its rows."""
+    """Return a function for the bytes per column, over all rows, of a token's scores with all cache entries."""
     return options.cache.of(_score_bytes, 16)(
         replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")]
     )
 
 
 def _score_bytes(spec: ModelSpec, of_entry: int) -> ColumnBytes:
-    """Return the bytes of a token's scores where each entry has so many for a head."""
+    """Return the bytes of a token's scores where each cache entry has a number of bytes per head."""
 
     @cache
     def of_columns(cols: int) -> float:
@@ -119,13 +120,13 @@ def _score_bytes(spec: ModelSpec, of_entry: int) -> ColumnBytes:
 
 
 def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
-    """Kv heads of the fullest of ``cols`` columns, and features of each there."""
+    """Return the key heads of the fullest of ``cols`` columns, and the features of each there."""
     sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
     return head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope)
 
 
 def _shares(spec: ModelSpec, held: HeldTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """Return the share of each kind of bytes on the fullest of ``cols`` columns, with that placement of experts.
+    """Return the fraction of each kind of bytes on the fullest of ``cols`` columns, for a placement of experts.
 
     Of scales it is the groups of inputs that the column touches.
     """
@@ -152,7 +153,7 @@ def _shares(spec: ModelSpec, held: HeldTypes, placement: str, cols: int) -> tupl
 
 
 def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) -> list[tuple[int, float]]:
-    """The ways in which columns cut parts of a block, and the share of bytes that a column has beyond a whole block's.
+    """Return the ways in which columns divide parts of a block, and the additional fraction of bytes of a column.
 
     The parts are cut into whole features of a column by themselves.
     """
@@ -170,7 +171,7 @@ def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) 
 
 
 def _layer_bytes(spec: ModelSpec, held: _Storage, layer: Layer, parts: Parts) -> list[float]:
-    """The bytes of the weights and cache of parts of a layer by how columns cut them, scales as `column_bytes` counts.
+    """Return the bytes of weights and cache of parts of a layer, by the way in which columns divide them.
 
     Parts of a block count as so much of it.
     """

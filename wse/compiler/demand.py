@@ -17,7 +17,7 @@ from wse_mappings.strategies.strategy import Demand
 
 
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
-    """Return the demand of a request: weights and cache of a model, of its layers alone, or of one product.
+    """Return what a request needs: weights and cache of a model, of its layers alone, or of one product.
 
     The released schedule has the placement with which its costs were fitted on the two figures of August 2024.
     """
@@ -49,12 +49,12 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
 
 
 def _row_share(spec: ModelSpec, held: HeldTypes) -> Callable[[int], float]:
-    """`HeldTypes.row_share` of a model of any layers, computed once for each number of rows."""
+    """Return `HeldTypes.row_share` of a model, cached by the number of rows."""
     return cache(lambda rows: held.row_share(spec, rows))
 
 
 def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    """The bytes of each layer: weights and cache without its experts, its experts, and attention and cache alone."""
+    """Return the bytes of each layer: weights and cache without experts, experts, and attention with its cache."""
     if options.scope == PRODUCT:
         return (1.0,), (0.0,), ()
     float_bytes = ELEMENT_BYTES[options.activation_type]

@@ -51,7 +51,7 @@ PREFILL, DECODE, VERIFY = "prefill", "decode", "verify"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The request.
+    """A compile request: mapping, wafers, types, lengths and everything else that the user decides.
 
     ``dtype`` is how the weights of linear layers are held. ``activations`` is the element type of everything else:
     activations, cache, tables, gains; None for that of the weights. ``accumulate`` is that of sums.
@@ -111,7 +111,7 @@ class Options:
 
     @property
     def mapping_name(self) -> str:
-        """The mapping as reports name it: a strategy, or the file that lists its regions."""
+        """The name of the mapping in reports: a strategy, or the file that lists its regions."""
         return self.mapping_file or self.mapping
 
     @property
@@ -125,12 +125,12 @@ class Options:
 
     @property
     def takes_drafts(self) -> bool:
-        """Whether the ids of a pass over several tokens of one user come from the host."""
+        """Whether the token ids of a pass over several tokens of one user come from the host."""
         return "host" in (self.sampling, self.verify_ids)
 
     @property
     def across_wafers(self) -> bool:
-        """Whether the mapping spreads ops over several wafers."""
+        """Whether the mapping divides ops over several wafers."""
         return self.wafers > 1 and strategy(self.mapping).spans_wafers
 
     @property
@@ -144,7 +144,7 @@ Rewrites = tuple[tuple[str, int], ...]
 
 
 class TreeSize(NamedTuple):
-    """The size of a K-tree all-reduce in a phase: all of one size have as many groups.
+    """The number of groups of all K-tree all-reduces with the same line and words in a phase.
 
     Attributes:
         phase: Name of the phase.
@@ -169,7 +169,7 @@ Trees = tuple[tuple[TreeSize, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Choices that the compiler makes by trying.
+    """The decisions that the compiler makes by trying alternatives.
 
     Of a wafer's mesh a rectangle of ``mesh`` rows and columns (None: all) is cut into ``bands`` one below the other,
     and a band into at most ``per_band`` regions. Where it is ``turned``, rows of regions run along the mesh's columns.
@@ -196,21 +196,21 @@ class Choice:
     attention_cols: int = 0
 
     def uses(self, rewrite: str) -> bool:
-        """Return whether a rewrite of that name is used in any phase."""
+        """Return whether a rewrite is used in any phase."""
         return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
 
     def setting_of(self, rewrite: str) -> int:
-        """Return the setting of a rewrite of a token's steps; 0 where it is not used."""
+        """Return the setting of a rewrite for decode; 0 where it is not used."""
         return dict(self.rewrites).get(rewrite, 0)
 
     def always_uses(self, rewrite: str) -> bool:
-        """Return whether a rewrite of that name is used in all phases."""
+        """Return whether a rewrite is used in all phases."""
         of_phases = [self.rewrites] if self.verify_rewrites is None else [self.rewrites, self.verify_rewrites]
         return all(any(name == rewrite for name, _ in rewrites) for rewrites in of_phases)
 
 
 def check_types(dtype: str, activations: str | None) -> None:
-    """Raise UnknownName for a type that is none, BadInput where weights would not be of the activations' type."""
+    """Raise UnknownName for an unknown type, BadInput where weights and activations must have the same type."""
     if dtype not in (*DTYPES, *CODINGS):
         raise UnknownName("dtype", dtype, (*DTYPES, *CODINGS))
     if activations not in (DTYPES if dtype in CODINGS else (*DTYPES, None)):
@@ -224,7 +224,7 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
-    """The trait of a request that products on the mesh do not support, so that prefill multiplies in place; else "".
+    """Return the property of a request that products on the mesh do not support; "" where they do.
 
     Codes do not travel: their scales and the groups of their rows would have to go along.
     """

@@ -18,7 +18,7 @@ REMEDY = "see docs/adding/strategy.md, and mend the file"
 
 
 def own_strategy(named: str, thing: Any, check: Callable[[Any], object]) -> Strategy:
-    """Return the strategy that a file has: an object, or a class that makes one without arguments.
+    """Return the strategy from a file: an object, or a class that makes one without arguments.
 
     Args:
         named: ``FILE.py:NAME``.
@@ -70,7 +70,8 @@ def _call(path: Path, named: str, method: Callable[[], Any]) -> Any:
 
 
 def _fault_of_shares(demand: Demand, shares: Iterable[Share]) -> str:
-    """Return the first region whose layers do not go on where those before it end, in words; empty where all do."""
+    """Return the first region whose layers do not continue those of the region before it, as text; empty without one.
+    """
     layer, part = 0, 0
     for index, share in enumerate(shares):
         if not isinstance(share, Share):

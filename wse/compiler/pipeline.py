@@ -31,14 +31,14 @@ PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, lower_ops, route, 
 def first_state(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> State:
-    """Return the state that the first pass starts from."""
+    """Return the state from which the first pass starts."""
     mesh = turned_wafer(wafer) if choice.turned else wafer
     graph = op_graph(spec, options.scope)
     return State(spec=spec, wafer=mesh, software=software, options=options, choice=choice, graph=graph)
 
 
 def compile_until(last: str, state: State, pipeline: tuple[Pass, ...] = PIPELINE, *, checked: bool = True) -> State:
-    """Run the passes that a state has not been through yet.
+    """Run the passes that a state has not been through, up to a named one.
 
     Args:
         last: Name of the last pass to run. If the state has been through it, it is returned as it is.
@@ -67,7 +67,10 @@ def compile_choice(
     choice: Choice,
     pipeline: tuple[Pass, ...] = PIPELINE,
 ) -> Program:
-    """Compile with every choice made. Raises DoesNotFit or BadMesh when it cannot be."""
+    """Compile with all choices given.
+
+    Raises DoesNotFit or BadMesh where that is impossible.
+    """
     state = compile_until(pipeline[-1].__name__, first_state(spec, wafer, software, options, choice), pipeline)
     assert state.program is not None
     return state.program

@@ -14,7 +14,7 @@ from wse.models.spec import ModelSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Placeable:
-    """Everything loaded and decided that a compilation needs.
+    """A request with its model, wafer, software and options loaded, ready to be compiled.
 
     Attributes:
         loaded: The model, with its tokenizer and weights where they were loaded.
@@ -43,12 +43,12 @@ class Placeable:
 
     @property
     def middle_context(self) -> list[int]:
-        """Tokens before the one in the middle of what is requested, by user."""
+        """Tokens before the token in the middle of the generated ones, by user."""
         return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
 
     @property
     def middle_before_pass(self) -> int:
-        """Tokens of the first user before a pass over several, in the middle of what is requested."""
+        """Tokens of the first user before a pass over several tokens in the middle of the generated ones."""
         return min(self.middle_context[0], self.options.context - self.options.verify_tokens)
 
     @property

@@ -26,7 +26,7 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegionCut:
-    """Cuts of extents over the region of one stage.
+    """The division of all extents of a model over the region of one stage.
 
     The hidden vector is cut over rows (decode) or, on a square, over columns (prefill) by the same ``hidden`` index;
     the feed-forward and vocabulary extents and learned positions over columns; heads as HeadGroups says.
@@ -65,14 +65,16 @@ class RegionCut:
         return int(self.ffn.shape[1])
 
     def router_copies(self, outputs: int, most: int) -> int:
-        """Return how many stretches of columns have a router's outputs, each all of them: one where ``most`` is 0.
+        """Return the number of column segments that each have all outputs of a router; 1 where ``most`` is 0.
 
         A column of several has no more than ``most``; where a region spans wafers there is one.
         """
         return most_copies(outputs, self.cols, most) if self.span == 1 else 1
 
     def feed_forward(self, kind: str) -> I32:
-        """``[cols, f]``: the features of a block that an op of that kind works on: dense, or shared beside experts."""
+        """Return the features of a block for an op kind, ``[cols, f]``: the dense block, or the shared one beside
+        experts.
+        """
         return self.shared if kind.startswith("shared") else self.ffn
 
     @property
@@ -82,18 +84,19 @@ class RegionCut:
 
 
 class PatternCall(NamedTuple):
-    """The call that makes a pattern; ``options`` are sorted by name."""
+    """The call that creates a pattern; ``options`` are sorted by name."""
 
     make: Callable[..., LineSchedule]
     args: tuple[Any, ...]
     options: tuple[tuple[str, Any], ...]
 
     def with_options(self, **options: Any) -> PatternCall:
-        """Return the call with other options of these names."""
+        """Return the call with some options changed."""
         return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
     def schedule(self, cache: ResultCache) -> LineSchedule:
-        """Return the pattern: one object for the Programs of a request, so that it is computed and timed once."""
+        """Return the messages of the pattern, cached for the request, so that each pattern is computed and timed once.
+        """
         return cache.of(_schedule, 2048)(self)
 
 
@@ -103,7 +106,7 @@ def _schedule(call: PatternCall) -> LineSchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """A stage: its layers, its wafer and band, and the rows and columns of its region there.
+    """A stage: its layers, its wafer and band, and the rows and columns of its region.
 
     It is on ``span`` wafers from that one on. ``corner`` is the row and column of its first PE where its region is
     listed; None where it stands in a band. One for ``experts`` holds those of all layers, on the PEs of the others.
@@ -132,7 +135,7 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class State:
-    """The compilation so far; a pass returns a copy with its fields filled in."""
+    """The state of a compilation. A pass returns a copy with its fields filled in."""
 
     spec: ModelSpec
     wafer: WaferSpec
@@ -163,14 +166,14 @@ class State:
 
     @property
     def mesh(self) -> tuple[int, int]:
-        """Rows and columns of the PEs of each wafer that regions are cut from."""
+        """Rows and columns of the mesh of each wafer that regions are placed on."""
         return self.choice.mesh or (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     def cut_of(self, stage: int, parts: Parts) -> RegionCut:
-        """Return the cut of extents over the region of a stage, of a feed-forward block those of some parts."""
+        """Return the division of extents over the region of a stage, for some parts of its feed-forward block."""
         return self.cuts_of_parts[stage, parts] if parts.cuts_block else self.cuts[stage]
 
     @property
     def has_expert_stage(self) -> bool:
-        """Whether experts have a stage of their own, on the PEs of the others."""
+        """Whether experts have a stage of their own on the PEs of the other stages."""
         return any(plan.experts for plan in self.plans)

@@ -16,7 +16,7 @@ from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
 @cache
 def strategies() -> Mapping[str, Strategy]:
-    """Strategies by name, the bundled ones first.
+    """Return the mapping strategies by name, the bundled ones first.
 
     Raises:
         BadInput: a package brings one that cannot be used.
@@ -25,7 +25,7 @@ def strategies() -> Mapping[str, Strategy]:
 
 
 def strategy(name: str, *, where: str = "") -> Strategy:
-    """Return the strategy of a name, without regard to case, or of ``FILE.py:NAME``.
+    """Return a strategy by its name, ignoring case, or from ``FILE.py:NAME``.
 
     Packages of users are requested names that are not bundled.
 
@@ -46,7 +46,7 @@ def strategy(name: str, *, where: str = "") -> Strategy:
 
 
 def _of_file(named: str) -> Strategy:
-    """Return the strategy of a file: one object as long as the file stays as it is."""
+    """Return the strategy of a file, the same object as long as the file does not change."""
     thing = object_of_file(named)
     if _own.get(named, (None, None))[0] is not thing:
         _own[named] = thing, own_strategy(named, thing, _names)
@@ -58,7 +58,10 @@ _own: Final[dict[str, tuple[Any, Strategy]]] = {}
 
 
 def shares_of(demand: Demand, layout: Layout) -> tuple[Share, ...]:
-    """Return the layers of every region of a layout, as its strategy divides them. Errors as of `strategy`."""
+    """Return the layers of every region of a layout, as its strategy divides them.
+
+    Errors are those of `strategy`.
+    """
     chosen: Any = strategy(layout.mapping)
     return demand.cache.of(_shares, 1024)(chosen, demand, layout)
 
@@ -68,7 +71,10 @@ def _shares(chosen: Any, demand: Demand, layout: Layout) -> tuple[Share, ...]:
 
 
 def _names(thing: Any) -> tuple[str]:
-    """Return the name of a strategy. Raises AttributeError or TypeError for what is none."""
+    """Return the name of a strategy.
+
+    Raises AttributeError or TypeError for an object that is none.
+    """
     for text in (thing.name, thing.summary, thing.source, thing.regions):
         if not isinstance(text, str):
             message = f"{text!r} is not a text"

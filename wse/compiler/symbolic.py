@@ -14,7 +14,7 @@ from wse.program.tiles import Tile
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SymBuffer:
-    """A buffer before it has an address; identity is what counts.
+    """A buffer without an address. Buffers are compared by identity.
 
     ``elements`` grows to the largest request. A ``permanent`` buffer lives from one phase to the next.
     """
@@ -29,8 +29,10 @@ class SymBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymAddress:
-    """A symbolic address: element ``offset + (per_round + per_slot_round * slots) * round`` of ``buffer``, or of
-    ``odd_round_buffer`` in odd rounds."""
+    """A symbolic address: element ``offset + (per_round + per_slot_round * slots) * round`` of ``buffer``.
+
+    In odd rounds it is in ``odd_round_buffer``.
+    """
 
     buffer: SymBuffer
     offset: int = 0
@@ -39,7 +41,7 @@ class SymAddress:
     odd_round_buffer: SymBuffer | None = None
 
     def moved_to(self, buffer: SymBuffer, elements: int) -> SymAddress:
-        """Return the address in another buffer, by so many elements further on."""
+        """Return the address in another buffer, ``elements`` further on."""
         return replace(self, buffer=buffer, offset=self.offset + elements)
 
 
@@ -57,19 +59,19 @@ class SymNumber:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it is the same in every token and turn."""
+        """Whether the number is the same in every token and iteration."""
         return not (self.per_slot or self.per_round or self.per_pair)
 
 
 @lru_cache(maxsize=1 << 14)
 def fixed_number(value: int) -> SymNumber:
-    """Return a number that is the same in every token and turn: one object for all steps."""
+    """Return a number that is the same in every token and iteration, one object for all steps."""
     return SymNumber(fixed=value)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SymStep:
-    """A step of a block before emission. Operands are by index of the operand array.
+    """A step of a block before emission, with operands by index of the operand array.
 
     A ``joined`` step runs in the task of the step before it, which computes. The vectors of a kernel may go
     ``over_heads``. A transfer ``in_chain`` takes its turn among the kernels of its overlap group. ``tree`` is the size
@@ -99,7 +101,7 @@ class SymStep:
         return frozenset([address.buffer for address in addresses] + turns)
 
     def copy_with(self, **fields: Any) -> SymStep:
-        """Return a copy with other fields, as `dataclasses.replace` makes it, in a fraction of the time."""
+        """Return a copy with some fields changed. Faster than `dataclasses.replace`."""
         copy = object.__new__(SymStep)
         values = copy.__dict__
         values.update(self.__dict__)
@@ -115,7 +117,7 @@ Loops = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
-    """Steps that follow each other on one stage, made once for all layers of a kind.
+    """Consecutive steps on one stage, created once for all layers of a kind.
 
     Ops, steps of loops, loops and overlap groups are counted from the first of the block. ``buffers`` are all
     that its operands name: those of the layer that it was made for.
@@ -130,7 +132,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockRun:
-    """A block at its place in a phase: its stage, and the first of its ops, steps, loops and groups there.
+    """An instance of a block in a phase: its stage, and the indices of its first op, step, loop and group.
 
     ``buffers`` has what stands for each of the block's. Where it is ``joined``, its first step runs in the task of the
     last one of the run before.
@@ -148,7 +150,7 @@ class BlockRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymSteps:
-    """The steps of a phase before emission: the blocks that it runs through.
+    """The steps of a phase before emission, as a sequence of blocks.
 
     Phases that go through the same steps hold one object, as with `wse.program.steps.Steps`.
     """
@@ -165,7 +167,7 @@ class SymSteps:
 
     @property
     def loops(self) -> Loops:
-        """Loops of all runs, in steps of the phase."""
+        """The loops of all blocks, in steps of the phase."""
         return tuple(
             (run.step + first, run.step + end, turns) for run in self.runs for first, end, turns in run.block.loops
         )
@@ -184,7 +186,7 @@ class SymPhase:
 
 
 def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """Return the phases whose steps are not those of an earlier chunk, and how many have them."""
+    """Return the phases whose steps differ from those of earlier chunks, and how often each occurs."""
     first: dict[SymSteps, int] = {}
     for number, phase in enumerate(phases):
         first.setdefault(phase.steps, number)
@@ -193,7 +195,7 @@ def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymTile:
-    """A weight tile before it has an address. ``real_elements`` counts those on all PEs that are no padding."""
+    """A weight tile without an address. ``real_elements`` counts its elements on all PEs without padding."""
 
     buffer: SymBuffer
     tile: Tile

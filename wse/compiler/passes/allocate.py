@@ -118,14 +118,14 @@ def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...
 
 
 class _Need(NamedTuple):
-    """A number of bytes that are in use during some steps, which are a set of bits."""
+    """A number of bytes that are in use during some steps, given as a bit set."""
 
     size: int
     during: int
 
 
 class _Interval(NamedTuple):
-    """Bytes of SRAM from an address on, up to before ``end``, in use during some steps, which are a set of bits."""
+    """A range of SRAM addresses that is in use during some steps, given as a bit set."""
 
     address: int
     end: int
@@ -133,14 +133,14 @@ class _Interval(NamedTuple):
 
 
 def aligned_bytes(size: int) -> int:
-    """Return the bytes that something of ``size`` bytes takes, up to where the next may begin."""
+    """Return the bytes of a buffer including padding up to the next allowed address."""
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
 def _pack(
     places: list[list[SymBuffer]], needs: Mapping[SymBuffer, _Need], start: int, available: int
 ) -> dict[SymBuffer, int]:
-    """The addresses of buffers from ``start`` on, those of a place at one, in the order of places or in a better one.
+    """Return addresses for buffers from ``start`` on, in the given order of places or in a better one.
 
     Where they end behind the ``available`` bytes, what ends last is placed before all others, up to ``MOST_ORDERS``
     times; of all orders the one that ends first is taken.
@@ -170,7 +170,7 @@ def _pack(
 
 
 def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) -> int:
-    """Return the lowest address at which none of the ``needs`` clashes with what is live in any of the same steps.
+    """Return the lowest address at which none of the ``needs`` overlaps memory that is live in the same steps.
 
     What clashes with an address does so by its end and by the address from which on the needs reach into it: in the
     order of these the first that is not reached leaves room before it, and before all others.
@@ -185,7 +185,7 @@ def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) 
 
 
 def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> list[list[SymBuffer]]:
-    """Buffers that stand at one address each, the largest first, and places by their largest."""
+    """Return groups of buffers that share an address, the largest first."""
     places: list[list[SymBuffer]] = []
     partners: dict[SymBuffer, list[SymBuffer]] = {}
     for source, target in replacements:

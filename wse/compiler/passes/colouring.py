@@ -17,7 +17,7 @@ Visits = tuple[tuple[int, int], ...]
 
 
 class RouteDemand(NamedTuple):
-    """The routes of a stage, by number, those used most first.
+    """The routes of a stage by index, the most used first, and which of them are in use at the same time.
 
     Attributes:
         widths: Colours that each needs.
@@ -38,7 +38,7 @@ class RouteDemand(NamedTuple):
     tokens: tuple[tuple[tuple[Visits, int], ...], ...]
 
     def of_phases(self) -> Iterator[tuple[list[int], int]]:
-        """The routes to find colours for, with the most that run at the same time: of tokens first, then of all."""
+        """The routes to colour, with those that run at the same time: first for tokens, then for all phases."""
         every = list(range(len(self.widths)))
         of_tokens = [route for route in every if self.of_tokens[route]]
         yield of_tokens, self.together[0]
@@ -47,8 +47,10 @@ class RouteDemand(NamedTuple):
 
 
 class Colouring(NamedTuple):
-    """The first colour of each route; as bits, the routes that keep their colours from token to token, and for each
-    route those that share a colour with it."""
+    """The result of colouring: the first colour of each route, the routes that keep their colours, and conflicts.
+
+    Sets of routes are bit sets.
+    """
 
     first: tuple[int, ...]
     own: int
@@ -56,7 +58,7 @@ class Colouring(NamedTuple):
 
 
 def colouring(demand: RouteDemand, available: int) -> Colouring | None:
-    """Colours for all routes out of so many; None where routes that run together have no room.
+    """Return colours for all routes, or None where routes that run at the same time need more colours than available.
 
     1. Routes of tokens get ranges beside the smallest pool for which there are some, and are moved as long as fewer
        rewrites are left.
@@ -80,7 +82,7 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
 
 
 def repaint_count(visits: Visits, painted: int, conflicts: Sequence[int]) -> tuple[int, int]:
-    """Rewrites of routes in some visits where the routes ``painted``, as bits, stand; and those that stand then."""
+    """Return the number of route rewrites in a sequence of visits, and the routes that are set afterwards."""
     count = 0
     for route, times in visits:
         if not painted >> route & 1:
@@ -90,13 +92,13 @@ def repaint_count(visits: Visits, painted: int, conflicts: Sequence[int]) -> tup
 
 
 def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
-    """The routes, as bits, that share a colour with none, and those of ``routes`` that do with no other of these."""
+    """Return the routes that share colours with no other route, and those that share none with ``routes``."""
     alone, bits = _bits(route for route, others in enumerate(conflicts) if not others), _bits(routes)
     return alone | _bits(route for route in routes if not conflicts[route] & bits)
 
 
 def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
-    """For each route the others, as bits, that share a colour with it."""
+    """Return for each route a bit set of the routes that share a colour with it."""
     return [
         _bits(other for other in _sharers(demand, route, first[route], first) if other != route)
         if route in first
@@ -106,7 +108,7 @@ def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
 
 
 def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, pool: int) -> dict[int, int] | None:
-    """Return the first colour of each route beside a pool of so many colours; None where that is too small.
+    """Return the first colour of each route outside a pool of shared colours; None where the pool is too small.
 
     1. The routes that are used most get colours of their own, as many as the pool leaves.
     2. Each other one, those used most first, gets the range of the pool that is wanted least by others, and by none
@@ -128,7 +130,7 @@ def _beside_pool(demand: RouteDemand, routes: Sequence[int], available: int, poo
 
 
 def _with_prompts(demand: RouteDemand, available: int, placed: dict[int, int]) -> dict[int, int] | None:
-    """The first colours with those of routes without any so far: where prompts use the fewest of the routes there."""
+    """Return the first colours, with the routes of prompts added where they conflict with the fewest others."""
     first = dict(placed)
     for route in range(len(demand.widths)):
         if route in first:
@@ -141,7 +143,7 @@ def _with_prompts(demand: RouteDemand, available: int, placed: dict[int, int]) -
 
 
 def _move_routes(demand: RouteDemand, routes: Sequence[int], available: int, placed: dict[int, int]) -> dict[int, int]:
-    """Return the first colours, with one route after another moved to where fewest rewrites are left in tokens.
+    """Return the first colours after moving routes one by one to where the fewest rewrites per token remain.
 
     What a route costs goes by the others that it shares colours with: of the places with the same others the first is
     counted, and of those with the same and more none.
@@ -169,7 +171,7 @@ def _move_routes(demand: RouteDemand, routes: Sequence[int], available: int, pla
 
 
 def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: Sequence[int]) -> int:
-    """Rewrites of routes in one run of each phase of tokens."""
+    """Return the route rewrites in one run of each phase of tokens."""
     own, total = _own_routes(routes, conflicts), 0
     for phase in demand.tokens:
         painted = own
@@ -187,18 +189,18 @@ def _bits(routes: Iterable[int]) -> int:
 
 
 def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int, int]) -> list[int]:
-    """First colours for a route, from ``start`` on and below ``end``, that no route at the same time has."""
+    """Return the possible first colours of a route that no simultaneous route uses."""
     width, beside = demand.widths[route], {o: at for o, at in first.items() if demand.beside[route] >> o & 1}
     return [at for at in range(start, end - width + 1) if not _sharers(demand, route, at, beside)]
 
 
 def _contention(demand: RouteDemand, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
-    """Uses of the routes that share a colour with one from ``at`` on, and how many these are."""
+    """Return how often the routes that share a colour with a route at ``at`` are used, and their number."""
     others = _sharers(demand, route, at, first)
     return sum(demand.uses[other] for other in others), len(others)
 
 
 def _sharers(demand: RouteDemand, route: int, at: int, first: dict[int, int]) -> list[int]:
-    """Return the routes that share a colour with one from ``at`` on."""
+    """Return the routes that would share a colour with a route at ``at``."""
     end = at + demand.widths[route]
     return [other for other, start in first.items() if start < end and at < start + demand.widths[other]]

@@ -75,19 +75,19 @@ def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -
 
 
 def _root_row(state: State) -> int:
-    """Return the row where the head's stage sums logits; 0 without a head."""
+    """Return the row where the stage with the head sums logits; 0 without a head."""
     return next((root_of(plan.rows) for plan in state.plans if plan.has_head), 0)
 
 
 def _element(state: State, buffer: SymBuffer) -> int:
-    """Address in elements of the buffer's view, counted from the stage's base."""
+    """Return the address of a buffer in elements of its view, from the base of the stage."""
     assert state.addresses is not None
     offset = state.addresses[buffer] - state.stages[buffer.stage].sram_base_byte
     return offset // element_bytes(state, buffer.view)
 
 
 def _phases(state: State) -> tuple[Phase, ...]:
-    """Return the phases; chunks with the same steps share their arrays."""
+    """Return the phases. Chunks with the same steps share their arrays."""
     emitted: dict[SymSteps, Steps] = {}
     phases = []
     for phase, repaints in zip(state.phases, state.repaints, strict=True):
@@ -107,7 +107,7 @@ def _phases(state: State) -> tuple[Phase, ...]:
 
 
 def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
-    """Return the arrays of a phase's steps, and of all chunks that share them and so have as many tokens."""
+    """Return the arrays of the steps of a phase and of all chunks that share them."""
     steps = phase.steps
     blocks = {block: block_arrays(block) for block in steps.blocks}
     most = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.cuts]
@@ -127,7 +127,7 @@ def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
 
 
 def padding_fraction(state: State) -> float:
-    """Share of the weight elements in SRAM that are padding; 0 where no tiles are held."""
+    """Return the fraction of weight elements in SRAM that are padding; 0 without tiles."""
     elements = real = 0
     for sym_tile in state.tiles:
         tile = sym_tile.tile

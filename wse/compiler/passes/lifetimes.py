@@ -15,7 +15,7 @@ Span = tuple[int, int, int]  # phase, first step, last step
 
 
 def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """The steps before each of the phases that differ, which are named by the first of those that share their steps."""
+    """Return the number of steps before each distinct phase, by the index of the first phase with these steps."""
     begins: dict[int, int] = {}
     before = 0
     for number in distinct_phases(phases):
@@ -25,7 +25,7 @@ def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
 
 
 def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
-    """Return the steps of some spans as a set of bits. ``begins`` are those of `steps_before`."""
+    """Return the steps of some intervals as a bit set. ``begins`` is the result of `steps_before`."""
     during = 0
     for phase, first, last in spans:
         during |= ((1 << (last - first + 1)) - 1) << (begins[phase] + first)
@@ -33,7 +33,7 @@ def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
 
 
 def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
-    """Return the spans of each buffer that a step uses, in the phases that differ."""
+    """Return the intervals of steps in which each buffer is in use, in the distinct phases."""
     spans: dict[SymBuffer, list[Span]] = {}
     for number in distinct_phases(state.phases):
         for key, stretches in _spans(state.phases[number].steps).items():
@@ -42,7 +42,7 @@ def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
 
 
 def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
-    """Stretches of steps in which each buffer's value is needed: from where it is made to its last use.
+    """Return the intervals of steps in which the value of each buffer is needed.
 
     A use inside a loop counts for the whole loop, and what the loop makes first it makes at its start. The chain of an
     overlap group is run in order, once, beside the other transfers of the group.
@@ -61,7 +61,7 @@ def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
 
 
 def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
-    """Stretches of steps of a block in which each buffer is needed, and whether they make it before they read it.
+    """Return the intervals within a block in which each buffer is needed, and whether the block writes it first.
 
     What makes a buffer from its beginning on begins a stretch, unless an inner part of it was made before and not read.
     """
@@ -87,7 +87,7 @@ def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, i
 
 @dataclass(slots=True)
 class _Life:
-    """The stretches of a buffer in a block, and what is known of its value after the steps so far."""
+    """The intervals of a buffer in a block, and the state of its value after the steps so far."""
 
     stretches: list[tuple[int, int]] = field(default_factory=list)
     is_made: bool = True  # nothing was read before the block made the beginning
@@ -96,13 +96,13 @@ class _Life:
 
 
 def _has_its_turn(step: SymStep, block: Block) -> bool:
-    """Whether a step of a loop runs once, after those before it: in a chain of an overlap group, which is run once."""
+    """Return whether a step of a loop runs only once, in the chain of an overlap group."""
     turns = block.loops[step.loop][2]
     return turns == 1 and (step.kind == Kind.COMPUTE or step.in_chain)
 
 
 def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
-    """The buffers of a step, whether it makes them anew, and whether from inside on; those that it makes come last.
+    """Return the buffers of a step, whether it writes them anew, and whether from within; written buffers come last.
 
     The buffer of odd rounds is always filled by the round before.
     """
@@ -120,7 +120,7 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
 
 
 def _new_outputs(step: SymStep) -> frozenset[int]:
-    """Operand indices whose buffers the step makes anew."""
+    """Return the indices of the operands whose buffers the step writes anew."""
     if step.kind == Kind.COMPUTE:
         return KERNELS[step.code].outputs
     index = operand_index(TRANSFERS[step.code])

@@ -29,7 +29,7 @@ from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, Parts
 
 
 def _lowerings() -> dict[str, Callable[[Context, Op], None]]:
-    """OPS of every module of `wse.compiler.lowering` that has any."""
+    """Return the lowering function of each op kind, from all modules of `wse.compiler.lowering`."""
     names = sorted(module.name for module in pkgutil.iter_modules(lowering.__path__))
     modules = [importlib.import_module(f"{lowering.__name__}.{name}") for name in names]
     return {kind: lower for module in modules for kind, lower in getattr(module, "OPS", {}).items()}
@@ -40,7 +40,7 @@ LOWER: Final = _lowerings()
 
 
 def lower_ops(state: State) -> State:
-    """Fill ``phases``, ``patterns`` with their calls, ``sym_buffers`` and, of a whole model, ``ids``."""
+    """Fill ``phases``, ``patterns`` with their calls, ``sym_buffers`` and, for a whole model, ``ids``."""
     buffers, patterns = Buffers(state.weights), Patterns(state.options.cache)
     types = state.options.element_type("act"), state.options.element_type("acc")
     costs = pe_costs(state.wafer, state.software, *types)
@@ -87,7 +87,7 @@ def lower_ops(state: State) -> State:
 
 
 class _Demand(NamedTuple):
-    """The traits of a phase that its steps depend on."""
+    """The properties of a phase on which its steps depend."""
 
     name: str
     tokens: int
@@ -95,7 +95,7 @@ class _Demand(NamedTuple):
 
 
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
-    """(user, tokens in that user's cache, demand) of each phase.
+    """Return user, cached tokens and demand of each phase.
 
     Every user's chunks come first, then one token of each, then several of one user after another.
     """
@@ -149,7 +149,7 @@ def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
 
 
 def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
-    """Lower the parts of a layer that a stage has, or run an earlier one's steps with their own tiles and cache."""
+    """Lower the parts of a layer on a stage, or repeat the steps of an earlier layer with other tiles and cache."""
     builder, first, layer = c.builder, c.builder.op, ops[0].layer
     kind = (c.spec.layers[layer], c.cut.rows, c.cut.cols, Parts(ops[0].parts.first, ops[-1].parts.last))
     if c.spec.layers[layer].experts and expert_stage(c) is not None:  # on two stages, where a block is on one
@@ -176,7 +176,7 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
 
 
 def _place(item: tuple[int, Op]) -> tuple[int, ...]:
-    """Return the layer that neighbouring ops share which are lowered at once; nothing outside of the layers."""
+    """Return the layer that groups neighbouring ops for lowering; None for ops outside of layers."""
     index, op = item
     return (op.layer,) if op.layer >= 0 else (-1, index)
 

@@ -23,7 +23,10 @@ from wse_mappings.strategies.strategy import Demand, Layout, Share
 
 
 def partition(state: State) -> State:
-    """Fill ``plans``, and the ops of the parts of layers that stages have. Errors as of `plan_stages`."""
+    """Fill ``plans`` and the ops of the parts of layers on each stage.
+
+    Errors are those of `plan_stages`.
+    """
     state = plan_stages(state)
     return replace(state, graph=op_graph(state.spec, state.options.scope, placed_parts(state.plans)))
 
@@ -88,7 +91,7 @@ def plan_stages(state: State) -> State:
 
 
 def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
-    """Return the parts of each layer that some stages store, one after another; none where all layers are whole."""
+    """Return the parts of each layer that are stored on some stage; empty where all layers are whole."""
     held = [of_layer for plan in plans if not plan.experts for of_layer in plan.layers.parts]
     if all(parts.is_whole for _, parts in held):
         return ()
@@ -96,7 +99,7 @@ def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
 
 
 def _check_layers(state: State, regions: Sequence[Share]) -> None:
-    """Whether the regions store every layer once and in order, on wafers that there are."""
+    """Check that the regions store every layer once and in order, on existing wafers."""
     ends = [(0, 0), *(share.layers.next for share in regions)]
     in_order = all((share.first_layer, share.first_part) == end for share, end in zip(regions, ends, strict=False))
     on_wafers = all(0 <= share.wafer <= state.options.wafers - share.wafers for share in regions)
@@ -110,7 +113,7 @@ def _check_layers(state: State, regions: Sequence[Share]) -> None:
 
 
 def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Share]) -> list[tuple[int, int]]:
-    """Rows and columns of every region: those requested, squares where the product needs them, else by their bytes."""
+    """Return rows and columns of every region: requested, square where the product needs it, or by their bytes."""
     if demand.listed:
         return region_shapes(demand, layout, regions)
     rows, (_, mesh_cols), region = _rows(state), state.mesh, state.options.region

@@ -11,7 +11,7 @@ from wse_mappings.mesh.placement import Rect, snake_bands
 
 
 def place(state: State) -> State:
-    """Fill ``stages`` (SRAM bounds come with allocation)."""
+    """Fill ``stages``. SRAM bounds are added by allocation."""
     rects = [Rect(*plan.corner, plan.rows, plan.cols) for plan in state.plans if plan.corner is not None]
     in_bands = (plan for plan in state.plans if plan.corner is None and not plan.experts)
     for _, of_wafer in groupby(in_bands, key=lambda plan: plan.wafer):

@@ -18,7 +18,7 @@ Replacements = Mapping[tuple[SymBuffer, SymBuffer], int]
 
 
 def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mapping[tuple[Name, Name], int]) -> bool:
-    """Whether two buffers, live in those steps, may stand at one address; ``replacements`` as of `replacing_steps`.
+    """Return whether two buffers that are live in given steps may share an address.
 
     They may where no step needs both, except for those that read one for the last time and make the other in its place.
     """
@@ -30,7 +30,7 @@ def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mappi
 
 
 def replacing_steps(state: State) -> Replacements:
-    """Return the steps that make a buffer out of another and may do so in its place, as sets of bits, by these two."""
+    """Return the steps that may write one buffer over another, as bit sets by pair of buffers."""
     replacements: dict[tuple[SymBuffer, SymBuffer], int] = {}
     begins = steps_before(state.phases)
     for number, before in begins.items():
@@ -45,7 +45,7 @@ def replacing_steps(state: State) -> Replacements:
 
 
 def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBuffer, SymBuffer]]:
-    """Return the steps of a block, by index, that may make the second buffer in the place of the first."""
+    """Return the steps of a block that may write the second buffer over the first."""
     size = {view: ELEMENT_BYTES[state.options.element_type(view)] for view in VIEWS}
     replacing = []
     for index, step in enumerate(block.steps):

@@ -38,7 +38,7 @@ NO_PATTERN = -1
 
 @dataclass(kw_only=True)
 class _Stage:
-    """The needs of one stage's routes, and the colours that they got; routes by number, those used most first."""
+    """The routes of one stage by index, the most used first, and their colours."""
 
     colours: dict[Key, int] = field(default_factory=dict)
     uses: Counter[Key] = field(default_factory=Counter)
@@ -56,7 +56,10 @@ class _Stage:
 
 
 def route(state: State) -> State:
-    """Fill ``colour_uses`` and ``repaints``. Raises TooFewColours when patterns that run together need too many."""
+    """Fill ``colour_uses`` and ``repaints``.
+
+    Raises TooFewColours when simultaneous patterns need too many.
+    """
     stages, repaints = _colour_stages(state, same_routes(state.patterns))
     uses = []
     for number, stage in enumerate(stages):
@@ -77,7 +80,7 @@ def route(state: State) -> State:
 
 
 def repaints(state: State, same: list[int]) -> dict[SymSteps, I32]:
-    """Return the rewrites of routes of each step in one run of a phase, of all phases; ``same`` as of `same_routes`.
+    """Return the route rewrites of each step in one run of each phase.
 
     Raises TooFewColours as `route` does.
     """
@@ -85,7 +88,7 @@ def repaints(state: State, same: list[int]) -> dict[SymSteps, I32]:
 
 
 def _colour_stages(state: State, same: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
-    """Return the stages with colours for all of their routes, and the rewrites of routes of each step by phase."""
+    """Return the stages with colours for all their routes, and the route rewrites of each step by phase."""
     routes = _Routes(state, same)
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)
     for number, stage in enumerate(stages):
@@ -95,7 +98,7 @@ def _colour_stages(state: State, same: list[int]) -> tuple[list[_Stage], dict[Sy
 
 
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
-    """The first pattern with the same routes, for each pattern: what arrives is added or compared on the same links."""
+    """Return for each pattern the first one with the same routes; they differ only in what happens on arrival."""
     first: dict[tuple[object, ...], int] = {}
     same_routes = []
     for code, pattern in enumerate(patterns):
@@ -109,7 +112,7 @@ def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
 
 
 class _Routes:
-    """The routes of the patterns of a state. ``same`` as of `same_routes`."""
+    """The routes of the patterns of a state, with equal routes identified."""
 
     def __init__(self, state: State, same: list[int]) -> None:
         self._patterns, self._same = state.patterns, same
@@ -117,13 +120,13 @@ class _Routes:
         self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
 
     def of(self, block: Block) -> list[tuple[Key, int] | None]:
-        """Return the route of each step of a block and the colours that it needs, if any."""
+        """Return the route of each step of a block and the number of its colours."""
         if block not in self._of_blocks:
             self._of_blocks[block] = [self._of_step(step) for step in block.steps]
         return self._of_blocks[block]
 
     def visits(self, block: Block) -> list[tuple[int, Key, int]]:
-        """Return the steps of a block that need a route, in the order in which they run: step, route, and how often."""
+        """Return the steps of a block that need a route, in execution order: step, route, and count."""
         if block not in self._visits:
             needs = self.of(block)
             self._visits[block] = [
@@ -162,7 +165,7 @@ def _stage_of(run: BlockRun) -> int:
 
 
 def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, is_of_tokens: bool) -> None:
-    """Add what a block of so much weight needs."""
+    """Add the demand of a block to that of its stage."""
     groups: dict[int, list[Key]] = defaultdict(list)
     for step, need in zip(block.steps, routes.of(block), strict=True):
         if need is None:
@@ -181,7 +184,10 @@ def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, 
 
 
 def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: ResultCache) -> None:
-    """Give each route colours. Raises TooFewColours where routes that run together need more than there are."""
+    """Assign colours to each route.
+
+    Raises TooFewColours where simultaneous routes need more than there are.
+    """
     stage.number = {key: i for i, (key, _) in enumerate(stage.uses.most_common())}
     groups = set(stage.groups)
     together = [
@@ -213,12 +219,13 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
 
 
 def _route_visits(stage: _Stage, block: Block, routes: _Routes) -> Visits:
-    """Return the routes that a block needs, in order, by number."""
+    """Return the indices of the routes that a block needs, in order."""
     return tuple((stage.number[key], times) for _, key, times in routes.visits(block))
 
 
 def _visits(block: Block) -> Iterator[tuple[int, int]]:
-    """The steps of a block in the order in which they run, each with how often: a loop's second turn stands for all."""
+    """Return the steps of a block in execution order with their counts; the second iteration of a loop represents all.
+    """
     index = 0
     while index < len(block.steps):
         loop = block.steps[index].loop
@@ -230,7 +237,7 @@ def _visits(block: Block) -> Iterator[tuple[int, int]]:
 
 
 def _repaints(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, is_prompt: bool) -> I32:
-    """Return the number of rewrites of the routes of each step in one run of the phase, over all turns of its loop.
+    """Return the route rewrites of each step in one run of the phase, over all iterations of its loop.
 
     A prompt's chunk puts back the routes that tokens find in place, at its last step with a route.
     """

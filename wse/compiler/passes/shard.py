@@ -64,18 +64,18 @@ def shard(state: State) -> State:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
-    """Return the tiles of one op on a stage, as of stage 0."""
+    """Return the tiles of one op on a stage, named as on stage 0."""
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
 
 def cuts_of(state: State) -> tuple[RegionCut, ...]:
-    """Cuts of extents over the region of each stage."""
+    """Return the division of all extents over the region of each stage."""
     shape, held, scope = model_shape(state), HeldTypes.from_options(state.options), state.options.scope
     return tuple(region_cut(shape, held, scope, region) for region in regions_of(state))
 
 
 def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
-    """Cuts for the parts of feed-forward blocks of which a stage has some alone."""
+    """Return the divisions for the parts of feed-forward blocks that stages have."""
     shape, held, scope = model_shape(state), HeldTypes.from_options(state.options), state.options.scope
     return {
         (stage, parts.block): region_cut(shape, held, scope, region, parts.block)
@@ -86,7 +86,7 @@ def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
 
 
 def model_shape(state: State) -> ModelSpec:
-    """Return the model of any layers, so that condensed models share their cuts."""
+    """Return the model with any layers, so that reduced models share their divisions."""
     return replace(state.spec, layers=())
 
 
@@ -111,7 +111,7 @@ T = TypeVar("T", bound=HasName)
 
 
 def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
-    """Yield each tile of the tensors once, with its op and stage.
+    """Yield each distinct tile of the tensors with its op and stage.
 
     ``tiles`` gives those of an op, as of the first layer, on a stage.
     """
@@ -131,7 +131,7 @@ def _in_first_layer(op: Op) -> Op:
 
 
 def table_needs(state: State) -> list[tuple[bool, bool]]:
-    """Return whether each stage stores attention of layers, and whether any of them rotates its queries and keys."""
+    """Return for each stage whether it stores attention, and whether it rotates queries and keys."""
     of_stages = [
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans
     ]
@@ -140,7 +140,7 @@ def table_needs(state: State) -> list[tuple[bool, bool]]:
 
 
 def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates: bool) -> list[Tile]:
-    """The tiles of what is computed before a run: frequencies of rotary pairs, and tables of latent attention."""
+    """Return the tiles that are computed before a run: frequencies of rotary pairs, and tables of latent attention."""
     tables = latent_tables(cut) if with_layers else []
     if not rotates or not cut.heads.rotated or spec.rope is None:
         return tables
@@ -155,7 +155,7 @@ def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
 
 
 def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
-    """Return the stage of each op's layer, where the residual stream is, or that of the embedding or the head."""
+    """Return the stage of each op's residual stream: that of its layer, of the embedding, or of the head."""
     layers = {
         (layer, part): stage
         for stage, plan in enumerate(state.plans)
@@ -171,7 +171,7 @@ def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
 
 
 def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
-    """Return a tile of the first layer, or outside of the layers, as another layer's of that kind."""
+    """Return a tile of the first layer, renamed for another layer of the same kind."""
     if layer <= 0:
         return replace(tile, stage=stage)
     parts = tuple(replace(part, tensor=name_in_layer(part.tensor, layer)) for part in tile.parts)
@@ -179,12 +179,12 @@ def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
 
 
 def prefill_tile_name(tensor: str) -> str:
-    """Return the tile that prefill holds of a tensor where it has weights of its own."""
+    """Return the name of the copy of a tensor's tile for prefill with weights of its own."""
     return f"prefill.{tensor}"
 
 
 class Tiling(NamedTuple):
-    """The choices that tiles of a region depend on, beside its cut.
+    """The choices on which the tiles of a region depend, in addition to its division.
 
     Attributes:
         dtype: The type that weights are held in.
@@ -204,7 +204,7 @@ class Tiling(NamedTuple):
 
 
 def tiling_of(state: State) -> Tiling:
-    """Return the choices that the tiles of a compilation depend on."""
+    """Return the choices on which the tiles of a compilation depend."""
     options, choice = state.options, state.choice
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
@@ -213,7 +213,7 @@ def tiling_of(state: State) -> Tiling:
 
 
 def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of one op, as of stage 0, in the arrangements of the phases that use them.
+    """Return the tiles of one op on stage 0, in the arrangements of the phases that use them.
 
     What is outside the layers has but one. Layers share them: some are kept, of experts few, as an index of all experts
     for each column of many wafers takes tens of megabytes.
@@ -240,7 +240,7 @@ def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> li
 
 
 def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
-    """int32 ``[cols, n]``: the outputs of a router that each column has."""
+    """Return the outputs of a router on each column, int32 ``[cols, n]``."""
     outputs = spec.experts.count if spec.experts else 0
     return copied_blocks(outputs, cut.cols, cut.router_copies(outputs, tiling.router_outputs))
 
@@ -262,7 +262,7 @@ def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionC
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
-    """Return a tile with the buffer that holds it."""
+    """Return a tile with the buffer that stores it."""
     return SymTile(
         buffer=weights_buffer(tile.stage, tile.name, tile.view, tile.elements), tile=tile, real_elements=real_elements
     )

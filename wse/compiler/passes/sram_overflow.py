@@ -18,7 +18,7 @@ _OTHERS: Final = "activations and buffers"
 
 
 class SramOverflow(DoesNotFit):
-    """A stage whose PEs would need more than their SRAM.
+    """A stage whose PEs need more than their SRAM, with the error message.
 
     Attributes:
         needed: Bytes that the stage needs on one PE.
@@ -62,7 +62,7 @@ def _contents(stage: Stage) -> str:
 
 
 def _largest(buffers: Sequence[Buffer], use: str, room: int) -> str:
-    """Return the largest of the buffers of a use in words; those of the same name in several layers count together."""
+    """Return the largest buffers of a use as text; buffers with the same name in several layers are added."""
     sizes: dict[str, list[int]] = defaultdict(list)
     for buffer in buffers:
         if buffer.use != "code" and _USES.get(buffer.use, _OTHERS) == use:

@@ -10,7 +10,7 @@ from wse.models.spec import ModelSpec
 
 
 def check_names(options: Options) -> None:
-    """Whether there are such a mapping, product and types.
+    """Check that the mapping, the product for prefill and the element types of a request exist.
 
     Raises:
         UnknownName: there is no such mapping, element type, or product for prefill.
@@ -23,7 +23,7 @@ def check_names(options: Options) -> None:
 
 
 def _check_experts(spec: ModelSpec, options: Options) -> None:
-    """Whether there are experts to spread over wafers."""
+    """Check that a model has experts where the mapping places them on all wafers."""
     if spec.experts is None:
         message = (
             f"--mapping {options.mapping}: {spec.name} has no experts to spread over wafers; "
@@ -39,7 +39,7 @@ def _check_experts(spec: ModelSpec, options: Options) -> None:
 
 
 def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
-    """Whether a region is no larger than the mesh, and wafers are no more than what they share.
+    """Check that the region fits on the mesh and that the model can be divided over the wafers.
 
     Raises:
         BadMesh: they are; BadInput where there are no experts to share.

@@ -29,7 +29,7 @@ NEAREST = 4
 
 
 class Finalist(NamedTuple):
-    """A fully compiled layout: its trial, what was chosen for it and what that saves, and the Program without tiles."""
+    """A fully compiled layout: its trial, the choices made for it with their savings, and the Program without tiles."""
 
     trial: Trial
     saved_by_attention: float
@@ -39,7 +39,7 @@ class Finalist(NamedTuple):
 
     @property
     def attention_cols(self) -> int:
-        """The most columns that attention works on; 0: all."""
+        """The maximum number of columns of attention; 0 for all columns."""
         return self.trees.choice.attention_cols
 
 
@@ -57,7 +57,8 @@ class Finalists:
         self.failures: list[DoesNotFit] = []
 
     def compile_fastest(self, fitting: Sequence[list[Trial]], max_layouts: int, margin: float) -> None:
-        """Compile the layouts with the fastest requests, except those tried before and near-duplicates of finalists.
+        """Compile the layouts with the fastest requests, without those compiled before and near-duplicates of
+        finalists.
 
         Args:
             fitting: The trials of each layout that fits, the fastest first.
@@ -81,11 +82,11 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of a search, replaced by those with chunks of their own where a compilation was tried."""
+        """Return the trials of a search, with those that were compiled replaced by trials with their own chunks."""
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
     def _duplicate_keys(self, trial: Trial) -> set[object]:
-        """Return the keys that identify near-duplicates: no two finalists share any of them.
+        """Return the keys that identify near-duplicates. No two finalists share a key.
 
         For one user the only key is the layout. For many users there are two: the layout without the groups of its
         all-reduces, placement of experts and parts of blocks; and the bytes per PE with the cycles per token.
@@ -96,7 +97,7 @@ class Finalists:
         return {cut, (trial.needed_bytes, trial.token_cycles)}
 
     def _fastest_request_first(self, fitting: Sequence[list[Trial]]) -> Iterator[list[Trial]]:
-        """Yield the trials of each layout, the fastest product with its best chunks first, the fastest request first.
+        """Yield the trials of each layout with the best chunks, the fastest request first.
 
         Only the first `NEAREST` layouts are ordered by the whole request: fewer where the longer phase of one alone
         takes longer than the whole request on another. The others follow in their given order.
@@ -112,7 +113,7 @@ class Finalists:
             yield self._with_chunks(products, sized[0][0].prefill)
 
     def _with_chunks(self, products: list[Trial], preferred: str | None) -> list[Trial]:
-        """Return the trials of a layout as `fastest_product_first` makes them, once for each preferred product."""
+        """Return the trials of a layout as `fastest_product_first` orders them, one list for each preferred product."""
         key = products[0].layout, preferred
         if key not in self._sized:
             self._sized[key] = fastest_product_first(self._setup, products, preferred)
@@ -122,7 +123,7 @@ class Finalists:
         return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
-        """Compile a layout with its products for prefill in order, and return the first trial that compiled.
+        """Compile a layout with its prefill products in order; return the first trial that compiled.
 
         Stop at the first that fits, unless a cost function decides between products whose prompts were not timed.
         """
@@ -142,7 +143,7 @@ class Finalists:
 
 
 def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], attention_cols: int | None) -> Finalist:
-    """Compile the layout of a trial fully, except for the indices of its tiles.
+    """Compile the layout of a trial fully, without the indices of its tiles.
 
     Args:
         setup: The inputs of the search.
@@ -164,7 +165,7 @@ def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], attention
 
 
 def with_cheaper_attention(setup: TrialSetup, narrow: Finalist, fitted: Collection[str], cost: Cost) -> Finalist:
-    """Return a finalist whose attention is on some columns, or on all where the whole costs less so.
+    """Return a finalist with attention on some columns, or on all columns if that costs less.
 
     Its sums have routes of their own, and fewer colours are left for those of all phases.
     """
@@ -176,7 +177,7 @@ def with_cheaper_attention(setup: TrialSetup, narrow: Finalist, fitted: Collecti
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """Return the trial of fitted trees in a phase, if there are any."""
+    """Return the trial of fitted trees in a phase, if the phase has any."""
     if not trees.choice.trees:
         return ()
     return (RewriteTrial(name=FITTED_TREES, setting=1, saved_cycles=trees.saved_cycles.get(phase, 0.0)),)

@@ -28,7 +28,8 @@ NARROWER = ("float16", "int8", "int4")
 def smallest_square(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
 ) -> int | None:
-    """Return the side of the smallest square mesh from ``at_least`` on that holds the model; None without one."""
+    """Return the side of the smallest square mesh of at least ``at_least`` PEs that holds the model; None without one.
+    """
     largest = min(wafer.mesh_rows, wafer.mesh_cols)
     least = math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers))
     for side in range(max(at_least, least, 1), largest + 1):
@@ -40,7 +41,7 @@ def smallest_square(
 def smallest_mesh(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
 ) -> tuple[int, int] | None:
-    """Return the rows and columns of the smallest mesh that holds the model, None without one.
+    """Return the rows and columns of the smallest mesh that holds the model; None without one.
 
     A square where one does; beyond the largest square the whole shorter side and as much of the longer as it takes.
     """
@@ -65,7 +66,7 @@ def smallest_mesh(
 
 
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
-    """Return the fewest wafers of this mesh that hold the model; the most that can be used where none do."""
+    """Return the smallest number of wafers that holds the model; the largest allowed number where none does."""
     least = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
     fewest = _fewest_from(max(1, least), spec, wafer, software, options, whole_layers=False)
     return _most_wafers(spec) if fewest is None else fewest
@@ -74,7 +75,7 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
 def fewest_wafers_for_whole_layers(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> int | None:
-    """Return the fewest wafers, more than are requested, that hold the model and no part of a layer.
+    """Return the smallest number of wafers above the requested one that holds the model without splitting layers.
 
     None where none do.
     """
@@ -84,7 +85,7 @@ def fewest_wafers_for_whole_layers(
 def _fewest_from(
     least: int, spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, *, whole_layers: bool
 ) -> int | None:
-    """Return the fewest wafers, ``least`` or more, that hold the model; None where none do."""
+    """Return the smallest number of wafers, at least ``least``, that holds the model; None without one."""
     misfits = Misfits()
 
     def good(wafers: int) -> bool:
@@ -95,12 +96,12 @@ def _fewest_from(
 
 
 def _most_wafers(spec: ModelSpec) -> int:
-    """Return the most wafers that are tried: each has a layer at least."""
+    """Return the largest number of wafers that is tried: one per layer."""
     return min(spec.layer_count, MOST_WAFERS)
 
 
 def fewer_prompts(users: int) -> str:
-    """Return the remedy of fewer users, ``users``, where each brings a prompt."""
+    """Return the remedy of fewer users, where each user has a prompt."""
     return "a single prompt" if users == 1 else f"at most {users} prompts"
 
 
@@ -112,7 +113,9 @@ def remedies(
     options: Options,
     fewer_users: Callable[[int], str] = fewer_prompts,
 ) -> list[str]:
-    """Options that would make it fit, each the smallest change of its kind. ``whole`` is the wafer at full size.
+    """Return options that would make the model fit, the smallest change of each kind.
+
+    ``whole`` is the wafer at full size.
 
     ``fewer_users`` says how to ask for so many users.
     """
@@ -145,7 +148,7 @@ def remedies(
 
 
 def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
-    """Return a pass over fewer tokens of one user, or none, where one is requested."""
+    """Return the remedy of a pass over fewer tokens of one user, or of none, where one is requested."""
     tokens = largest_good(2, options.verify_tokens, lambda n: holds(verify_tokens=n))
     if tokens is not None:
         return f"--verify-tokens {tokens}"
@@ -155,7 +158,8 @@ def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
 def _larger(
     spec: ModelSpec, whole: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> str | None:
-    """The smallest larger mesh that holds the model, or, where the user chose one, the smallest square region."""
+    """Return the smallest larger mesh that holds the model, or the smallest square region if the user chose a region.
+    """
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
     least = min(rows, cols)
     if options.region is None:
@@ -174,7 +178,9 @@ def _larger(
 
 
 def _search_mapping(options: Options, below: int, holds: Callable[..., bool]) -> str | None:
-    """Return the mapping that tries all others, on the fewest wafers ``below`` some; None where it was requested."""
+    """Return the remedy of the mapping that tries all others, on fewer than ``below`` wafers; None where it was
+    requested.
+    """
     if strategy(options.mapping).tries_others:
         return None
     name = next(name for name, other in bundled_strategies().items() if other.tries_others)
@@ -185,7 +191,7 @@ def _search_mapping(options: Options, below: int, holds: Callable[..., bool]) ->
 
 
 def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> str | None:
-    """Return the widest narrower type of weights that fits, with what it needs besides."""
+    """Return the widest narrower weight type that fits, and what it needs in addition."""
     for dtype in narrower_types(options.dtype):
         activations = (options.activations or spec.dtype) if dtype in CODINGS else None
         if holds(dtype=dtype, activations=activations, accumulate="float32"):
@@ -194,7 +200,7 @@ def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> 
 
 
 def narrower_types(dtype: str) -> list[str]:
-    """Return the types of weights that are suggested instead of a type, the widest first."""
+    """Return the weight types that are suggested instead of a type, the widest first."""
     return [narrower for narrower in NARROWER if _bits(narrower) < _bits(dtype)]
 
 
@@ -203,7 +209,7 @@ def _bits(dtype: str) -> int:
 
 
 def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """PEs on all wafers below which not even the weights can fit."""
+    """Return the number of PEs on all wafers below which not even the weights fit."""
     free = wafer.sram_bytes_per_pe - reserved_bytes(wafer, software)
     return stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]) / max(free, 1)
 
@@ -213,7 +219,10 @@ def _first_good(values: range, good: Callable[[int], bool]) -> int | None:
 
 
 def largest_good(low: int, high: int, good: Callable[[int], bool]) -> int | None:
-    """Return the largest good value from ``low`` to below ``high``, all below it being good too; None where none is."""
+    """Return the largest value from ``low`` to below ``high`` for which ``good`` holds; None without one.
+
+    All smaller values are assumed to be good too.
+    """
     if low >= high or not good(low):
         return None
     while high - low > 1:

@@ -22,7 +22,7 @@ from wse_mappings.strategies.strategy import Layout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTrial:
-    """A rewrite that was tried.
+    """The trial of a rewrite: its setting and the cycles that it saves.
 
     Attributes:
         name, setting: Which, and the setting that takes the fewest cycles.
@@ -35,12 +35,12 @@ class RewriteTrial:
 
 
 def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
-    """Return the names and settings, as a choice has them."""
+    """Return the names and settings of rewrites as a choice stores them."""
     return tuple((one.name, one.setting) for one in rewrites)
 
 
 def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool) -> tuple[RewriteTrial, ...]:
-    """Try some rewrites on the layout of a trial; return what each saves, without those that save nothing.
+    """Try rewrites on the layout of a trial; return the savings of those that save cycles.
 
     The setup has those to begin with: all, or none where all together need more colours than there are. They are timed
     on the commonest layer of each kind; where those that pay there do not fit with all that a PE stores, on the model
@@ -67,7 +67,7 @@ def _between_stages(candidates: Rewrites) -> list[tuple[str, int]]:
 def _with_paying(
     paying: tuple[RewriteTrial, ...], further: Sequence[tuple[str, int]], time: Callable[[Rewrites], float | None]
 ) -> tuple[RewriteTrial, ...]:
-    """Rewrites that pay, with those of further ones that take fewer cycles beside them, each tried alone."""
+    """Return the rewrites in use and those further ones that save cycles when added alone."""
     for name, setting in further:
         without = settings_of(paying)
         cycles = time((*without, (name, setting))), time(without)
@@ -80,7 +80,7 @@ def _with_paying(
 def try_verify_rewrites(
     setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool
 ) -> tuple[RewriteTrial, ...] | None:
-    """`try_rewrites` for a pass over several tokens of one user, where others pay than for a token.
+    """Apply `try_rewrites` to a pass over several tokens of one user, whose best rewrites differ from those of a token.
 
     None where those that pay do not fit with all that a PE stores.
     """
@@ -93,7 +93,8 @@ def try_verify_rewrites(
 def verify_choice(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, timing: Timer
 ) -> Choice:
-    """A choice with the rewrites, columns of attention and trees that pay for a pass over several tokens of one user.
+    """Return a choice with the best rewrites, columns of attention and trees for a pass over several tokens of one
+    user.
 
     Its layout stays. The rewrites are those of a token where others do not fit. Errors as of `rewrites_of`.
     """
@@ -128,7 +129,8 @@ def verify_choice(
 def _paying_rewrites(
     setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None], *, forced: bool
 ) -> tuple[RewriteTrial, ...]:
-    """Return the rewrites that pay by the cycles that sets of them take; None for sets that cannot be used.
+    """Return the rewrites that save cycles, according to the time of sets of rewrites; None for sets that are
+    impossible.
 
     1. Of a rewrite with several settings the one with the fewest cycles is taken, the others being as they are.
     2. One after another is left out, or put back, where that takes fewer cycles; or, left out, no more. Again from the
@@ -168,7 +170,7 @@ def _paying_rewrites(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Return the settings without a rewrite that they have, or with one that they do not have."""
+    """Return the settings with one rewrite added, or removed if it is present."""
     if name in settings:
         return {other: value for other, value in settings.items() if other != name}
     return {**settings, name: setting}

@@ -36,7 +36,7 @@ that saves no more on some columns is fully compiled on all as well."""
 
 
 class Breadth(NamedTuple):
-    """The layouts that a search compiles fully.
+    """How many layouts a search compiles fully, and by what it compares them.
 
     Attributes:
         finalists: Number of layouts at most.
@@ -53,7 +53,7 @@ class Breadth(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A layout that was compiled fully: its Program, and what `compile_choice` makes it from."""
+    """A fully compiled layout: its Program, and the options and choices from which `compile_choice` makes it."""
 
     program: Program
     options: Options
@@ -62,7 +62,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Compilation:
-    """The Program that was chosen, the trials on a reduced model in the order of layouts, and those fully compiled.
+    """The result of a search: the chosen Program, the trials on reduced models, and the fully compiled layouts.
 
     ``options`` and ``choice`` are what the Program was compiled from. ``compiled`` has those of ``trials`` that were
     fully compiled, the chosen one first, with the costs of their Programs; None where there was one alone. ``rewrites``
@@ -83,7 +83,10 @@ class Compilation:
 def compile_model(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, cost: Cost | None = None
 ) -> Program:
-    """Compile the best Program that fits; arguments and errors as of `search`."""
+    """Compile the best Program that fits.
+
+    Arguments and errors are those of `search`.
+    """
     return search(spec, wafer, software, options, cost).program
 
 
@@ -96,7 +99,7 @@ def search(
     timing: Timer | None = None,
     breadth: Breadth = Breadth(),  # noqa: B008
 ) -> Compilation:
-    """Compile the best Program that fits, by ``cost`` (lower is better); without one, the first that fits.
+    """Compile the Program with the lowest ``cost`` that fits; without a cost function, the first one that fits.
 
     1. Layouts of the mapping are tried in small with each product that prefill may use on them: all of them, or, with
        ``timing``, those that promise to be the fastest (`explore`).
@@ -152,7 +155,7 @@ def search(
 
 
 class _PayingRewrites(NamedTuple):
-    """The setup of a search with the rewrites that pay on the fastest layout, and what each of them saves.
+    """The setup of a search with the rewrites that save cycles on the fastest layout, and their savings.
 
     Attributes:
         setup: Inputs of further trials.
@@ -166,7 +169,7 @@ class _PayingRewrites(NamedTuple):
 
 
 def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest: Trial) -> _PayingRewrites:
-    """Fit the columns of attention to the fastest layout, and leave out the rewrites that do not pay there."""
+    """Fit the columns of attention to the fastest layout, and drop the rewrites that save nothing there."""
     options = setup.options
     setup = replace(setup, attention_cols=free_columns(setup, fastest))
     if not rewrites:
@@ -204,7 +207,7 @@ def _cheapest_first(
 def _compilation(
     paying: _PayingRewrites, trials: Sequence[Trial], ranked: Sequence[tuple[Finalist, float | None]]
 ) -> Compilation:
-    """Return the first of the ranked finalists with its tiles, and what the search has tried."""
+    """Return the best finalist with its tiles, and the trials of the search."""
     setup, best, of_pass = paying.setup, ranked[0][0], paying.of_pass
     options, choice = setup.options_on(best.trial.layout), best.trees.choice
     return Compilation(
@@ -230,7 +233,7 @@ def fits(
     *,
     whole_layers: bool = False,
 ) -> bool:
-    """Return whether any choice fits: the least demanding one of the emptiest layouts is tried.
+    """Return whether any choice fits, by trying the least demanding choice of the layouts with the fewest bytes.
 
     ``misfits`` has, and is given, what was learnt of requests that differ in the number of wafers alone. With
     ``whole_layers`` none may be cut.

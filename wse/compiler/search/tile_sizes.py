@@ -36,7 +36,7 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 class TileSize(NamedTuple):
-    """A tile without what it holds: its name, the view of its elements, and their number on a PE."""
+    """The size of a tile: its name, its element type, and its elements per PE."""
 
     name: str
     view: str
@@ -44,14 +44,14 @@ class TileSize(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Sizes of the tiles of a model: of an op on a region, and of tables there, as `region_tables` has them."""
+    """The sizes of all tiles of a model: those of an op on a region, and of the tables of a region."""
 
     of_op: Callable[[RegionShape, Op], list[TileSize]]
     of_tables: Callable[[RegionShape, bool, bool], list[TileSize]]
 
 
 def size_tiles(state: State) -> State:
-    """Fill ``cuts`` and ``weights``, as `wse.compiler.passes.shard.shard` does, without any tiles."""
+    """Fill ``cuts`` and ``weights`` like `wse.compiler.passes.shard.shard`, without creating tiles."""
     sizes, regions = sizes_of(state), regions_of(state)
     weights = [
         weights_buffer(
@@ -72,7 +72,7 @@ WITHOUT_TILES: Final[tuple[Pass, ...]] = tuple(size_tiles if step is shard else 
 
 
 def sizes_of(state: State) -> Sizes:
-    """Return the sizes of the tiles of a partitioned model, of any layers."""
+    """Return the sizes of the tiles of a partitioned model with any number of layers."""
     held, sizes = HeldTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
     return sizes(model_shape(state), held, state.options.scope, tiling_of(state))
 
@@ -93,7 +93,8 @@ def _sizes(spec: ModelSpec, held: HeldTypes, scope: str, tiling: Tiling) -> Size
 
 
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
-    """Return whether an op's matrices of all experts are cut into outputs that share scales at the same features."""
+    """Return whether the matrices of all experts of an op are divided at the same features into runs with equal scales.
+    """
     codings = [coding_of(spec, matrix, tiling.dtype) for matrix in op.weights]
     size = 0 if spec.experts is None else spec.experts.ffn_size
     return all(coding is None or size % coding.block == 0 for coding in codings)

@@ -45,19 +45,19 @@ of these takes at most 2.5 % longer than the cheapest of all up to 16, and 0.1 %
 
 
 class FittedTrees(NamedTuple):
-    """A choice with fitted trees where there are any, and the cycles that they save in a run of a phase, by name."""
+    """A choice with fitted trees, and the cycles that they save per run of each phase."""
 
     choice: Choice
     saved_cycles: Mapping[str, float]
 
 
 def without_fitted(rewrites: Rewrites) -> Rewrites:
-    """Return the rewrites that are tried one by one: all except those that are fitted to a layout with its chunks."""
+    """Return the rewrites that are tried one by one: all except those fitted to a layout and its chunks."""
     return tuple(one for one in rewrites if one[0] not in {WIDE_UNPACKING, FITTED_TREES})
 
 
 def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
-    """Fit the groups of all-reduces to their words, in all phases of a choice without fitted trees.
+    """Fit the number of groups of each all-reduce to its words, in all phases of a choice.
 
     1. Each size is timed with other groups.
     2. Of those that save something one after another is taken, or left out, where all prompts and all generated tokens
@@ -82,7 +82,7 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
 
 
 def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[TreeSize]:
-    """The sizes to fit, where each phase runs so often: from none on or from all, whichever ends with fewer cycles."""
+    """Return the sizes to fit, starting from none or from all, whichever leads to fewer cycles."""
 
     def rank(stages: Iterable[int], fitted: frozenset[TreeSize]) -> tuple[float, int]:
         by_phase = (costs.of_stage(stage, fitted) for stage in stages)
@@ -102,14 +102,14 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
 
 
 def _runs(setup: TrialSetup, timing: Timer, small: CondensedModel, choice: Choice) -> dict[str, float]:
-    """Return the number of runs of each phase for a request; of chunks, which follow each other, per stage."""
+    """Return how often each phase runs in a request; for prompt chunks, which overlap, how often per stage."""
     chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.prompt_tokens)
     tokens = max(1, timing.new_tokens)
     return {PREFILL: chunks / sum(small.stage_multiplicity), DECODE: tokens, VERIFY: tokens}
 
 
 def cheapest_groups(setup: TrialSetup, pes: int, words: Mapping[int, int], around: tuple[int, int] = (0, 0)) -> Saving:
-    """Return the groups with which all-reduces over some PEs, of so many words in each stage, take the fewest cycles.
+    """Return the number of groups with which all-reduces over some PEs take the fewest cycles.
 
     So many PEs ``around`` them, before and behind, get the sums too. Only those are timed that may be cheaper by
     `least_cycles`.
@@ -136,7 +136,7 @@ def cheapest_groups(setup: TrialSetup, pes: int, words: Mapping[int, int], aroun
 
 
 def least_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: SoftwareProfile) -> float:
-    """Return the cycles that an all-reduce over some PEs takes at least, by the way of the last word.
+    """Return a lower bound of the cycles of an all-reduce, from the path of its last word.
 
     It goes along the whole line and waits at each relay, for the words before it, and, wherever a PE receives from two
     sides, for those of the other side.
@@ -150,7 +150,7 @@ def least_cycles(pes: int, groups: int, words: int, wafer: WaferSpec, software: 
 def in_groups(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, groups: int
 ) -> Choice:
-    """Return a choice without fitted trees with every all-reduce that may be fitted in so many groups, worth it or not.
+    """Return a choice in which every all-reduce that can be fitted has a given number of groups.
 
     In one of each PE where it has fewer.
     """
@@ -168,14 +168,14 @@ def _with_trees(choice: Choice) -> Choice:
 
 
 def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> CondensedModel:
-    """Return the condensed model after lowering, with one chunk of a prompt, which stands for all."""
+    """Return the reduced model after lowering, with one representative prompt chunk."""
     prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
     options = replace(setup.options_on(layout), prompt_tokens=prompts)
     return condense(setup.spec, setup.wafer, setup.software, options, choice).compile_until("lower_ops")
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Sizes of the all-reduces of a run that may be fitted, in the order of its steps."""
+    """Return the sizes of the all-reduces of a block that can be fitted, in the order of its steps."""
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 
 
@@ -187,7 +187,7 @@ def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:
-    """Return the words of all-reduces of each size, by the stage, with so many tokens in a cache in each phase."""
+    """Return the words of the all-reduces of each size by stage, with a given number of cached tokens per phase."""
     words: dict[TreeSize, dict[int, int]] = defaultdict(dict)
     for phase in (state.phases[number] for number in distinct_phases(state.phases)):
         for run in phase.steps.runs:
@@ -197,7 +197,7 @@ def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, 
 
 
 def _words_of(size: TreeSize, state: State, phase: SymPhase, stage: int, tokens: int) -> int:
-    """Words of a message, on the fullest row, and on the fullest column where tokens choose as evenly as they can."""
+    """Return the words of a message on the fullest row or column, assuming that tokens choose experts evenly."""
     payload = size.bytes + size.bytes_per_slot * CacheBalance.slots_after(tokens, state.plans[stage].rows)
     mixture = state.cuts[stage].mixture
     if size.bytes_per_pair and mixture is not None:

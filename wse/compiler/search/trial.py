@@ -14,7 +14,7 @@ from wse_mappings.strategies.strategy import Layout
 
 
 class Timer(NamedTuple):
-    """The times of a request.
+    """A function set that times the phases of a request.
 
     Attributes:
         by_step: Gives the cycles of the steps of some phases of a Program, by their indices; float64 ``[steps]`` each.
@@ -28,7 +28,7 @@ class Timer(NamedTuple):
 
 
 class ChunkTime(NamedTuple):
-    """The time of a chunk of a prompt.
+    """The time of a prompt chunk.
 
     Attributes:
         cycles: Cycles on all stages, one after another.
@@ -39,7 +39,7 @@ class ChunkTime(NamedTuple):
     slowest_cycles: float
 
     def of_all(self, chunks: float) -> float:
-        """Return the cycles of so many chunks that go through the stages one after another."""
+        """Return the cycles of several chunks that follow each other through the stages."""
         return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
 
 
@@ -87,9 +87,9 @@ class Trial:
 
     @property
     def key(self) -> tuple[Layout, str]:
-        """The layout and the product for prefill that were tried."""
+        """The layout and the prefill product that were tried."""
         return self.layout, self.prefill
 
     def may_be_compiled(self, options: Options) -> bool:
-        """Return whether the layout fits, or need not, and colours did not run out."""
+        """Return whether the layout fits or need not fit, and its colours suffice."""
         return bool(self.needed_bytes) and (self.fits or options.capacity == REPORT)

@@ -41,7 +41,7 @@ SMALLEST_HEAD_CHUNK = 16
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrialSetup:
-    """Inputs of all trials: the model, the machine, the software and the request that layouts are tried for.
+    """The inputs of all trials: model, machine, software and request.
 
     ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
     they are timed too. Attention is on at most ``attention_cols`` columns of a region where it may be on some; 0: on
@@ -68,14 +68,14 @@ class TrialSetup:
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """Return the request as strategies see it, with experts placed so; None: as was requested."""
+        """Return the request as strategies see it, with a given placement of experts; None: the requested one."""
         if experts is None:
             return self.demand
         return demand_of(self.spec, self.wafer, replace(self.options, experts=experts))
 
     @cached_property
     def fits_trees(self) -> bool:
-        """Whether the groups of all-reduces are fitted to the words of each, once a layout is chosen."""
+        """Whether the groups of all-reduces are fitted to their words once a layout is chosen."""
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
     @cached_property
@@ -84,7 +84,7 @@ class TrialSetup:
         return reserved_bytes(self.wafer, self.software)
 
     def layouts(self) -> list[Layout]:
-        """Return the layouts of the mapping that was requested, each once, the fewest regions first.
+        """Return the layouts of the requested mapping without duplicates, those with the fewest regions first.
 
         For many users a mapping that tries all others leaves out layouts that span wafers, unless there are no others:
         one pass keeps all wafers busy.
@@ -110,16 +110,17 @@ class TrialSetup:
         return cache_bytes(self.spec, self.options.context, ELEMENT_BYTES[self.options.activation_type]) / pes
 
     def passes_at_once(self, small: CondensedModel) -> int:
-        """Return how many passes are in flight: each has a stage, and caches for its users; 1 unless `many_users`."""
+        """Return the passes in flight: one per stage, limited by KV caches; 1 unless `many_users`."""
         return max(1, min(small.users_that_fit() // self.options.batch, small.stage_count)) if self.many_users else 1
 
     def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
-        """The layouts to try where some have no room: with other placements of experts, then with layers in parts."""
+        """Return the layouts to try if others have no room: with other placements of experts, then with split layers.
+        """
         placed = self.with_other_expert_placements(layouts)
         return [others for others in (placed, self.with_cut_blocks(placed or layouts)) if others]
 
     def with_cut_blocks(self, layouts: Sequence[Layout]) -> list[Layout]:
-        """The layouts with feed-forward blocks cut into the parts that the mapping tries where these have no room.
+        """Return the layouts with split feed-forward blocks that the mapping tries when whole ones have no room.
 
         The released schedule has whole layers; blocks whose output is normalised as a whole are never cut.
         """
@@ -130,7 +131,7 @@ class TrialSetup:
         return [layout._replace(block_parts=count) for count in counts for layout in layouts if _keeps_layers(layout)]
 
     def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
-        """Return the layouts with the other placements of experts that the mapping tries where these have no room.
+        """Return the layouts with the other placements of experts that the mapping tries when these have no room.
 
         The released schedule has the placement that is requested alone.
         """
@@ -140,8 +141,8 @@ class TrialSetup:
         return [layout._replace(experts=placement) for placement in placements for layout in layouts]
 
     def products(self, layout: Layout) -> tuple[str, ...]:
-        """Products of prefill to try on regions of that shape, the least demanding last; none where the one requested
-        needs another shape.
+        """Return the prefill products to try on regions of this shape, the least demanding last; empty if none is
+        possible.
 
         Weights of prefill's own are tried unasked where they take the place of decode's, not beside them.
         """
@@ -159,47 +160,52 @@ class TrialSetup:
         return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
 
     def least_choice(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
-        """Return the least demanding choice: some ``tokens`` of a prompt at once, and few entries of the vocabulary."""
+        """Return the least demanding choice: ``tokens`` of a prompt per chunk, and few vocabulary entries."""
         options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
         return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
 
     def smallest_head_chunk(self, layout: Layout) -> int:
-        """Vocabulary entries of a column whose logits take no more room than what gate and up make in a layer."""
+        """Return the number of vocabulary entries per column whose logits need no more memory than gate and up of a
+        layer.
+        """
         spec, (_, cols) = self.spec, layout.region(self.demand)
         routed = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
         return max(SMALLEST_HEAD_CHUNK, (1 + spec.gated) * max(spec.ffn_size, routed) // cols)
 
     def allows(self, needed: float) -> bool:
-        """Return whether a PE may be asked to hold so many bytes."""
+        """Return whether a PE may need a number of bytes."""
         return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
     def condense(self, layout: Layout, prefill: str, tokens: int) -> CondensedModel:
-        """Return the condensed model with a chunk of some tokens. Raises BadMesh where the mesh has no room."""
+        """Return the reduced model with a chunk of some tokens.
+
+        Raises BadMesh where the mesh has no room.
+        """
         return condense(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill, tokens))
 
     def row_tokens(self, layout: Layout, prefill: str) -> int:
-        """Return the tokens of which a row of a region stores one each."""
+        """Return the tokens of which each row of a region stores one."""
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:
-        """Return the bytes that the fullest PE needs at least: a small part of the work of a trial.
+        """Return a lower bound of the bytes of the fullest PE, which is much faster to compute than a trial.
 
         Errors as of `trial`.
         """
         return self.condense(layout, prefill, 1).least_bytes()
 
     def shortest_line(self, layout: Layout, prefill: str) -> int:
-        """PEs in the shortest row or column of any region."""
+        """Return the PEs of the shortest row or column of any region."""
         plans = self.condense(layout, prefill, 1).state.plans
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
     def widest_region(self, layout: Layout, prefill: str) -> int:
-        """Columns of the widest region with attention."""
+        """Return the columns of the widest region with attention."""
         plans = self.condense(layout, prefill, 1).state.plans
         return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
 
     def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
-        """Everything chosen: a layout, a product, tokens of a prompt and entries of the vocabulary at once."""
+        """Return a complete choice: layout, product, tokens per prompt chunk and vocabulary entries per chunk."""
         return Choice(
             bands=layout.bands,
             per_band=layout.per_band,
@@ -215,7 +221,7 @@ class TrialSetup:
         )
 
     def narrows_attention(self, prefill: str) -> bool:
-        """Return whether attention may be on some columns of a region alone.
+        """Return whether attention may use only some columns of a region.
 
         Products on the mesh need all. The released schedule, and layers that are timed as released, have all.
         """
@@ -223,6 +229,6 @@ class TrialSetup:
 
 
 def _keeps_layers(layout: Layout) -> bool:
-    """Return whether a mapping has each layer at one place, ops and experts."""
+    """Return whether a mapping keeps each layer, ops and experts, in one place."""
     mapping = strategy(layout.mapping)
     return not (mapping.spans_wafers or mapping.experts_apart)

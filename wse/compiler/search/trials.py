@@ -65,7 +65,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
 
 
 def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
-    """Return the trials of a layout with its products, the least demanding last, up to the one that it is ranked by.
+    """Return the trials of a layout with its products, the least demanding last, up to the one that ranks the layout.
 
     The least demanding comes first. Another product makes prompts faster, which count where they take longer than
     what is generated. Errors and ``worth_cycles`` as of `try_layout`.
@@ -80,30 +80,30 @@ def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], 
 
 
 def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
-    """Return the cycles that all generated tokens take over the passes at once, if the trial was timed."""
+    """Return the cycles of all generated tokens divided by the passes in flight, if the trial was timed."""
     if setup.timing is None or trial.token_cycles is None:
         return None
     return trial.token_cycles * setup.timing.new_tokens / trial.passes
 
 
 def dominant_cycles(trial: Trial) -> float:
-    """Return the cycles by which a search compares layouts; 0 where the trial was not timed."""
+    """Return the cycles by which a search compares layouts; 0 for a trial that was not timed."""
     return trial.dominant_cycles or 0.0
 
 
 def request_cycles(setup: TrialSetup, trial: Trial) -> float:
-    """Return the cycles of prompts and of generated tokens over the passes at once; 0 where it was not timed."""
+    """Return the cycles of prompts and generated tokens divided by the passes in flight; 0 for an untimed trial."""
     return (_generated_cycles(setup, trial) or 0.0) + (0.0 if trial.prompts is None else trial.prompts.cycles)
 
 
 def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial:
-    """Return a trial whose token was timed, with the time of prompts."""
+    """Return a trial whose token was timed, with the time of its prompts added."""
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
     return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
 
 
 def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
-    """Return the trials of a layout with all its products, with about their best chunks, by what all prompts take then.
+    """Return the trials of a layout with all products and about the best chunks, by the time of all prompts.
 
     With the ``preferred`` product alone where the layout has that. As they are where they were not timed.
     """
@@ -121,7 +121,7 @@ def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred:
 
 
 def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
-    """Return a timed trial with about the best chunk of those that fit, by the bytes and cycles of one token on a row.
+    """Return a timed trial with about the best chunk size, from the bytes and cycles of one token per row.
 
     Larger chunks take fewer cycles a token; smaller ones follow each other sooner through the stages.
     """
@@ -149,9 +149,7 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
 
 
 def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> CondensedModel:
-    """The commonest layer of each kind, for a decoded token, a pass over several of one user, or a chunk of so many
-    ``tokens`` of a prompt.
-    """
+    """Return the most common layer of each kind, for a decoded token, a verification pass, or a chunk of ``tokens``."""
     options, choice = setup.least_choice(layout, prefill, tokens)
     verify_tokens = options.verify_tokens if phase == VERIFY else 0
     of_phase = replace(options, phases=(phase,), verify_tokens=verify_tokens)
@@ -159,7 +157,7 @@ def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, token
 
 
 def cycles_of_layers(setup: TrialSetup, layers: CondensedModel, rewrites: Rewrites, trees: Trees = ()) -> float | None:
-    """About what the layers take with some rewrites, by the commonest of each kind; None where colours run out."""
+    """Return the approximate cycles of the layers with some rewrites; None where colours run out."""
     try:
         small = layers.with_rewrites(rewrites, trees).allocate()
     except DoesNotFit:
@@ -175,14 +173,14 @@ def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list
 
 
 def _amid_prompt(setup: TrialSetup, program: Program) -> Program:
-    """A Program in small with its first chunk in the middle of the longest prompt, behind what is cached there."""
+    """Return a reduced Program with its first chunk in the middle of the longest prompt."""
     chunk, *others = program.phases
     before = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)
     return replace(program, phases=(replace(chunk, cached=before), *others))
 
 
 def _chunk_time(small: CondensedModel, program: Program, by_step: F64) -> ChunkTime:
-    """Return the time of the first chunk in the whole."""
+    """Return the time of the first chunk in the whole model."""
     phase = program.phases[0]
     return ChunkTime(small.sum_over_model(program, phase, by_step), small.slowest_stage_sum(program, phase, by_step))
 
@@ -190,7 +188,7 @@ def _chunk_time(small: CondensedModel, program: Program, by_step: F64) -> ChunkT
 def _allocated(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> tuple[CondensedModel | None, tuple[int, ...]]:
-    """A condensed model, allocated, None where it does not fit and must; and the bytes that each of its stages needs.
+    """Return an allocated reduced model and the bytes of its stages; None for a model that does not fit and must.
 
     Raises DoesNotFit where colours run out.
     """

@@ -22,7 +22,7 @@ _flags_of = attrgetter(*FLAGS)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockArrays:
-    """Arrays over the steps of a block, by field of ``wse.program.steps.Steps``, as if its buffers were at address 0.
+    """Arrays over the steps of a block, by field of ``wse.program.steps.Steps``, with buffers at address 0.
 
     Attributes:
         fields: int32 ``[steps]``, bool ``[steps]``, or int64 ``[steps, operands]``.
@@ -35,7 +35,9 @@ class BlockArrays:
     turns: I64
 
     def of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
-        """Return the arrays of a run, by field; its buffers are at ``elements``, int64 ``[buffers]``."""
+        """Return the arrays of an instance of the block, by field, with buffers at the offsets ``elements``, int64
+        ``[buffers]``.
+        """
         fields = dict(self.fields)
         fields["stage"] = np.full(len(run.block.steps), run.stage, np.int32)
         fields["op"] = fields["op"] + np.int32(run.op)

@@ -37,7 +37,7 @@ may take: of more groups, one has more of a token's experts sooner."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldTypes:
-    """The types that weights are held in.
+    """The types in which weights are stored.
 
     Attributes:
         dtype: An element type or a coding.
@@ -55,15 +55,17 @@ class HeldTypes:
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
-        """Return the group at which an index is cut over a line of ``parts``; 0 where it is cut evenly."""
+        """Return the group size at which an index is divided over ``parts`` lines; 0 where it is divided evenly."""
         return self._best_cuts(spec, kind)(parts)[0] if self.dtype in CODINGS else 0
 
     def cut(self, spec: ModelSpec, kind: str, parts: int) -> Cut:
-        """The longest block of an index that is cut over a line of ``parts``, and the groups that one touches."""
+        """Return the largest block of an index divided over ``parts`` lines, and the number of groups that a block
+        touches.
+        """
         return self._best_cuts(spec, kind)(parts)[1]
 
     def row_share(self, spec: ModelSpec, rows: int) -> float:
-        """The part of a column's bytes that is on the fullest of its rows: padding, and scales of groups, included.
+        """Return the fraction of a column's bytes on its fullest row, padding and scales of groups included.
 
         Scales of what sums over hidden features are no bytes of the column: a row stores those of all groups that it
         touches.
@@ -74,11 +76,11 @@ class HeldTypes:
         return index.line_bytes(self.cut(spec, HIDDEN, rows)) / index.place_bytes / spec.hidden_size
 
     def expert_bytes(self, spec: ModelSpec, cols: int) -> float:
-        """Bytes of the matrices of an expert on the fullest of the columns that its features are cut over."""
+        """Return the bytes of an expert on the fullest of the columns over which its features are divided."""
         return _index(spec, self, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
 
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, stretches: int = 1) -> str:
-        """Return a placement of experts on columns in equal stretches, with FEW as a number of groups."""
+        """Return a placement of experts on equal segments of columns, with FEW replaced by a number of groups."""
         if placement != FEW or spec.experts is None:
             return placement
         return str(self.cache.of(_few_groups, 4096)(spec, self, cols, stretches))
@@ -88,14 +90,14 @@ class HeldTypes:
 
 
 class _Matrix(NamedTuple):
-    """A matrix that an index is in: its coding, if it has one, and its weights for each place of the index."""
+    """A matrix that has a given index: its coding, if it has one, and its weights per element of the index."""
 
     coding: Coding | None
     weights: int
 
 
 class _Index(NamedTuple):
-    """An index and the matrices of a layer that it is in: those that sum over it, and those that have it as outputs.
+    """An index and the matrices of a layer that contract over it or have it as output.
 
     ``group`` is that of the codes that sum over it; 0 where they have none, or several.
     """
@@ -107,7 +109,7 @@ class _Index(NamedTuple):
     float_bytes: int
 
     def line_bytes(self, cut: Cut) -> float:
-        """Return the bytes of the matrices on a line of PEs, of which each holds a block of the index."""
+        """Return the bytes of the matrices on a line of PEs, each of which stores a block of the index."""
         width, float_bytes = cut.width, self.float_bytes
         total: float = sum(_code_bytes(coding, width, float_bytes) * weights for coding, weights in self.summed)
         total += sum(_bits(coding, float_bytes) * width * weights for coding, weights in self.made) / 8
@@ -118,12 +120,12 @@ class _Index(NamedTuple):
 
     @property
     def place_bytes(self) -> float:
-        """Bytes of the matrices for each place of the index, scales of those that sum over it left out."""
+        """Return the bytes of the matrices per element of the index, without scales of those that contract over it."""
         return sum(_bits(coding, self.float_bytes) * weights for coding, weights in (*self.summed, *self.made)) / 8
 
 
 class Cut(NamedTuple):
-    """The longest block of an index that is cut, and the most groups that one touches."""
+    """The largest block of a divided index, and the maximum number of groups that a block touches."""
 
     width: int
     touched: int
@@ -140,7 +142,7 @@ def _index(spec: ModelSpec, held: HeldTypes, kind: str) -> _Index:
 
 
 def even_cut(extent: int, parts: int, group: int) -> Cut:
-    """The blocks of `padded_blocks`, and the groups of so many neighbours that they touch; one where ``group`` is 0.
+    """Return the blocks of `padded_blocks` and the groups of ``group`` neighbours that they touch.
 
     >>> even_cut(192, 18, 32)
     Cut(width=11, touched=2)
@@ -154,7 +156,7 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def grouped_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the blocks of `grouped_blocks`, and the groups that they touch.
+    """Return the blocks of `grouped_blocks` and the groups that they touch.
 
     >>> grouped_cut(192, 18, 32), grouped_cut(192, 4, 32)
     (Cut(width=11, touched=1), Cut(width=64, touched=2))
@@ -166,7 +168,8 @@ def grouped_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def _best_cuts(spec: ModelSpec, held: HeldTypes, kind: str) -> Callable[[int], tuple[int, Cut]]:
-    """Gives, for a line of so many parts, the group at which an index is cut, 0 where evenly, and the cut."""
+    """Return a function from a number of lines to the group size at which an index is divided (0: evenly) and the cut.
+    """
     index = _index(spec, held, kind)
 
     @cache
@@ -181,7 +184,7 @@ def _best_cuts(spec: ModelSpec, held: HeldTypes, kind: str) -> Callable[[int], t
 
 
 def _few_groups(spec: ModelSpec, held: HeldTypes, cols: int, stretches: int) -> int:
-    """Return the fewest groups of those that take about the fewest bytes of experts on a column."""
+    """Return the smallest number of groups among those with nearly the fewest bytes of experts per column."""
     assert spec.experts is not None
     count, index = spec.experts.count, _index(spec, held, EXPERTS)
     sizes = {}
@@ -201,7 +204,7 @@ def _extent(spec: ModelSpec, kind: str) -> int:
 
 
 def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
-    """Return the matrices of a layer that an index is in, and for each of its places how many weights they have."""
+    """Return the matrices of a layer that have an index, with their weights per element of the index."""
     extent = max(_extent(spec, kind), 1)
     layer = Layer(experts=spec.experts is not None and kind != FFN)
     prefix = {HIDDEN: None, FFN: "", SHARED: "shared.", EXPERTS: "experts."}[kind]
@@ -218,7 +221,7 @@ def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
 
 
 def _contracts(name: str, kind: str) -> bool:
-    """Return whether a matrix sums over an index; else it has it as outputs."""
+    """Return whether a matrix contracts over an index, rather than having it as output."""
     last = name.rpartition(".")[2]
     return last in HIDDEN_IN if kind == HIDDEN else last == "down"
 
@@ -228,5 +231,5 @@ def _bits(coding: Coding | None, float_bytes: int) -> int:
 
 
 def _code_bytes(coding: Coding | None, rows: int, float_bytes: int) -> int:
-    """Return the bytes of so many weights of an output."""
+    """Return the bytes of the weights of an output over ``rows`` inputs."""
     return rows * float_bytes if coding is None else coding.code_bytes(rows, 1)

@@ -31,7 +31,9 @@ T = TypeVar("T")
 
 
 def groups_name(tile: str, parts: Parts) -> str:
-    """The tile that says which group each row of a weight tile is of; layers share it, cut blocks have their own.
+    """Return the name of the tile with the group of each row of a weight tile.
+
+    Layers share the tile; split blocks have their own.
 
     >>> groups_name("layers.3.q+layers.3.k+layers.3.v", Parts(0, 1))
     'groups.q'
@@ -40,7 +42,7 @@ def groups_name(tile: str, parts: Parts) -> str:
 
 
 def widths_name(tile: str, parts: Parts) -> str:
-    """Return the tile that says how many outputs of a weight tile each run has that shares a scale, shared likewise."""
+    """Return the name of the tile with the number of outputs of each run that shares a scale."""
     return f"widths.{_first_matrix(tile)}{parts_suffix(parts)}"
 
 
@@ -50,7 +52,7 @@ def _first_matrix(tile: str) -> str:
 
 
 def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> list[Tile]:
-    """Return the tiles that stand for a tile ``[inputs, outputs]`` of weights: itself, or what a coding makes of it.
+    """Return the tiles that represent a tile ``[inputs, outputs]`` of weights in a coding: codes, scales and indices.
 
     Its parts hold the same inputs as the first, or none where a column has fewer experts than others. Blocks of a part
     are experts, which are alike. ``parts`` are those of a layer that the tile is of.
@@ -89,7 +91,7 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
 
 
 def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tuple[list[TilePart], list[TilePart]]:
-    """Parts of scales with one for each run of outputs instead of each output, and the parts of the runs' widths.
+    """Return scales with one entry per run of outputs instead of per output, and the tile with the widths of the runs.
 
     The ``blocks`` of a part have runs of the same widths, which are there once.
     """
@@ -107,7 +109,7 @@ def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tupl
 
 
 def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
-    """A function of an index that keeps its last results: tiles of several ops, and of regions as wide, have one."""
+    """Wrap a function of an index so that it caches its last results by value."""
 
     @lru_cache(MOST_INDICES)
     def of_content(content: bytes, shape: tuple[int, ...], how: T) -> tuple[I32, I32]:
@@ -125,7 +127,8 @@ def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32,
 
 @_by_content
 def _runs(index: I32, block: int) -> tuple[I32, I32]:
-    """Blocks that the runs of each line are of, int32 ``[lines, experts * most]``, -1 for padding; and their lengths.
+    """Return the blocks that the runs of each line belong to, int32 ``[lines, experts * most]`` (-1: padding), and
+    their lengths.
 
     ``index`` is int32 ``[lines, experts, outputs]``. A run has neighbours of one block, no more than a byte can count;
     what is padding there belongs to the run before it. All experts of a line have the runs of its first, whose lengths
@@ -151,7 +154,7 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
 
 
 def _without_padding(index: I32) -> I32:
-    """Return the index with what stands before it in its line instead of padding, -1 where nothing does."""
+    """Return the index with each padding entry replaced by the entry before it, -1 where there is none."""
     if index.min(initial=0) >= 0:
         return index
     places = np.arange(index.shape[1], dtype=np.int32)
@@ -161,7 +164,8 @@ def _without_padding(index: I32) -> I32:
 
 @_by_content
 def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
-    """Groups that each line touches, int32 ``[lines, most]``, -1 for padding; and each input's place among them.
+    """Return the groups that each line touches, int32 ``[lines, most]`` (-1: padding), and each input's position in
+    them.
 
     ``index`` is int32 ``[lines, inputs]``. What is padding there belongs to the group before it.
     """

@@ -21,7 +21,7 @@ from wse_mappings.cuts.split import blocks, middle_stretch, padded_blocks
 
 
 class RegionShape(NamedTuple):
-    """The shape of a region, by which a model is cut over it: ``rows``, and columns on each of ``span`` wafers.
+    """The shape of a region: ``rows``, and columns on each of ``span`` wafers.
 
     ``experts`` is their placement, None without any; with ``apart`` each wafer has experts of its own. Attention works
     on at most ``most_attention_cols`` columns of a region on one wafer; 0: on all.
@@ -46,7 +46,7 @@ class RegionShape(NamedTuple):
 
 
 def region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape, parts: Parts = BLOCK) -> RegionCut:
-    """Return the cut of a model over a region of that shape, of its feed-forward blocks those parts."""
+    """Return the division of a model over a region of a given shape, for some parts of its feed-forward blocks."""
     cached = held.cache.of(_cut_on_one_wafer, 24) if region.span == 1 else held.cache.of(_cut_across_wafers, 2)
     cut = cached(spec, held, scope, region)
     return cut if parts == BLOCK else held.cache.of(_with_parts, 24)(spec, held, region, cut, parts)
@@ -58,7 +58,7 @@ def _cut_on_one_wafer(spec: ModelSpec, held: HeldTypes, scope: str, region: Regi
 
 
 def _cut_across_wafers(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
-    """`region_cut` of whole blocks, of which few are kept: an index for each column of many wafers takes megabytes."""
+    """Return `region_cut` of whole blocks over several wafers. Few results are cached, because each takes megabytes."""
     return _region_cut(spec, held, scope, region)
 
 
@@ -94,12 +94,13 @@ def _region_cut(spec: ModelSpec, held: HeldTypes, scope: str, region: RegionShap
 
 
 def _with_parts(spec: ModelSpec, held: HeldTypes, region: RegionShape, cut: RegionCut, parts: Parts) -> RegionCut:
-    """Return the cut over a region with parts of feed-forward blocks instead of whole ones."""
+    """Return the division over a region with some parts of feed-forward blocks instead of whole blocks."""
     return replace(cut, **_block_cuts(spec, held, region, parts))
 
 
 def _block_cuts(spec: ModelSpec, held: HeldTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
-    """Return the fields of a region's cut that go by the parts of feed-forward blocks: their features, and experts."""
+    """Return the fields of a region's division that depend on the parts of feed-forward blocks: features and experts.
+    """
     cols, mixture, groups = region.cols, spec.experts, None
     if mixture is not None and region.experts is not None:
         stretches = region.span if region.apart else 1
@@ -117,18 +118,18 @@ def _block_cuts(spec: ModelSpec, held: HeldTypes, region: RegionShape, parts: Pa
 
 
 def _block(extent: int, parts: Parts, cols: int, group: int) -> I32:
-    """Return the features on each column of those that some parts of a block have."""
+    """Return the features on each column for some parts of a block."""
     first, last = parts.features(extent)
     return _from(first, blocks(last - first, cols, group))
 
 
 def _from(first: int, index: I32) -> I32:
-    """Return an index that counts from another element on."""
+    """Return an index with ``first`` added to its elements."""
     return np.where(index < 0, np.int32(-1), index + np.int32(first)) if first else index
 
 
 def _latent_cut(spec: ModelSpec, held: HeldTypes, hidden: I32, cols: int, of_attention: int) -> LatentCut | None:
-    """Return the cut of latent attention over a region whose rows store ``hidden``; None where a model has another."""
+    """Return the division of latent attention over a region; None for other attention."""
     if spec.latent is None:
         return None
     cut = latent_cut(

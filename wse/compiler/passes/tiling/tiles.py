@@ -45,7 +45,7 @@ def part_of(
     offset: I32 | None = None,
     sharers: int = 1,
 ) -> TilePart:
-    """Return a part of a tile; without an ``outer`` cut it is of a vector."""
+    """Return a part of a tile; a part without an ``outer`` division belongs to a vector."""
     index, axis = (None, ROWS) if outer is None else outer
     return TilePart(
         tensor=tensor,
@@ -60,7 +60,7 @@ def part_of(
 
 
 def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blocks: int = 1) -> Tile:
-    """Return the tile of parts that stand side by side, in blocks of each.
+    """Return the tile of parts that are stored side by side, in blocks of each.
 
     By default it has the names of their tensors.
     """
@@ -78,7 +78,7 @@ def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blo
 
 
 def _matrices(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: bool = True) -> Tile:
-    """Matrices side by side, each with its own outputs. ``transposed``: as of a tensor [out, in]."""
+    """Return matrices side by side, each with its own outputs. ``transposed``: the tensors are [out, in]."""
     pairs = zip(tensors, outputs, strict=True)
     return tile_of([part_of(tensor, inputs, cut, transposed=transposed) for tensor, cut in pairs])
 
@@ -88,7 +88,7 @@ def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
 
 
 def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the matrices and gains of an op without experts, as decode and the products in place use them."""
+    """Return the matrices and gains of an op without experts, as decode and thin prefill use them."""
     hidden, ffn = (cut.hidden, COLUMNS), (cut.feed_forward(op.kind), ROWS)
     queries, keys = (cut.queries, ROWS), (cut.keys, ROWS)
     match op.kind:
@@ -117,7 +117,7 @@ def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """MeshGEMM's own tiles, one for each tensor: inputs skewed, outputs and gains cut over columns."""
+    """Return MeshGEMM's tiles, one per tensor: inputs skewed, outputs and gains divided over columns."""
     parts = [part for tile in tiles_in_place(op, cut) for part in tile.parts]
     return [
         tile_of([replace(part, outer_axis=ROWS if part.outer is None else SKEWED, inner_axis=ROWS)]) for part in parts
@@ -125,7 +125,7 @@ def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
-    """Return the vectors of an op that are cut over columns for any phase."""
+    """Return the vectors of an op that are divided over columns in every phase."""
     return [
         _vectors(group, *((_over_columns(name, cut, spec), ROWS) for name in group))
         for group in op.vectors
@@ -134,7 +134,8 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
 
 def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
-    """The products of an op's matrices with the gain of the norm before it, then with its bias, float32, by column."""
+    """Return the products of an op's matrices with the gain, then the bias, of the preceding norm, float32, by column.
+    """
     if op.kind not in NORM_OF:
         return []
     norm, over_columns = NORM_OF[op.kind], [(_over_columns(f"{name}_bias", cut, spec), ROWS) for name in op.weights]
@@ -147,17 +148,17 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
 
 def norm_products_name(norm: str) -> str:
-    """Return the tile with the products of matrices and a norm's vectors, by the name of its gain."""
+    """Return the name of the tile with the products of matrices and the vectors of a norm."""
     return f"{norm}_products"
 
 
 def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
-    """Return the vectors of an op that are cut as the hidden vector, their index varying along ``axis``."""
+    """Return the vectors of an op that are divided like the hidden vector, with the index varying along ``axis``."""
     return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
 
 
 def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: bool) -> list[Tile]:
-    """Tiles of an op of kind ``router``, whose ``outputs`` int32 ``[cols, n]`` are cut over columns so.
+    """Return the tiles of an op of kind ``router`` whose ``outputs``, int32 ``[cols, n]``, are divided over columns.
 
     The correction of scores is float32, that of a column's own where they are ``scored_on_columns``, that of all on
     every PE elsewhere.
@@ -169,7 +170,7 @@ def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: boo
 
 
 def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
-    """Tiles of an op of kind ``experts`` or ``experts_down``: its matrices, then its vectors.
+    """Return the tiles of an op of kind ``experts`` or ``experts_down``: matrices first, then vectors.
 
     What is added to sums over PEs is shared out among these: to gate's and up's among the rows, to down's among the
     columns of a group, of which each has some of the experts. Gate and up of an expert are neighbours, as one matrix.
@@ -186,7 +187,7 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
 
 def latent_tables(cut: RegionCut) -> list[Tile]:
-    """Return the tables of ordinals that kernels of latent attention read, float32; none for another attention."""
+    """Return the tables of indices that kernels of latent attention read, float32; empty for other attention."""
     if cut.latent is None:
         return []
     tables = (
@@ -198,7 +199,7 @@ def latent_tables(cut: RegionCut) -> list[Tile]:
 
 
 def frequency_table(cut: RegionCut, count: int) -> Tile:
-    """Inverse frequencies of the rotary pairs that a column stores, of ``count``, float32; 0 for other features."""
+    """Return the inverse frequencies of the rotary pairs of each column, float32; 0 for other features."""
     first = cut.heads.features[:, : cut.heads.rotated // 2]
     features = np.ascontiguousarray(np.where(first < count, first, np.int32(-1)))
     return tile_of([part_of("rotary_frequencies", None, (features, ROWS))], view="f32")
@@ -238,7 +239,9 @@ def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
 
 
 def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: int, *, vector: bool) -> TilePart:
-    """``[features, experts of a column x hidden]``; a vector ``[the column's share of these x hidden]``."""
+    """Return the tile ``[features, experts of a column x hidden]`` of a down-projection, or the part of its bias per
+    column.
+    """
     experts = groups.shared_experts() if vector else groups.experts
     offset = np.where(experts >= 0, experts * np.int32(hidden_size), np.int32(-1))
     inputs = None if vector else (groups.features, ROWS)

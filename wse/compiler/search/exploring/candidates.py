@@ -18,7 +18,7 @@ from wse_mappings.strategies.strategy import Demand, Layout, Share
 
 
 class _Spread(NamedTuple):
-    """A model spread over regions, whatever their size.
+    """Bytes and columns of a model that is distributed over regions of any size.
 
     ``width`` is the mean part of a band that a layer's region has, on all of its wafers; ``fullest`` the bytes of the
     fullest wafer, and of experts beside it, for each band of the layout.
@@ -31,7 +31,7 @@ class _Spread(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class Candidates:
-    """Layouts that may be tried.
+    """The layouts that a search may try, as arrays with one entry per layout.
 
     Attributes:
         demand: What is placed.
@@ -72,7 +72,9 @@ class Candidates:
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
     def _numbers(self, layout: Layout) -> tuple[float, float, float, float, float, float]:
-        """Return the rows and columns of a region, and evenly, stages, and bytes on the fullest PE."""
+        """Return the size of a region, its size without padding, the stages, and the bytes of the fullest PE of a
+        layout.
+        """
         spread = self.demand.cache.of(_spread, 1024)(self.demand, layout.of_bands)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
@@ -83,7 +85,7 @@ class Candidates:
         return rows, cols * spread.width, even_rows, even_cols, spread.stages, least
 
     def _even(self, rows: int, cols: float) -> tuple[float, float]:
-        """Return the rows and columns with which PEs would hold as little if nothing was padded."""
+        """Return the rows and columns of a region without padding that has the same bytes per PE."""
         demand = self.demand
         if demand.column_bytes is None:
             return rows, cols
@@ -92,7 +94,7 @@ class Candidates:
         return 1 / demand.row_share(max(1, rows)), cols / padding
 
     def _padded_bytes(self, layout: Layout) -> float | None:
-        """Return the bytes on the fullest PE, padding and all.
+        """Return the bytes of the fullest PE of a layout, padding included.
 
         None on a part of a wafer, and where wafers share an op.
         """
@@ -106,7 +108,10 @@ class Candidates:
 
 
 def _spread(demand: Demand, layout: Layout) -> _Spread:
-    """Bands are as high, and regions of a band as wide, as their bytes, or, where their shape is stated, all alike."""
+    """Return the heights of bands and the widths of their regions, in proportion to their bytes.
+
+    If the request states the shape of regions, all have that shape.
+    """
     bands: dict[tuple[int, int], list[Share]] = defaultdict(list)
     beside = 0.0
     for share in shares_of(demand, layout):

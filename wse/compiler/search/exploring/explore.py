@@ -25,7 +25,7 @@ COARSE, FINE = 1, 4
 
 
 def explore(setup: TrialSetup) -> list[Trial]:
-    """Return the trials of layouts on a reduced model that find about the fastest.
+    """Return the trials of layouts on a reduced model (one layer of each kind), among them about the fastest layout.
 
     Layouts are compared by the cycles of the longer phase: prefill, or decode over the passes in flight at once.
 
@@ -59,7 +59,7 @@ def explore(setup: TrialSetup) -> list[Trial]:
 
 
 def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole_wafers: list[Layout]) -> None:
-    """Try layouts on whole wafers, then on parts of each, then with regions of about the size of the fastest.
+    """Try layouts on whole wafers, then on rectangles of each wafer, then on regions of about the size of the fastest.
 
     If none of the emptiest layouts fits, all layouts are replaced by those with other placements of experts, and these
     by those with blocks cut into parts.
@@ -82,7 +82,7 @@ def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole
 
 
 def emptiest_trials(setup: TrialSetup) -> list[Trial]:
-    """Return the trials of layouts that are forecast to need the fewest bytes, up to the first that fits."""
+    """Return the trials of the layouts with the lowest forecast of bytes, up to the first that fits."""
     layouts = setup.layouts()
     trials: list[Trial] = []
     for tried in (layouts, *setup.fallback_layouts(layouts)):
@@ -93,7 +93,7 @@ def emptiest_trials(setup: TrialSetup) -> list[Trial]:
 
 
 def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
-    """The trials of those of some layouts that are forecast to need the fewest bytes, up to the first that fits."""
+    """Return the trials of given layouts in the order of their forecast bytes, up to the first that fits."""
     exploration = _Exploration(setup)
     exploration.add(layouts)
     while exploration.goes_on and exploration.try_emptiest():
@@ -103,7 +103,7 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
 
 
 def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> Iterator[Layout]:
-    """Yield a layout on parts of each wafer, with regions of half to twice as many rows and columns as given."""
+    """Yield a layout on rectangles of each wafer, with regions of half to twice the given rows and columns."""
     demand = setup.demand
     for other in strategy(setup.options.mapping).smaller(demand, layout, FINE):
         if all(side <= 2 * new and new <= 2 * side for side, new in zip(sides, other.region(demand), strict=True)):
@@ -111,7 +111,7 @@ def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> 
 
 
 class _Exploration:
-    """The layouts that may be tried, those that were, and what was learnt from them."""
+    """The state of a search: the layouts that may be tried, the trials so far, and the forecasts fitted to them."""
 
     def __init__(self, setup: TrialSetup) -> None:
         self._setup = setup
@@ -125,13 +125,13 @@ class _Exploration:
 
     @property
     def fastest(self) -> Trial | None:
-        """The fastest trial; None where none was timed."""
+        """The trial with the fewest cycles; None where no trial was timed."""
         timed = [trial for trial in self.trials if trial.dominant_cycles is not None]
         return min(timed, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
 
     @property
     def _fastest_cycles(self) -> float:
-        """The cycles of the longer part of a request on the fastest layout; infinite where none was timed."""
+        """The cycles of the longer phase of a request on the fastest layout; infinite where no trial was timed."""
         return math.inf if self.fastest is None else self.fastest.dominant_cycles or 0.0
 
     @property
@@ -154,12 +154,13 @@ class _Exploration:
         self._in_vain = 0
 
     def try_while_faster(self) -> None:
-        """Try layouts, the best forecast first, while any promises to be faster than what was tried."""
+        """Try layouts in the order of their forecast cycles while one promises to be faster than the best trial."""
         while self.goes_on and (self.try_most_promising() or (self.fastest is None and self.try_emptiest())):
             pass
 
     def try_most_promising(self) -> bool:
-        """Try the layout of the best forecast; False where none promises to be faster than the fastest."""
+        """Try the layout with the best forecast; return False if no forecast is below the cycles of the fastest trial.
+        """
         pick = _first(family.fastest(self._free_bytes) for family in self._families.values())
         fastest = self._fastest_cycles
         if pick is None or self._in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest:
@@ -171,7 +172,7 @@ class _Exploration:
         return True
 
     def try_emptiest(self) -> bool:
-        """Try the layout that is forecast to need the fewest bytes; False where none promises to fit."""
+        """Try the layout with the lowest forecast of bytes; return False if none promises to fit."""
         pick = _first(family.emptiest(self._free_bytes) for family in self._families.values())
         if pick is None:
             return False
@@ -181,7 +182,7 @@ class _Exploration:
         return True
 
     def nearest_trials(self) -> list[Trial]:
-        """Return the trial of the layout of the fewest bytes, too many as they are.
+        """Return the trial of the layout that exceeds the available memory least.
 
         None where no layout can be tried.
         """
@@ -202,11 +203,11 @@ class _Exploration:
 
     @property
     def _usual_miss(self) -> float:
-        """About how far forecasts are off now, relative."""
+        """Return the typical relative error of the forecasts so far."""
         return float(np.median(self._misses[-PATIENCE:])) if self._misses else 0.0
 
     def _try(self, pick: Pick) -> tuple[float | None, float | None]:
-        """Try a layout, if its weights alone fit, and learn from it: its bytes, if it can be, and cycles, if timed.
+        """Try a layout whose weights fit, and update the forecasts of bytes and cycles.
 
         Returns its bytes per PE without the reserved ones, and its dominant cycles.
         """
@@ -239,7 +240,7 @@ class _Exploration:
                 self._try_other(other, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
-        """Try the fastest layout with other groups in its all-reduces."""
+        """Try the fastest layout with other numbers of groups in its all-reduces."""
         best, setup = self.fastest, self._setup
         if best is None:
             return
@@ -249,7 +250,7 @@ class _Exploration:
                 self._try_other(best.layout._replace(groups=groups), best.prefill)
 
     def _try_other(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> None:
-        """Try the fastest layout changed, where it can be."""
+        """Try the fastest layout with one property changed, if the changed layout is possible."""
         try:
             self.trials.append(try_layout(self._setup, layout, prefill, worth_cycles))
         except (BadMesh, DoesNotFit) as error:

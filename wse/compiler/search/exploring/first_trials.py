@@ -23,7 +23,7 @@ FEW_LAYOUTS: Final = 2
 
 
 def tried_first(rewrites: Rewrites, options: Options) -> Rewrites:
-    """Return those of some rewrites that layouts are tried with: of all that are valid, not those between stages.
+    """Return the rewrites with which layouts are tried: all valid ones except those between stages.
 
     These are tried on the fastest layout alone.
     """
@@ -31,7 +31,7 @@ def tried_first(rewrites: Rewrites, options: Options) -> Rewrites:
 
 
 def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]]) -> tuple[TrialSetup, list[Trial]]:
-    """Return the trials with the rewrites of a setup, as far as there are colours and SRAM for them.
+    """Return the trials with a set of rewrites, reduced until the colours and the SRAM suffice.
 
     Without any where all of these need too many colours everywhere; without those that PEs store tiles for where
     nothing fits with these.
@@ -48,7 +48,7 @@ def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]
 
 
 def try_layouts(setup: TrialSetup) -> list[Trial]:
-    """Try layouts and products on reduced models: all, or the promising ones where many of them are to be timed.
+    """Compile layouts and products for prefill on reduced models: all of them, or the promising ones if there are many.
 
     Raises BadMesh where the mesh has room for none of them, DoesNotFit where none can be cut.
     """
@@ -72,7 +72,7 @@ def try_layouts(setup: TrialSetup) -> list[Trial]:
 
 
 def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
-    """Return the trials of each layout, the fastest first, and the fastest layout first.
+    """Return the trials ordered by layout, the fastest layout first, and within a layout the fastest product first.
 
     Where none was timed, as they are.
     """
@@ -84,7 +84,7 @@ def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
 
 
 def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
-    """Return the error that says why nothing that was tried can be."""
+    """Return the error that explains why no trial was possible."""
     spec, wafer, options = setup.spec, setup.wafer, setup.options
     if trials:
         least = min(trials, key=lambda trial: trial.needed_bytes or math.inf)

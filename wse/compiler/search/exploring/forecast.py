@@ -13,7 +13,7 @@ PRIOR_WEIGHT = 1e-3
 
 
 def features(rows: F64, cols: F64, even_rows: F64, even_cols: F64, stages: F64) -> F64:
-    """float64 ``[layouts, 7]``: the terms that the cycles of a token are a sum of.
+    """Return the terms of the linear model of a token's cycles, float64 ``[layouts, 7]``.
 
     Launches are there for every layer, hops and relays with the length of lines, work on replicated values with the
     share of a row or of a column, multiply-adds with that of a PE, hand-overs with the stages. Shares are those of a
@@ -24,7 +24,7 @@ def features(rows: F64, cols: F64, even_rows: F64, even_cols: F64, stages: F64) 
 
 
 class Forecast:
-    """A number of a layout as a weighted sum of its features, the weights fitted to the trials so far.
+    """A linear model of a number of a layout, such as its cycles, whose weights are fitted to the trials so far.
 
     The fit is the least sum of squares of relative errors, with a small penalty for what departs from the weights that
     are taken before (ridge regression; Hoerl and Kennard, Technometrics 1970). No term makes it less: those
@@ -42,7 +42,7 @@ class Forecast:
         return len(self._terms)
 
     def learn(self, of_layout: F64, value: float) -> None:
-        """Take in a trial: the features of a layout, and its number, which is above 0."""
+        """Update the model with a trial."""
         self._terms = np.vstack([self._terms, of_layout / value])
         parts = self._terms.mean(axis=0)  # of all, by term
         penalty = np.sqrt(PRIOR_WEIGHT)
@@ -57,5 +57,5 @@ class Forecast:
         self._weights = weights / parts
 
     def of(self, of_layouts: F64) -> F64:
-        """float64 ``[layouts]``: the number of layouts of these features."""
+        """Return the forecast number for layouts with given terms, float64 ``[layouts]``."""
         return np.asarray(of_layouts @ self._weights, np.float64)

@@ -20,7 +20,7 @@ back (He et al., WaferLLM, OSDI 2025)."""
 
 
 class Pick(NamedTuple):
-    """A candidate of a family by its number, and the cycles or bytes that are forecast."""
+    """A candidate layout by its index in its family, with its forecast cycles or bytes."""
 
     forecast: float
     family: LayoutFamily
@@ -28,7 +28,7 @@ class Pick(NamedTuple):
 
 
 class LayoutFamily:
-    """Layouts that share forecasts: with the same products of prefill, and the same things spread over wafers.
+    """Layouts that share one forecast: with the same prefill product and the same tensors divided over wafers.
 
     Their ``experts`` are placed alike; they may need ``most_bytes`` beside those that are reserved.
     """
@@ -46,7 +46,7 @@ class LayoutFamily:
         self.byte_misses: list[float] = []  # how far forecasts of bytes were off, of the emptiest layouts, relative
 
     def fastest(self, free_bytes: float) -> Pick | None:
-        """Return the open candidate that is forecast to be the fastest, of those that are to fit; None without one.
+        """Return the untried candidate with the lowest forecast of cycles among those that may fit; None without one.
 
         As long as none was timed it is one of a whole mesh, so that each mapping as it is has its turn.
         """
@@ -62,7 +62,7 @@ class LayoutFamily:
         return self._least(numbers, cycles)
 
     def _passes_at_once(self, free_bytes: F64) -> F64:
-        """Estimate how many passes of each candidate are in flight: at most one per stage, and no more than caches fit.
+        """Estimate the passes in flight of each candidate: at most one per stage, and no more than KV caches fit.
 
         Args:
             free_bytes: Free bytes per PE beside the caches of one pass, as forecast; float64 ``[candidates]``.
@@ -71,7 +71,7 @@ class LayoutFamily:
         return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.stages)), np.float64)
 
     def emptiest(self, free_bytes: float) -> Pick | None:
-        """Return the open candidate that is forecast to need the fewest bytes, of those that may fit; None without one.
+        """Return the untried candidate with the lowest forecast of bytes among those that may fit; None without one.
 
         Nor is there one where it would need too many even if the forecast were off by as much as the last ones were.
         """
@@ -88,7 +88,7 @@ class LayoutFamily:
         return Pick(float(forecasts[best]), self, best)
 
     def learn(self, number: int, needed_bytes: float, cycles: float | None) -> None:
-        """Take in the bytes that a candidate needs, beside what is reserved, and its cycles if it was timed."""
+        """Update the forecasts with the bytes that a candidate needs, and with its cycles if it was timed."""
         of_candidate = self._features()[number]
         further = self._further_bytes[self.candidates.layouts[number].mesh is not None]
         further.learn(of_candidate, max(1.0, needed_bytes - self.candidates.least_bytes[number]))
@@ -96,7 +96,8 @@ class LayoutFamily:
             self._cycles.learn(of_candidate, cycles)
 
     def _bytes(self, features_of_all: F64) -> F64:
-        """The bytes that are forecast for each candidate, on a part of a mesh by what others on a part needed."""
+        """Return the forecast bytes of each candidate; candidates on a part of the mesh are forecast from each other.
+        """
         is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
         further = {part: forecast.of(features_of_all) for part, forecast in self._further_bytes.items()}
         return self.candidates.least_bytes + np.where(is_part, further[True], further[False])

@@ -21,14 +21,14 @@ from wse.compiler.search.trials import cycles_of_layers, layers_on
 
 
 class FittedAttention(NamedTuple):
-    """A choice, and the part of the cycles of all layers that its columns of attention save over all columns."""
+    """A choice of columns for attention, and the fraction of a layer's cycles that it saves over all columns."""
 
     choice: Choice
     saved_fraction: float
 
 
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
-    """The fewest columns of the layout of a trial of which each holds no more of attention than if it were on all.
+    """Return the smallest number of columns on which no column needs more memory for attention than with all columns.
 
     0, for all, where there are no fewer, or attention may not be on some alone.
     """
@@ -40,7 +40,7 @@ def free_columns(setup: TrialSetup, trial: Trial) -> int:
 
 
 def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known: int | None = None) -> FittedAttention:
-    """The choice with attention on as many columns as take the fewest cycles and fit, with the chunks of the choice.
+    """Return the choice with the fastest number of columns for attention that fits with the chunks of the choice.
 
     1. Numbers of columns are timed on the commonest layer of each kind, all columns and then the most first, while
        fewer take fewer cycles; or there is one that is ``known`` from a layout that is about as fast.
@@ -79,7 +79,7 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known: int | 
 
 
 def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
-    """Return the choice with attention on as many columns as make a pass over several tokens of one user fastest.
+    """Return the choice with the number of columns that makes a pass over several tokens of one user fastest.
 
     Sums of a pass have as many times the words, of which a column has the more the fewer columns there are. More are
     tried than the choice has, while a pass takes fewer cycles, and all: whatever fits on some columns fits on more.
@@ -103,7 +103,8 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
 
 
 def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, phase: str, tokens: int) -> float:
-    """About what layers take in a phase with attention on so many columns; infinite where colours run out."""
+    """Return the approximate cycles of all layers in a phase with attention on some columns; infinite without colours.
+    """
     layers = layers_on(replace(setup, attention_cols=cols), trial.layout, trial.prefill, phase, tokens)
     of_pass = choice.rewrites if choice.verify_rewrites is None else choice.verify_rewrites
     time = cycles_of_layers(setup, layers, of_pass if phase == VERIFY else choice.rewrites)
@@ -111,7 +112,8 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
 
 
 def _timed_phases(setup: TrialSetup, trial: Trial, choice: Choice) -> list[tuple[str, int]]:
-    """The phases that columns are chosen for, with the tokens of a chunk: those that a request takes longest for."""
+    """Return the phases for which columns are chosen, with the tokens of a chunk: those with most cycles of a request.
+    """
     assert setup.timing is not None
     prompts, token_cycles = trial.prompts, trial.token_cycles
     generated = math.inf if token_cycles is None else token_cycles * setup.timing.new_tokens

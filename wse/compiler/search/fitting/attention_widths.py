@@ -11,7 +11,7 @@ MOST_NARROWING = 4
 
 
 def column_counts(spec: ModelSpec, of_region: int, *, with_hidden: bool = True) -> tuple[int, ...]:
-    """Numbers of columns, the most first, each the fewest that hold as much of attention; the first as a region does.
+    """Return numbers of columns in descending order, each the smallest with the same features per column.
 
     Latent attention has hidden features on columns too, which count ``with_hidden``.
     """

@@ -14,7 +14,7 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
-    """Return the fewest and largest chunks that fit, first of the head's vocabulary and then of the prompt.
+    """Return the largest chunks that fit, first for the vocabulary of the head and then for the prompt.
 
     The whole vocabulary is the first guess. Of the prompt, where that is known, no more than the best chunk.
     """
@@ -34,7 +34,7 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
 
 
 def first_that_fits(setup: TrialSetup, wanted: Options, choices: list[Choice], guess: int) -> Choice:
-    """Return the first of some choices, each less demanding than the one before, that fits; the last if none does.
+    """Return the first choice that fits; choices are ordered from the most to the least demanding.
 
     Looked for from a guess on, in steps that double (exponential search; Bentley and Yao, Information Processing
     Letters 1976).

@@ -22,14 +22,14 @@ from wse.models.graph import ops_in_order
 
 
 class Saving(NamedTuple):
-    """A number of groups, and the cycles that an all-reduce of each stage saves by them over the fewest relays."""
+    """A number of groups, and the cycles per stage that an all-reduce saves with it over the tree of fewest relays."""
 
     groups: int
     cycles: Mapping[int, float]
 
 
 class TreeCosts:
-    """Costs of sets of fitted trees in a condensed model after lowering, without any yet.
+    """Cycles of a reduced model with different sets of fitted trees, computed after lowering.
 
     Attributes:
         savings: The groups that may be fitted to each size, and what they save.
@@ -38,7 +38,10 @@ class TreeCosts:
     """
 
     def __init__(self, small: CondensedModel, savings: Mapping[TreeSize, Saving], repaint_cycles: float) -> None:
-        """``repaint_cycles`` are those of a rewrite of a pattern's routes."""
+        """Create the costs for a reduced model without fitted trees.
+
+        ``repaint_cycles`` is the cost of rewriting a route.
+        """
         self.savings = savings
         self.stages: dict[TreeSize, set[int]] = {size: set() for size in savings}
         self.stage_count = len(small.state.plans)
@@ -65,7 +68,7 @@ class TreeCosts:
         self._same_routes = same_routes(self._state.patterns)
 
     def of_stage(self, stage: int, fitted: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Return the cycles of all stages that one stands for, by phase, where these sizes are fitted.
+        """Return the cycles of all stages that a stage represents, by phase, with the given sizes fitted.
 
         Counted are rewrites of routes, less what all-reduces save; infinitely many where colours run out.
         """
@@ -75,7 +78,7 @@ class TreeCosts:
         return self._known[stage, own]
 
     def saved_cycles(self, fitted: frozenset[TreeSize]) -> dict[str, float]:
-        """Return the cycles that fitted sizes save in all stages, by phase."""
+        """Return the cycles that the fitted sizes save in all stages, by phase."""
         saved: dict[str, float] = defaultdict(float)
         for stage in self._phases:
             before, after = self.of_stage(stage, frozenset()), self.of_stage(stage, fitted)
@@ -98,19 +101,19 @@ class TreeCosts:
         return cycles
 
     def _saved_cycles(self, run: BlockRun, fitted: frozenset[TreeSize]) -> float:
-        """Return the cycles that fitted all-reduces of a run save in all turns."""
+        """Return the cycles that the fitted all-reduces of a block save over all iterations."""
         block = run.block
         turns = [1 if step.loop < 0 else block.loops[step.loop][2] for step in block.steps]
         sizes = [step.tree if step.tree in fitted else None for step in block.steps]
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, turns, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
-        """Return the number of times that a run is in the whole."""
+        """Return how often a block occurs in the whole model."""
         layer = self._layers[run.op]
         return self._small.stage_multiplicity[run.stage] if layer < 0 else self._small.layer_multiplicity[layer]
 
     def _with_trees(self, phase: SymPhase, fitted: frozenset[TreeSize]) -> SymPhase:
-        """Return a phase with the trees of some sizes."""
+        """Return a phase with the trees of the given sizes."""
         blocks = {
             block: replace(
                 block,

@@ -20,7 +20,7 @@ LEAST_SAVING: Final = 0.01
 
 
 def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choice, tuple[RewriteTrial, ...]]:
-    """The choice with the most codes unpacked at once that fit and of which each doubling pays, and what that saves.
+    """Return the choice with the most codes unpacked at once that fits and still saves cycles, and the saving.
 
     1. Cycles of a token on the commonest layer of each kind, for twice as many codes after another while that pays.
     2. The most codes up to these that fit, with the chunks of the choice.
@@ -52,6 +52,6 @@ def _with_setting(rewrites: Rewrites, setting: int) -> Rewrites:
 
 
 def _with_codes(choice: Choice, setting: int) -> Choice:
-    """Return a choice with so many codes unpacked at once in all phases."""
+    """Return a choice that unpacks a given number of codes at once in all phases."""
     of_pass = None if choice.verify_rewrites is None else _with_setting(choice.verify_rewrites, setting)
     return replace(choice, rewrites=_with_setting(choice.rewrites, setting), verify_rewrites=of_pass)

@@ -40,7 +40,7 @@ _OF_LAYER = re.compile(r"layers\.(\d+)\.")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CondensedModel:
-    """A condensed model, cut for one choice.
+    """A reduced model (one layer of each kind per kind of stage), partitioned for one choice.
 
     Attributes:
         state: After the pass partition, or further passes (`compile_until`, `allocate`). Its layers are one of each
@@ -58,11 +58,11 @@ class CondensedModel:
     classes: tuple[Hashable, ...]
 
     def compile_until(self, last: str) -> CondensedModel:
-        """Run the passes up to and including the one of that name, without tiles and checks."""
+        """Run the passes up to and including the named one, without tiles and checks."""
         return replace(self, state=compile_until(last, self.state, WITHOUT_TILES, checked=False))
 
     def with_rewrites(self, rewrites: Rewrites, trees: Trees = ()) -> CondensedModel:
-        """Return the condensed model with other rewrites, in every phase; tiles are cut anew where they go by these."""
+        """Return the reduced model with other rewrites in every phase."""
         choice = replace(self.state.choice, rewrites=rewrites, verify_rewrites=None, trees=trees)
         state = replace(self.state, choice=choice)
         is_placed = self.state.last_pass != "partition"
@@ -70,7 +70,7 @@ class CondensedModel:
         return replace(self, state=replace(state, last_pass="place" if has_same_tiles else "partition"))
 
     def allocate(self) -> CondensedModel:
-        """Return the condensed model after all passes but the last, fitting or not.
+        """Return the reduced model after all passes except the last, whether it fits or not.
 
         Raises DoesNotFit where patterns that overlap need more colours than there are.
         """
@@ -85,7 +85,7 @@ class CondensedModel:
         return program
 
     def needed_bytes(self) -> list[int]:
-        """Return the bytes that a PE of each stage needs in the whole, once `allocate`."""
+        """Return the bytes per PE that each stage of the whole model needs, after `allocate`."""
         state = self.state
         assert state.addresses is not None
         tops = [stage.sram_top_byte for stage in state.stages]
@@ -96,7 +96,7 @@ class CondensedModel:
         return needed
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
-        """Return the bytes of layers of the whole that are not in small, by stage, after the pass lower_ops."""
+        """Return the bytes of the layers that the reduced model leaves out, by stage, after the pass lower_ops."""
         further = [0] * len(state.plans)
         for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)
@@ -107,12 +107,12 @@ class CondensedModel:
 
     @property
     def stage_count(self) -> int:
-        """Stages of the whole that a pass goes through one after another."""
+        """Stages of the whole model that a pass visits one after another."""
         pairs = zip(self.stage_multiplicity, self.state.plans, strict=True)
         return sum(count for count, plan in pairs if not plan.experts)
 
     def users_that_fit(self) -> int:
-        """Return how many users' KV caches fit in the fullest stage of the whole model; once `allocate`."""
+        """Return the number of users whose KV caches fit in the fullest stage of the whole model, after `allocate`."""
         state = self.state
         caches = [0] * len(state.plans)
         for buffer in state.sym_buffers:
@@ -128,7 +128,7 @@ class CondensedModel:
         return min(batch + batch * room // cache for room, cache in zip(free, caches, strict=True) if cache)
 
     def least_bytes(self) -> int:
-        """Return the minimum bytes of the fullest PE of the whole, as the function `least_bytes` counts them."""
+        """Return a lower bound of the bytes of the fullest PE of the whole model."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
             return 1 + self._other_layers(stage, layer) if _OF_LAYER.search(tile) else 1
@@ -136,11 +136,12 @@ class CondensedModel:
         return least_bytes(self.state, layers_like)
 
     def _other_layers(self, stage: int, layer: int) -> int:
-        """Return the number of further layers of this layer's kind that the stage stores, or has the experts of."""
+        """Return the number of further layers of the same kind whose weights, or experts, the stage stores."""
         return self.layer_multiplicity[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
 
     def sum_over_model(self, program: Program, phase: Phase, by_step: F64) -> float:
-        """Sum values by step of a phase on a reduced model, each as often as the step is in the whole.
+        """Return a sum over the whole model of values per step, each weighted by the number of times that the step
+        occurs.
 
         A layer's steps are there as often as it stands for; those that hand tokens over to a stage, and those outside
         of the layers, as often as there are such stages.
@@ -150,7 +151,7 @@ class CondensedModel:
         return float(by_step @ times)
 
     def slowest_stage_sum(self, program: Program, phase: Phase, by_step: F64) -> float:
-        """The largest sum of values by step of any stage of the whole, for a chunk of a prompt that others follow.
+        """Return the largest sum per stage of values per step, for a prompt chunk that others follow.
 
         The final norm and the head are of the last chunk alone. The sum of all stages where these have the same PEs.
         """
@@ -164,13 +165,15 @@ class CondensedModel:
         return float(np.bincount(stage, by_step * times).max(initial=0.0))
 
     def _places(self, program: Program, phase: Phase) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
-        """The layer and the stage of each step, int64, and whether it is there once a stage, not once a layer."""
+        """Return layer and stage of each step, int64, and whether the step occurs once per stage instead of once per
+        layer.
+        """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
         return layer, stage, (layer < 0) | _hand_overs(phase.steps)
 
 
 def commonest_layers(small: CondensedModel) -> CondensedModel:
-    """The stages of a condensed model that stand for most layers of a kind, one after another, with embedding and head.
+    """Return the stages that represent the most layers of each kind, one after another, with embedding and head.
 
     They tell what layers take, at the price of a stage or two, and nothing of hand-overs; the head is there in one
     chunk. Experts on all wafers stay where they are: a model that has them so is as it was.
@@ -220,12 +223,12 @@ def commonest_layers(small: CondensedModel) -> CondensedModel:
 
 
 def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
-    """Return the layers of a stage by kind, and by the parts of them that it holds."""
+    """Return the layers of a stage grouped by kind and by the parts of a layer that the stage has."""
     return Counter((spec.layers[layer], parts) for layer, parts in plan.layers.parts)
 
 
 def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
-    """bool ``[steps]``: streams from stage to stage, the clearing of their place, and what spreads them afterwards."""
+    """Return which steps send data to the next stage or prepare and distribute it, bool ``[steps]``."""
     handing = of_kind(steps, HandOver, Crossing)
     clears = (steps.kind == Kind.COMPUTE) & (steps.code == CODES["clear"])
     for step in np.flatnonzero(handing).tolist():
@@ -240,8 +243,9 @@ def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
 def condense(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> CondensedModel:
-    """Return the condensed model for a choice; the last two are kept, as the bytes of a layout are counted before it
-    is tried. Errors as of `_condense`.
+    """Return the reduced model for a choice.
+
+    The last two are cached, because bytes are counted before a layout is tried.
     """
     return options.cache.of(_condense, 2)(spec, wafer, software, options, choice)
 
@@ -249,7 +253,7 @@ def condense(
 def _condense(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> CondensedModel:
-    """Make the condensed model for a choice.
+    """Build the reduced model for a choice.
 
     1. Layers are divided over stages as in the whole.
     2. Stages are of one class where they have as many rows, columns and layers of each kind, the same tables, and all

@@ -19,7 +19,7 @@ FAR_TOO_MANY = 2
 
 
 def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
-    """Bytes that the fullest PE of the whole needs at least, for code, weights, and a dense block of one token.
+    """Return a lower bound of the bytes of the fullest PE: code, weights, and a dense block of one token.
 
     Between its products a block keeps what gate and up made, the widest of activations.
     Nothing more is counted where that is over ``FAR_TOO_MANY`` times what a PE has.
@@ -56,7 +56,7 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
 
 
 def _experts_across_wafers(shape: ModelSpec, held: HeldTypes, region: RegionShape) -> float:
-    """Bytes of a layer's experts on the fullest PE of a region of several wafers, whose tiles take long to size.
+    """Return the bytes of a layer's experts on the fullest PE of a region that spans several wafers.
 
     0 for other regions, and where each wafer has experts of its own. Rows count as if they were cut evenly.
     """
