@@ -27,7 +27,7 @@ from wse_mappings.schedule import Arrival
 
 
 def qkv(c: Context, op: Op) -> None:
-    """normed to queries, keys, both normalised and rotated as the layer does, and values of the new tokens."""
+    """Lower the q, k and v projections: from ``normed`` to normalised and rotated queries and keys, and values."""
     H, Hk, _, F = c.heads
     d, M, N = c.cut.hidden_per_pe, c.tokens, (H + 2 * Hk) * F
     projected = c.temp("qkv", M * N, "acc")
@@ -64,7 +64,7 @@ def rotation(c: Context) -> dict[str, Any]:
 
 
 def attention(c: Context, op: Op) -> None:
-    """Queries and cache to attended features, cut over columns as the queries are."""
+    """Lower attention: from queries and cache to attended features, divided over columns like the queries."""
     _, Hk, _, F = c.heads
     capacity = ceil_div(c.options.context, c.cut.rows)
     entry = Hk * F
@@ -86,7 +86,7 @@ def append(
     entries: tuple[int, int],
     capacity: int,
 ) -> None:
-    """Make room on the last row, where a token is decoded, and store the new keys and values of ``entries`` elements.
+    """Make room on the last row in decode, and store the new keys and values.
 
     Layers alone find their cache full.
     """
@@ -112,14 +112,17 @@ def append(
 
 
 def output(c: Context, op: Op) -> None:
-    """The output projection, added to the residual stream."""
+    """Lower the output projection and add its result to the residual stream."""
     H, _, _, F = c.heads
     attended, biased = c.temp("attended", c.tokens * H * F, "act"), c.spec.output_bias
     into_stream(c, attended, op.weights[0], H * F, bias=biased, within=c.cut.attention)
 
 
 def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:
-    """Operands of a softmax over whole scores: scale (1 once scores are capped), window and chunk; caps the scores."""
+    """Return the operands of a softmax over whole scores: scale, window and chunk.
+
+    Caps the scores first where the model does; the scale is then 1.
+    """
     layer, scale, cap = c.spec.layers[op.layer], c.scale_pico, c.spec.score_cap
     if cap is not None:
         c.builder.compute("soft_cap", x=scores, n=elements, scale_pico=scale, cap_pico=round(PICO * cap))
@@ -128,7 +131,7 @@ def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict
 
 
 def _finish(c: Context, op: Op, mixed: SymBuffer, sums: SymBuffer, maxima: SymBuffer, F: int) -> None:
-    """Divide by the sums, complete on every PE, so that sinks join here once."""
+    """Divide by the sums, which are complete on every PE; sinks are added here, once."""
     H, M, b = c.heads[0], c.tokens, c.builder
     if c.spec.sinks:
         b.compute("sink_sums", sums=sums, maxima=maxima, sinks=c.tile(f"layers.{op.layer}.sinks"), M=M, H=H)
@@ -158,7 +161,7 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
 
 
 def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
-    """Partial scores of all tokens and the cached values, of which a column stores F features, to attended features."""
+    """Lower scores, softmax and values: from partial scores and cached values to attended features."""
     H, Hk, queries_per_kv, _ = c.heads
     M, b = c.tokens, c.builder
     T = SymNumber(per_slot=1)
@@ -219,7 +222,7 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
 
 
 def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower one kv head over whole rows: scores by dist-GEMM-T, softmax along rows, MeshGEMM with the values."""
+    """Lower one key head over whole rows: scores by dist-GEMM-T, softmax along rows, MeshGEMM with the values."""
     H, _, _, F = c.heads
     rows, b = c.tokens * H, c.builder
     T, block, tile = SymNumber(per_slot=1), SymNumber(per_slot=F), SymNumber(per_slot=rows)

@@ -16,7 +16,7 @@ from wse_mappings.schedule import LineSchedule
 
 
 class Patterns:
-    """The distinct patterns of a Program, each made once, with the calls that made them."""
+    """The distinct patterns of a Program with the calls that created them."""
 
     def __init__(self, cache: ResultCache) -> None:
         self._cache = cache
@@ -25,11 +25,11 @@ class Patterns:
         self.calls: list[PatternCall] = []
 
     def get(self, make: Callable[..., LineSchedule], *args: Any, **options: Any) -> int:
-        """Return the index of the schedule that ``make(*args, **options)`` gives."""
+        """Return the index of the pattern that ``make(*args, **options)`` returns."""
         return self.index_of(PatternCall(make, args, tuple(sorted(options.items()))))
 
     def index_of(self, call: PatternCall) -> int:
-        """Return the index of the schedule that a call gives."""
+        """Return the index of the pattern that a call returns."""
         key = (call.make.__name__, call.args, call.options)
         if key not in self._index:
             self._index[key] = len(self.schedules)
@@ -39,7 +39,10 @@ class Patterns:
 
 
 class Buffers:
-    """The buffers of all phases, tiles among them; phases share names, so a name has one place in SRAM."""
+    """The buffers of all phases, tiles included.
+
+    Phases share names, so each name has one place in SRAM.
+    """
 
     def __init__(self, tiles: Iterable[SymBuffer]) -> None:
         self._tiles = {(tile.stage, tile.name): tile for tile in tiles}
@@ -57,7 +60,7 @@ class Buffers:
         return (stage, name) in self._tiles
 
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
-        """Return the buffer of that name, grown to hold ``elements``.
+        """Return the buffer of that name, enlarged to at least ``elements``.
 
         Raises WseBug when it is requested as something else.
         """
@@ -75,12 +78,12 @@ class Buffers:
         return buffer
 
     def take_requests(self) -> dict[SymBuffer, int]:
-        """Buffers that were requested since this was last called, in order, and the most elements of each."""
+        """Return the buffers that were requested since the last call, in order, with the maximum elements of each."""
         asked, self._requests = self._requests, {}
         return asked
 
     def of_layer(self, asked: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
-        """Counterparts of a layer's buffers in another layer of its kind."""
+        """Return the buffers of another layer of the same kind that correspond to those of a layer."""
         return tuple(
             self._tiles[stage, name]
             if like.use == "weights"

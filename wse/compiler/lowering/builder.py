@@ -34,7 +34,7 @@ Operand = SymAddress | SymNumber | SymBuffer | int
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """The steps of a block before it is closed, to be replaced, taken out and added to.
+    """The steps of a block while rewrites replace, remove and add steps.
 
     Attributes:
         steps: The steps in their order; those of one loop are neighbours.
@@ -47,18 +47,20 @@ class Draft:
     groups: int
 
     def add_loop(self, turns: int) -> int:
-        """Add a loop of so many turns; its number, which steps inside have as ``loop``."""
+        """Add a loop of ``turns`` iterations; return its index, which steps inside have as ``loop``."""
         self.turns.append(turns)
         return len(self.turns) - 1
 
     def add_group(self) -> int:
-        """Add an overlap group; its number, which its steps have as ``overlap``."""
+        """Add an overlap group; return its index, which its steps have as ``overlap``."""
         self.groups += 1
         return self.groups - 1
 
 
 class PhaseBuilder:
-    """Collects the steps of one phase; ``rows`` are those of each stage. ``stage`` and ``op`` are set by the caller.
+    """A collector of the steps of one phase.
+
+    ``rows`` are those of each stage. ``stage`` and ``op`` are set by the caller.
 
     ``rewrite`` is called with the Draft of every block before it is closed; ``joins`` tells whether the first step of
     a block goes on in the task of the last one of the block before, on the same stage.
@@ -84,7 +86,7 @@ class PhaseBuilder:
         self._first_op, self._of_stage = self.op, self.stage
 
     def rewrite_steps(self) -> None:
-        """Rewrite the steps added since the last block was closed."""
+        """Apply the rewrites to the steps added since the last block was closed."""
         if self.rewrite is None or not self._steps:
             return
         draft = Draft(steps=self._steps, turns=[turns for _, _, turns in self._loops], groups=self._groups)
@@ -106,7 +108,7 @@ class PhaseBuilder:
         self._groups = draft.groups
 
     def close(self, requests: Iterable[SymBuffer] = ()) -> Block:
-        """End the block of the steps added since the last one; its buffers stand in the order of ``requests``."""
+        """End the block of the steps added since the last one. Its buffers are in the order of ``requests``."""
         operand_buffers = dict.fromkeys(
             buffer
             for step in self._steps
@@ -128,7 +130,7 @@ class PhaseBuilder:
         return block
 
     def add_run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
-        """Go through a block, after those that were closed, with buffers of its own."""
+        """Add an instance of a block, with buffers of its own, after those that were closed."""
         step = loop = group = 0
         joined = False
         if self.runs:
@@ -141,7 +143,7 @@ class PhaseBuilder:
         )
 
     def compute(self, kernel: str, *, only_row: int | None = None, **operands: Operand) -> None:
-        """Add a step that runs a kernel on the whole region, or on one of its rows."""
+        """Add a step that runs a kernel on the whole region or on one row."""
         indexed = kernel_operands(kernel, operands)
         record = kernel_named(kernel)
         for name, view in record.views.items():
@@ -162,7 +164,7 @@ class PhaseBuilder:
         only_row: int | None = None,
         count: SymBuffer | None = None,
     ) -> None:
-        """Add a pattern along ``axis`` on the elements at ``source``; arrivals go to ``target``, by default in place.
+        """Add a pattern along ``axis`` on the elements at ``source``. Arrivals go to ``target``, by default in place.
 
         Where elements are by pair of a token and an expert, PEs find how many pairs there are at ``count``.
         """
@@ -182,7 +184,7 @@ class PhaseBuilder:
         by_choice: int = 0,
         **operands: Operand,
     ) -> None:
-        """Add a transfer of the elements at ``source``, from the whole region or from one of its rows.
+        """Add a transfer of the elements at ``source``, from the whole region or from one row.
 
         ``operands`` are those of the kind, by name; 0 if not given. Where ``by_choice`` is not 0, only wafers with
         chosen experts take part.
@@ -208,7 +210,7 @@ class PhaseBuilder:
 
     @contextmanager
     def loop(self, turns: int, *, over_users: bool = False) -> Iterator[None]:
-        """The steps added inside run ``turns`` times, or once for each user. Loops do not nest."""
+        """Run the steps added inside ``turns`` times, or once per user. Loops do not nest."""
         if self._loop >= 0:
             message = "loops do not nest"
             raise ValueError(message)
@@ -224,7 +226,7 @@ class PhaseBuilder:
 
     @contextmanager
     def overlap(self) -> Iterator[None]:
-        """The steps added inside run at the same time."""
+        """Run the steps added inside at the same time."""
         self._enter()
         self._overlap = self._groups
         self._groups += 1
@@ -245,7 +247,7 @@ class PhaseBuilder:
         return {0: fixed_number(only_row), 1: fixed_number(1)}
 
     def _enter(self) -> None:
-        """Begin another block where the stage is another."""
+        """Begin a new block if the stage changed."""
         if self.stage != self._of_stage:
             self.rewrite_steps()
             self.close()
@@ -284,7 +286,10 @@ class PhaseBuilder:
 
 
 def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, SymAddress | SymNumber]:
-    """Operands of a kernel by their index. Raises WseBug where one is missing or is none of its own."""
+    """Return the operands of a kernel by index.
+
+    Raises WseBug where one is missing or does not belong to the kernel.
+    """
     record = kernel_named(kernel)
     if operands.keys() != record.views.keys():
         message = f"{kernel} takes {list(record.views)}, got {sorted(operands)}"

@@ -25,13 +25,13 @@ from wse_mappings.patterns.multicast import diagonal_multicast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTokens:
-    """The tokens that steps inside a loop over users or tokens work on. ``turns``: one in each turn of the loop."""
+    """The tokens that steps inside a loop over users or tokens process. ``turns``: one token per iteration."""
 
     tokens: int
     turns: bool
 
     def at(self, tokens: SymBuffer | SymAddress, elements: int | SymNumber) -> SymAddress:
-        """Address of what these tokens have in a buffer of all ``tokens``, ``elements`` a token."""
+        """Return the address of these tokens in a buffer of all ``tokens`` with ``elements`` per token."""
         at = SymAddress(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
         stride = SymNumber(fixed=elements) if isinstance(elements, int) else elements
         return replace(at, per_round=stride.fixed, per_slot_round=stride.per_slot) if self.turns else at
@@ -39,7 +39,7 @@ class UserTokens:
 
 @dataclass(kw_only=True)
 class Context:
-    """Lowering context of one phase.
+    """The lowering context of one phase.
 
     ``tokens`` are those that a PE works on: all of the chunk when activations are replicated down the rows, its row's
     share when they lie on the mesh; in decode one of each user. ``costs`` are those of a PE. ``name`` is that of the
@@ -83,19 +83,19 @@ class Context:
 
     @property
     def cut(self) -> RegionCut:
-        """The cut of extents over the current stage's region, of a feed-forward block those of the current parts."""
+        """The division of extents over the current stage's region, for the current parts of a feed-forward block."""
         stage = self.builder.stage
         return self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
 
     @property
     def heads(self) -> tuple[int, int, int, int]:
-        """Query heads, kv heads, queries per kv head and features a head that a column stores."""
+        """Query heads, key heads, queries per key head and features per head on a column."""
         kv_heads, queries_per_kv = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
         return kv_heads * queries_per_kv, kv_heads, queries_per_kv, self.cut.heads.features_per_head
 
     @property
     def rotated_size(self) -> int:
-        """Features of a head that a column stores and that rotate; they come first."""
+        """Features of a head on a column that are rotated; they come first."""
         return self.cut.heads.rotated
 
     @property
@@ -105,7 +105,7 @@ class Context:
         return dict(self.choice.rewrites if of_pass is None else of_pass)
 
     def sends_choice(self, layer: int) -> bool:
-        """Return whether parts of a layer's block get what the first of them chose, where the block is cut.
+        """Return whether the parts of a split block use the choice of experts that the first part made.
 
         They do where all regions with parts of blocks have as many rows: each sends the choice along its own.
         """
@@ -115,13 +115,13 @@ class Context:
 
     @property
     def router_columns(self) -> int:
-        """Columns of a stretch that has all outputs of a router: all, unless several stretches have them."""
+        """Columns of a segment that has all outputs of a router: all columns unless there are several copies."""
         assert self.spec.experts is not None
         return self.cut.cols // self.cut.router_copies(self.spec.experts.count, self.choice.setting_of(ROUTER_COPIES))
 
     @property
     def own_weights(self) -> bool:
-        """Whether the phase is on the mesh with weights of its own."""
+        """Whether the phase is on the mesh with a copy of the weights."""
         return self.on_mesh and self.choice.prefill == MESH_GEMM_OWN
 
     @property
@@ -130,7 +130,7 @@ class Context:
         return round(PICO * self.spec.attention_scale)
 
     def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
-        """Return a buffer of the current stage that lives where its values are needed."""
+        """Return a buffer of the current stage that is live where its value is needed."""
         return self.buffers.get(self.builder.stage, name, elements, view, use)
 
     @property
@@ -140,7 +140,7 @@ class Context:
 
     @property
     def stream_before_block(self) -> SymAddress:
-        """The residual stream as all parts of a cut block read it; behind it there is room for what they add to.
+        """The residual stream that all parts of a split block read, followed by room for the stream that they add to.
 
         Where the choice of experts is sent, it is normalised.
         """
@@ -148,24 +148,27 @@ class Context:
 
     @property
     def stream_of_parts(self) -> SymAddress:
-        """The residual stream that the parts of a cut block add to, until the last of them did."""
+        """The residual stream that the parts of a split block add to, until the last part is done."""
         return replace(self.stream_before_block, offset=self.tokens * self.cut.hidden_per_pe)
 
     @property
     def choice_of_parts(self) -> tuple[SymAddress, SymAddress]:
-        """Ids and weights of the experts that the first part of a cut block chose, behind both vectors."""
+        """Ids and weights of the experts that the first part of a split block chose, after both vectors."""
         assert self.spec.experts is not None
         vectors, chosen = 2 * self.tokens * self.cut.hidden_per_pe, self.tokens * self.spec.experts.active
         buffer = self.temp("streams", vectors + 2 * chosen, "act")
         return SymAddress(buffer=buffer, offset=vectors), SymAddress(buffer=buffer, offset=vectors + chosen)
 
     def prompt_ids(self, elements: int) -> SymAddress:
-        """Token ids of a chunk. They may stand where the next id of the last user will, whose prompt is the last."""
+        """Return the token ids of a chunk.
+
+        They may share memory with the next id of the last user, whose prompt comes last.
+        """
         before = self.options.batch - 1
         return SymAddress(buffer=self._ids(before + elements), offset=before)
 
     def next_ids(self) -> SymAddress:
-        """Return the token ids that this phase finds or leaves: the user's, or those of all in decode.
+        """Return the token ids that this phase reads or writes: those of the user, or of all users in decode.
 
         The tokens of a pass over several of one user stand behind the ids of all users, and so do those that follow.
         """
@@ -178,14 +181,14 @@ class Context:
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
 
     def cache(self, name: str, elements: int) -> SymAddress:
-        """A key or value cache of the current stage: in prefill the user's, inside ``over_users`` that of the turn."""
+        """Return a key or value cache of the current stage: that of the user, or of the loop's user."""
         batch = self.options.batch
         buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", permanent=True)
         return SymAddress(buffer=buffer, per_round=elements if batch > 1 else 0)
 
     @contextmanager
     def over_users(self) -> Iterator[UserTokens]:
-        """Steps added inside go by the counters of one user: in decode they run once for each, where there are several.
+        """Run the steps added inside with the counters of one user: in decode once per user.
 
         They work on ``UserTokens.tokens`` tokens, and find in ``UserTokens.at`` what belongs to these.
         """
@@ -197,7 +200,7 @@ class Context:
 
     @contextmanager
     def over_tokens(self) -> Iterator[UserTokens]:
-        """Steps added inside work on one token, and run once for each; they do not depend on counters."""
+        """Run the steps added inside once per token. They do not depend on counters."""
         if self.tokens > 1:
             with self.builder.loop(self.tokens):
                 yield UserTokens(tokens=1, turns=True)
@@ -213,7 +216,7 @@ class Context:
         return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:
-        """Return a trained vector, cut as the hidden vector lies; on the mesh decode's comes from the diagonal."""
+        """Return a trained vector that is divided like the hidden vector; on the mesh it comes from the diagonal."""
         if self.own_weights:
             return self.own_tile(name)
         if not self.on_mesh:
@@ -224,7 +227,9 @@ class Context:
         return by_column
 
     def groups(self, length: int) -> tuple[int, ...] | None:
-        """Groups in each level of an all-reduce over ``length`` PEs; none on the mesh with own weights."""
+        """Return the groups in each level of an all-reduce over ``length`` PEs; none on the mesh with a copy of the
+        weights.
+        """
         if self.own_weights:
             return ()
         if self.options.groups == FEWEST_RELAYS:
@@ -232,16 +237,16 @@ class Context:
         return (equal_group_count(length) if self.options.groups == EQUAL_GROUPS else self.options.groups,)
 
     def lines(self, axis: int) -> tuple[int, int]:
-        """PEs in a line along ``axis``, and the number of lines."""
+        """Return the PEs of a line along ``axis``, and the number of lines."""
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
 
     def end_block(self) -> None:
-        """Bring the residual stream back to its own buffer once all parts of a cut block added to it."""
+        """Copy the residual stream back to its own buffer when all parts of a split block have added to it."""
         parts, elements = self.stream, self.tokens * self.cut.hidden_per_pe
         self.enter_stage(self.builder.stage)
         self.builder.compute("copy", out=self.stream, x=parts, n=elements)
 
     def enter_stage(self, stage: int) -> None:
-        """Go on in another stage, where the residual stream has its own buffer."""
+        """Continue in another stage, where the residual stream has its own buffer."""
         self.builder.stage = stage
         self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))

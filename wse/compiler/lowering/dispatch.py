@@ -24,13 +24,13 @@ from wse_mappings.schedule import Arrival
 
 
 def expert_stage(c: Context) -> int | None:
-    """Return the stage of experts that are not with their layers."""
+    """Return the stage of experts that are not on the stages of their layers."""
     return next((stage for stage, plan in enumerate(c.plans) if plan.experts), None)
 
 
 @contextmanager
 def at_experts(c: Context) -> Iterator[None]:
-    """Add the steps inside on the experts' stage, where there is one, and come back."""
+    """Add the steps inside on the stage of experts, if there is one, and return."""
     home, target = c.builder.stage, expert_stage(c)
     c.builder.stage = home if target is None else target
     yield
@@ -38,7 +38,7 @@ def at_experts(c: Context) -> Iterator[None]:
 
 
 def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]) -> None:
-    """Bring tokens' vectors, ids and weights of chosen experts from the layer's stage to every PE of the experts'."""
+    """Send vectors, ids and weights of the chosen experts from the layer's stage to every PE of the experts' stage."""
     if expert_stage(c) is None:
         return
     wafer, payload = c.plans[c.builder.stage].wafer, c.tokens * c.spec.hidden_size
@@ -71,7 +71,7 @@ def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]
 
 
 def combine(c: Context, out: SymBuffer, elements: int) -> None:
-    """Sum the columns' parts at ``out``, of the experts' stage, and bring it to that buffer of the layer's stage."""
+    """Add the columns' parts at ``out`` on the experts' stage, and send the sum to the layer's stage."""
     home = c.builder.stage
     if expert_stage(c) is None:
         all_reduce(c, ROWS, out, elements, over_rows=c.tokens * c.spec.hidden_size)
@@ -106,7 +106,7 @@ def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
 
 
 def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
-    """Return a copy of a buffer of the layer's stage in the experts', on the PEs of the layer's wafer."""
+    """Return a copy of a buffer of the layer's stage on the experts' stage, on the PEs of the layer's wafer."""
     wafer, cols = c.plans[c.builder.stage].wafer, c.cut.cols
     with at_experts(c):
         target = c.temp(buffer.name, elements, buffer.view)
@@ -118,7 +118,7 @@ def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
 def _copy(
     c: Context, source: SymBuffer, target: SymBuffer, elements: int, stage: int, leave: int, enter: int, *, cols: int
 ) -> None:
-    """Copy from the current stage to another on the same PEs."""
+    """Copy from the current stage to another one on the same PEs."""
     c.builder.transfer(
         HandOver,
         source,

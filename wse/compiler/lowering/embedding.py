@@ -19,7 +19,7 @@ ID_BYTES = 4
 
 
 def embedding(c: Context, op: Op) -> None:
-    """Lower the look-up of token ids to the residual stream.
+    """Lower the lookup of token ids into the residual stream.
 
     On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row.
     """
@@ -46,7 +46,7 @@ def embedding(c: Context, op: Op) -> None:
 
 
 def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNumber) -> None:
-    """found = the embeddings of ids and, where they are learned, of the positions of that row's tokens."""
+    """Lower the lookup of the embeddings of ids and, where they are trained, of positions, for one row's tokens."""
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     b.compute("embedding_lookup", ids=ids, table=c.tile(op.weights[0]), out=vectors, M=M, K=d, V=c.cut.vocab_per_pe)
     if c.spec.embedding_scale != 1.0:
@@ -64,7 +64,7 @@ def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNu
 
 
 def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn) -> None:
-    """Ids from the host enter at the north-west PE and reach every PE along the first row and down the columns."""
+    """Send ids from the host to the north-west PE, along the first row and down the columns."""
     b = c.builder
     b.transfer(stream, ids, target=ids, elements=elements, wafer=c.plans[b.stage].wafer, bytes=payload_bytes)
     if c.cut.span > 1:
@@ -74,7 +74,7 @@ def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, str
 
 
 def spread(c: Context, at: SymAddress, elements: int, *, only_first_row: bool = False, col: int = 0) -> None:
-    """Multicast from column ``col``, of each wafer, along every row, or along the first alone."""
+    """Multicast from column ``col`` of each wafer along every row, or along the first row only."""
     pattern = c.patterns.get(multicast, c.cut.cols, c.cut.rows, col, c.cut.span)
     c.builder.line(pattern, ROWS, at, elements, only_row=0 if only_first_row else None)
 

@@ -31,7 +31,7 @@ SIGMOID = "sigmoid"
 
 
 def router(c: Context, op: Op) -> None:
-    """normed to the ids of the chosen experts and their weights, [tokens, active] each, the same on every PE.
+    """Lower a router: from ``normed`` to ids and weights of the chosen experts, [tokens, active], on every PE.
 
     Where the first part of a cut block sends its choice, the others take that.
     """
@@ -45,7 +45,7 @@ def router(c: Context, op: Op) -> None:
 
 
 def _leave_choice(c: Context) -> None:
-    """Put the normalised vectors, the stream that parts add to, and the choice where a hand-over takes them from."""
+    """Store the normalised vectors, the stream and the choice where the transfer to the next stage reads them."""
     d, chosen = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
     for out, x in ((c.stream_before_block, c.normed_hidden), (c.stream_of_parts, c.stream)):
         c.builder.compute("copy", out=out, x=x, n=d)
@@ -105,7 +105,7 @@ def _choose(c: Context, op: Op) -> None:
 
 
 def experts(c: Context, op: Op) -> None:
-    """normed to the hidden features of each pair that a column stores."""
+    """Lower the first product of experts: from ``normed`` to the hidden features of each pair on a column."""
     dispatch(c, c.normed_hidden, _choice(c, _experts(c)))
     with at_experts(c):
         _inward_products(c, op)
@@ -145,7 +145,8 @@ def _inward_products(c: Context, op: Op) -> None:
 
 
 def experts_down(c: Context, op: Op) -> None:
-    """Outputs of a token's pairs, weighed and summed over columns, to the residual stream."""
+    """Lower the second product of experts: weigh the outputs, sum them over columns, add them to the residual stream.
+    """
     n = c.tokens * c.cut.hidden_per_pe
     with at_experts(c):
         out = _outward_product(c, op)
@@ -154,7 +155,7 @@ def experts_down(c: Context, op: Op) -> None:
 
 
 def _outward_product(c: Context, op: Op) -> SymBuffer:
-    """Lower the experts' product back to hidden width; the buffer returned is what each column adds to the tokens."""
+    """Lower the experts' product back to hidden width; return the buffer with each column's contribution."""
     spec, cut = _mixture(c)
     M, d, F, per_col = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
     P = _most_pairs(c)
@@ -172,7 +173,7 @@ def _outward_product(c: Context, op: Op) -> SymBuffer:
 
 
 def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
-    """Add to a PE's sums what it holds of the biases of the experts of its pairs."""
+    """Add the biases of the experts of a PE's pairs to its sums."""
     cut = _mixture(c)[1]
     c.builder.compute(
         "expert_bias",
@@ -206,7 +207,7 @@ def _choice(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
 
 
 def _most_pairs(c: Context) -> int:
-    """Pairs that a column may have to work on."""
+    """Return the maximum number of pairs on a column."""
     assert c.cut.mixture is not None
     return c.cut.mixture.most_pairs(c.tokens)
 
@@ -217,12 +218,12 @@ def _is_routed(c: Context) -> bool:
 
 
 def _by_pair(c: Context, count: int = 1) -> SymNumber:
-    """Return a number for each pair, on the column that has most."""
+    """Return a number multiplied by the pairs of the fullest column."""
     return SymNumber(fixed=_most_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
 
 
 def _pairs(c: Context) -> SymBuffer:
-    """Return the column's list: a count, and three values for each pair."""
+    """Return the list of pairs of a column: a count, and three values per pair."""
     return c.temp("expert_pairs", 1 + 3 * _most_pairs(c), "f32")
 
 

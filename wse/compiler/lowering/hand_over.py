@@ -18,7 +18,7 @@ from wse_mappings.patterns.multicast import shared_multicast
 
 
 class _Columns(NamedTuple):
-    """The columns that send and receive: the first of each region, how many, and how many share the rows among them."""
+    """The columns that send and receive: the first one of each region, their number, and how many share the rows."""
 
     leave: int
     enter: int
@@ -27,7 +27,7 @@ class _Columns(NamedTuple):
 
 
 def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
-    """Move the residual stream from the current stage to stage ``target`` and go on there, as `_hand` does."""
+    """Send the residual stream from the current stage to stage ``target`` and continue there."""
     at, vectors = c.stream, c.tokens
     source = c.builder.stage
     c.enter_stage(target)
@@ -37,7 +37,7 @@ def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
 
 
 def hand_over_inside_block(c: Context, target: int, rects: tuple[Rect, ...], layer: int) -> None:
-    """Move the residual stream and what it was before a cut block from one part of that to the next, as `_hand` does.
+    """Send the residual stream and the input of a split block from one part of the block to the next.
 
     Both go at once, side by side, and behind them on every row the choice of experts, where that is sent.
     """
@@ -61,7 +61,7 @@ def _hand(
     vectors: int,
     further: int = 0,
 ) -> None:
-    """Move so many hidden vectors from the current stage to stage ``target`` and go on there.
+    """Send hidden vectors from the current stage to stage ``target`` and continue there.
 
     1. On the mesh every PE sends its tile to its place.
     2. Else all columns hold the same. Of regions above each other on a wafer, the columns that both have share the rows
@@ -94,7 +94,7 @@ def _hand(
 
 
 def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _Columns:
-    """Return the columns of a transfer to the next stage of a vector of so many words.
+    """Return the columns that send and receive a vector of ``words`` words.
 
     With a stride s, columns carry words / s each and rows multicast over s columns: the sum is least for the root.
     """
@@ -113,7 +113,7 @@ def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _C
 
 
 def return_ids(c: Context, target: int) -> None:
-    """Bring the next token ids from the head's stage to the embedding's, when they differ."""
+    """Send the next token ids from the stage of the head to that of the embedding, if they differ."""
     source = c.builder.stage
     at = c.next_ids()
     c.builder.stage = target

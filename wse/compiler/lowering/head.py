@@ -27,7 +27,7 @@ from wse_mappings.schedule import Arrival
 
 
 def last_token(c: Context) -> None:
-    """Leave the chunk's last token alone in the stream, replicated along rows as decode needs it."""
+    """Keep only the last token of the chunk, replicated along rows as in decode."""
     d, b = c.cut.hidden_per_pe, c.builder
     if c.on_mesh:
         shares = balanced_counts(c.chunk, c.cut.rows)
@@ -45,7 +45,7 @@ def last_token(c: Context) -> None:
 
 
 def head(c: Context, op: Op) -> None:
-    """normed to the next token ids on every PE of the head's region and at the host."""
+    """Lower the head: from ``normed`` to the next token ids on every PE of its region and at the host."""
     d, V, M, b = c.cut.hidden_per_pe, c.cut.vocab_per_pe, c.tokens, c.builder
     normed, table = c.normed_hidden, c.tile(op.weights[0])
     size = min(c.choice.head_chunk, V)
@@ -98,7 +98,7 @@ def head(c: Context, op: Op) -> None:
 
 
 def _logits_out(c: Context, source: SymAddress, elements: int, first: int, n: int) -> None:
-    """Logits leave from all columns of the root row, to the east of each wafer at the same time."""
+    """Send logits to the host from all columns of the root row, to the east of each wafer."""
     cols, wafers = c.cut.cols_of_wafer, range(c.cut.span)
     with ExitStack() as at_once:
         if c.cut.span > 1:

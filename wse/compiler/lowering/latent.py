@@ -32,7 +32,7 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def compress(c: Context, op: Op) -> None:
-    """normed to the source of queries, the new keys to rotate and the new latent vectors.
+    """Lower the compression: from ``normed`` to the source of queries, new rotary keys and new latent vectors.
 
     Side by side where a product makes all of them; a source that is the hidden vector itself comes first.
     """
@@ -51,7 +51,7 @@ def compress(c: Context, op: Op) -> None:
 
 
 def norm_latent(c: Context, op: Op) -> None:
-    """The source of queries and the latent vectors normalised, the keys rotated, one after another."""
+    """Lower the norms of the source of queries and of latent vectors, and the rotation of keys."""
     S, R, C = _shared_widths(c)
     M, b, sizes = c.tokens, c.builder, _latent(c)
     compressed, (source, keys, latent) = c.temp("compressed", M * (S + R + C), "acc"), _shared_vectors(c)
@@ -75,7 +75,7 @@ def norm_latent(c: Context, op: Op) -> None:
 
 
 def query(c: Context, op: Op) -> None:
-    """The source of queries to the queries of all heads, rotated ones and then those that meet latent vectors."""
+    """Lower the queries of all heads from their source: first rotary queries, then those for latent vectors."""
     S, R, C = _shared_widths(c)
     per_row, nope, rope, _ = _head_widths(c)
     M, H, b, width = c.tokens, c.spec.head_count, c.builder, per_row * (nope + rope)
@@ -125,7 +125,7 @@ def query(c: Context, op: Op) -> None:
 
 
 def attention(c: Context, op: Op) -> None:
-    """Queries and cache to attended latent features of all heads, cut over columns."""
+    """Lower attention: from queries and cache to attended latent features of all heads, divided over columns."""
     _, R, C = _shared_widths(c)
     M, H = c.tokens, c.spec.head_count
     capacity = ceil_div(c.options.context, c.cut.rows)
@@ -152,7 +152,7 @@ def attention(c: Context, op: Op) -> None:
 
 
 def output(c: Context, op: Op) -> None:
-    """Attended latent features to the values of each row's heads, through the output projection, to the stream."""
+    """Lower the values of each row's heads and the output projection, and add the result to the residual stream."""
     C = _shared_widths(c)[2]
     per_row, _, _, value = _head_widths(c)
     d, h, M, H, b = c.cut.hidden_per_pe, _cut(c).hidden.shape[1], c.tokens, c.spec.head_count, c.builder
@@ -177,7 +177,7 @@ def output(c: Context, op: Op) -> None:
 
 
 def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[int], stride: int = 0) -> None:
-    """Round what lies side by side in x ``[tokens, stride]`` to out, ``[tokens, width]`` one after another."""
+    """Round the parts of x ``[tokens, stride]`` to out, one ``[tokens, width]`` block per part."""
     M, first = c.tokens, 0
     if M == 1:
         c.builder.compute("store", out=out, x=x, n=sum(widths))
@@ -195,7 +195,7 @@ def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[in
 
 
 def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
-    """Return the source of queries, the keys that rotate and the latent vectors of the tokens."""
+    """Return the source of queries, the rotary keys and the latent vectors of the tokens."""
     S, R, C = _shared_widths(c)
     shared = c.temp("shared", c.tokens * (S + R + C), "act")
     return (
@@ -206,13 +206,13 @@ def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
 
 
 def _shared_widths(c: Context) -> tuple[int, int, int]:
-    """Features of a column: of the source of queries, of the rotated key, of the latent vector."""
+    """Return the features per column of the source of queries, of the rotary key and of the latent vector."""
     cut = _cut(c)
     return cut.source.shape[1], c.heads[3], cut.latent.shape[1]
 
 
 def _head_widths(c: Context) -> tuple[int, int, int, int]:
-    """Heads of a row, and its features of each: of queries without rotation and with it, of values."""
+    """Return the heads per row, and a row's features per head of queries without and with rotation, and of values."""
     cut = _cut(c)
     per_row = cut.heads.shape[1]
     return per_row, cut.nope.shape[1] // per_row, cut.rope.shape[1] // per_row, cut.value.shape[1] // per_row

@@ -30,7 +30,10 @@ def project(
     *,
     bias: bool = False,
 ) -> None:
-    """out[tokens, sum of widths] = x @ the weights, side by side, and their biases. x is overwritten where it moves."""
+    """Lower out[tokens, sum of widths] = x @ weights, stored side by side, plus biases.
+
+    x is overwritten where it moves.
+    """
     N, M = sum(widths), c.tokens
     if c.own_weights:
         _own_products(c, x, tensors, widths, out, K)
@@ -49,7 +52,7 @@ def project(
 def into_stream(
     c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False, within: tuple[int, int] | None = None
 ) -> None:
-    """Add x @ the weight to the residual stream, where x is cut over columns and, in place, the product over rows.
+    """Add x @ weights to the residual stream, where x is divided over columns.
 
     ``within``: (first, columns) of those that x is cut over, in place; None: all.
     """
@@ -67,7 +70,7 @@ def into_stream(
 
 
 def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
-    """Add the product with a tensor, complete and cut as the residual stream is, to that.
+    """Add the complete product with a tensor to the residual stream.
 
     Where what a block makes is normalised first, it is left to `wse.compiler.lowering.norm.post_norm`.
     """
@@ -87,7 +90,7 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
 def _own_products(
     c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int
 ) -> None:
-    """Lower products with prefill's own weights: one alignment of x, then a whole turn of the rings for each weight."""
+    """Lower products with a copy of the weights: align x once, then rotate the rings once per weight."""
     P, M, first = c.cut.rows, c.tokens, 0
     (a,) = align(c, (_moving_activations(c, x, f"{x.name}_spare", M * K), ROWS))
     for tensor, n in zip(tensors, widths, strict=True):
@@ -100,12 +103,12 @@ def _own_products(
 
 
 def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> MovingOperand:
-    """Activations that move between their own buffer and a spare one."""
+    """Return the activations as an operand that moves between their own buffer and a spare one."""
     return moving_operand(x, c.temp(name, elements, "act", "buffers"), elements)
 
 
 def product(c: Context, op: Op) -> None:
-    """A product alone: vectors cut as the residual stream is, times a matrix, to vectors cut over columns."""
+    """Lower a single product, from vectors divided like the residual stream to vectors divided over columns."""
     d, f, M = c.cut.hidden_per_pe, c.cut.ffn_per_pe, c.tokens
     project(c, c.temp("operand", M * d, "act"), op.weights, (f,), c.temp("product", M * f, "acc"), d)
 

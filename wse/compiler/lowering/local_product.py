@@ -30,7 +30,7 @@ def local_product(
     out_stride: int,
     transposed: bool = False,
 ) -> None:
-    """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE; rows of w and out are as far apart as the strides say.
+    """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE, with strides between the rows of w and out.
 
     ``transposed``: w is [N, K]. The vectors of a GEMM are its tokens; a GEMV for each token, whose vectors are its
     outputs, takes fewer cycles where there are few tokens. In the released schedule a chunk of a prompt is a GEMM.
@@ -58,7 +58,7 @@ def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
-    """``expert_in`` or ``expert_out``, or its form for codes, with the experts that begin at ``w`` in a tile.
+    """Lower ``expert_in`` or ``expert_out``, or its form for codes, with the experts stored from ``w`` on.
 
     An expert is K rows of N neighbours there.
     """
@@ -86,7 +86,7 @@ def _coding(c: Context, w: SymBuffer) -> Coding:
 
 
 def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
-    """Return the operands of a product with a tile of codes that say how they are unpacked, and where to."""
+    """Return the operands that say how a tile of codes is unpacked, and into which buffer."""
     rows, codes = scratch(c, K, N, UNPACKED_CODES)
     operands: dict[str, Any] = {"codes": codes, "rows": rows}
     if coding.group:
@@ -100,7 +100,7 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
 
 
 def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer]:
-    """Rows of a tile ``[K, N]`` that are unpacked at once, and where to: no product is given more than it needs."""
+    """Return how many rows of a tile ``[K, N]`` are unpacked at once, and the scratch buffer."""
     rows = max(1, min(K, most_codes // N))
     return rows, c.temp(f"unpacked_codes_{rows * N}", rows * N, "act", "buffers")
 

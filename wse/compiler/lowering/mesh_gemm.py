@@ -16,19 +16,19 @@ from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovingOperand:
-    """An operand that travels: where it stands, where the next round of its loop puts it, its elements on a PE."""
+    """An operand that moves between two buffers from round to round, with its elements per PE."""
 
     current: SymAddress
     next: SymAddress
     elements: int | SymNumber
 
     def after_rounds(self, rounds: int) -> MovingOperand:
-        """Return the operand after a loop of ``rounds``: in the other buffer when they are odd."""
+        """Return the operand after a loop of ``rounds``: in the other buffer if they are odd."""
         return self if rounds % 2 == 0 else MovingOperand(current=self.next, next=self.current, elements=self.elements)
 
 
 def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumber) -> MovingOperand:
-    """Return an operand that stands in ``buffer`` and moves to ``spare`` and back, round by round."""
+    """Return an operand that starts in ``buffer`` and alternates between it and ``spare``."""
     return MovingOperand(
         current=SymAddress(buffer=buffer, odd_round_buffer=spare),
         next=SymAddress(buffer=spare, odd_round_buffer=buffer),
@@ -39,7 +39,7 @@ def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumbe
 def moving_copy(
     c: Context, name: str, source: SymAddress | SymBuffer, elements: int | SymNumber, most: int = 0
 ) -> MovingOperand:
-    """Return a copy of a tile, or of the entries of a cache (``most`` elements), that moves while the source stays."""
+    """Return a moving copy of a tile or of cache entries (``most`` elements); the source stays in place."""
     view = (source if isinstance(source, SymBuffer) else source.buffer).view
     size = elements if isinstance(elements, int) else most
     copy, spare = (c.temp(f"{name}_moving_{i}", size, view, "buffers") for i in range(2))
@@ -69,7 +69,7 @@ def mesh_gemm(
     N: int,
     out_stride: int,
 ) -> None:
-    """out[M, N] = A @ B, both aligned: P rounds that multiply and shift A along rows and B along columns meanwhile.
+    """Lower out[M, N] = A @ B for aligned operands: P rounds that multiply while A and B shift.
 
     Afterwards both are where they were before, in the other buffer when P is odd.
     """
@@ -106,7 +106,7 @@ def dist_gemm_t(
     *,
     transposed: bool,
 ) -> None:
-    """out[M, N] = X @ B in P rounds without alignment, where B has K cut over columns and N over rows.
+    """Lower out[M, N] = X @ B in P rounds without alignment, where K of B is divided over columns and N over rows.
 
     In round t a row multiplies with the tiles of the row t places back on the ring and sums into that column, which
     keeps the sum. A tile of B is ``[K, N]``, or ``[N, K]`` when ``transposed``.

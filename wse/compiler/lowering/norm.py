@@ -20,7 +20,10 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 def norm(c: Context, op: Op) -> None:
-    """Lower a norm of the residual stream. All parts of a cut block normalise what its first ones did."""
+    """Lower a norm of the residual stream.
+
+    All parts of a split block normalise the input of its first part.
+    """
     if op.parts.first <= BLOCK.first:
         _normalise(c, op, c.stream, c.normed_hidden)
     elif c.sends_choice(op.layer):
@@ -31,7 +34,7 @@ def norm(c: Context, op: Op) -> None:
 
 
 def post_norm(c: Context, op: Op) -> None:
-    """The output of a block, normalised and then added to the residual stream."""
+    """Lower the norm of the output of a block, which is then added to the residual stream."""
     n = c.tokens * c.cut.hidden_per_pe
     output = c.temp("made_by_block", n, "act")
     _normalise(c, op, SymAddress(buffer=output), output)
@@ -62,7 +65,7 @@ def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
 
 
 def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
-    """Scale heads ``[tokens, count, F]`` in place by their root mean square, and by ``gains`` where there are any.
+    """Scale heads ``[tokens, count, F]`` in place by their root mean square and, where given, by ``gains``.
 
     ``heads`` are (buffer, count of heads) each; ``gains`` the names of as many vectors over a head's features.
     """

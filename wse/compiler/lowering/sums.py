@@ -35,7 +35,7 @@ def all_reduce(
     within: tuple[int, int] | None = None,
     to_all: bool = False,
 ) -> None:
-    """K-tree all-reduce over whole lines; ``count`` as in `PhaseBuilder.line`.
+    """Add a K-tree all-reduce over whole lines. ``count`` is that of `PhaseBuilder.line`.
 
     ``over_rows``: elements without padding that all rows together have, along rows; 0 where all have the same.
     ``within``: (first, columns) of those that have anything to add, along rows. They alone get the sums, unless these
@@ -71,7 +71,7 @@ def _named_pattern(
     elements: int | SymNumber,
     **stretch: Any,
 ) -> int:
-    """Return the all-reduce that the request names, made for the words that do not depend on cache slots."""
+    """Return the all-reduce that the request names, created for the words that do not depend on cache slots."""
     view = buffer.view if isinstance(buffer, SymBuffer) else buffer.buffer.view
     fixed = elements if isinstance(elements, int) else elements.fixed
     words = max(1, ceil_div(fixed * ELEMENT_BYTES[c.options.element_type(view)], WORD_BYTES))
@@ -84,7 +84,7 @@ def _named_pattern(
 
 
 def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """All-reduce of sums inside the columns of each head group."""
+    """Add an all-reduce of sums within the columns of each head group."""
     segments = c.cut.heads.segments
     if len(segments) < c.cut.span:  # wafers share heads
         _reduce_in_teams(c, buffer, elements)
@@ -100,7 +100,7 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
 
 
 def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """All-reduce of sums where a head group has whole wafers. What varies with cache slots differs from row to row."""
+    """Add an all-reduce of sums where a head group has whole wafers."""
     at, teams = SymAddress(buffer=buffer), len(c.cut.heads.segments)
     if isinstance(elements, SymNumber):
         real = SymNumber(per_slot=elements.per_slot * c.cut.rows)
@@ -119,7 +119,7 @@ def all_reduce_of_wafers(
     only_row: int | None,
     teams: int = 1,
 ) -> None:
-    """Combine what the PEs of a row, or of the part of it on the wafers of a team, have at ``at``.
+    """Combine the values at ``at`` of the PEs of a row, or of its part on a team of wafers.
 
     ``real``: elements without padding that a wafer sends, of all rows that take part.
     """
@@ -155,14 +155,14 @@ def all_reduce_of_wafers(
 
 
 def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: Arrival, teams: int = 1) -> None:
-    """All-reduce where all rows have the same words: on one row, whose PEs then send down their columns."""
+    """Add an all-reduce on one row, whose PEs then send down their columns, where all rows have the same words."""
     row = root_of(c.cut.rows)
     all_reduce_of_wafers(c, at, elements, arrival, real=elements, only_row=row, teams=teams)
     c.builder.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, at, elements)
 
 
 def to_all_wafers(c: Context, at: SymAddress, elements: int, place: int, row: int) -> None:
-    """Bring what one PE has to the PEs at its place on all wafers."""
+    """Send the values of one PE to the PEs at the same position on all wafers."""
     payload = elements * ELEMENT_BYTES[c.options.element_type(at.buffer.view)]
     pattern = c.patterns.get(wafer_multicast, c.cut.cols, c.cut.rows, c.cut.span, 0, place, place)
     cross_wafers(c, at, pattern, elements, source_col=place, target_col=place, payload=payload, only_row=row)
@@ -184,7 +184,7 @@ def cross_wafers(
     part: int | SymNumber | None = None,
     by_choice: int = 0,
 ) -> None:
-    """Carry out a pattern between wafers on the elements at ``source``; arrivals go to ``target``, by default in place.
+    """Run a pattern between wafers on the elements at ``source``. Arrivals go to ``target``, by default in place.
 
     Columns are those of a wafer. ``payload`` counts bytes on the wafers' links, ``latencies`` theirs that are waited
     for: one a round by default. Each round takes ``part`` of the elements, by default all.
@@ -207,7 +207,7 @@ def cross_wafers(
 
 
 def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> float:
-    """Return the seconds that a wafer's link takes to send so many bytes to each other wafer."""
+    """Return the seconds that the link of a wafer needs to send bytes to each other wafer."""
     return rounds * wafer.wafer_link_latency_s + (wafers - 1) * payload_bytes / wafer.wafer_link_bytes_per_s
 
 

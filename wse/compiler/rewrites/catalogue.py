@@ -29,7 +29,10 @@ def known_rewrites() -> Mapping[str, Rewrite]:
 
 
 def _names(thing: Any) -> tuple[str]:
-    """Return the name of a rewrite. Raises TypeError for anything else."""
+    """Return the name of a rewrite.
+
+    Raises TypeError for anything else.
+    """
     if not isinstance(thing, Rewrite):
         message = f"a {type(thing).__name__} is no wse.compiler.rewrites.rewrite.Rewrite"
         raise TypeError(message)

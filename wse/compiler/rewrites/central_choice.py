@@ -41,7 +41,7 @@ def _is_gathered(c: Context, step: SymStep) -> bool:
 
 
 def _choose_first(c: Context, draft: Draft, index: int, end: int, choose: SymStep) -> None:
-    """Send what is chosen from step ``index + 1`` to ``end`` instead of what it is chosen from."""
+    """Choose in the middle column, and send the choice instead of the scores."""
     steps, A = draft.steps, count(choose, "A")
     parts = [address(choose, name).buffer for name in ("ids", "weights")]
     ranges = [within for part in parts if (within := live_range(steps, part, steps.index(choose))) is not None]

@@ -30,7 +30,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
-    """Return the next shifts that follow each other outside of loops."""
+    """Return the next consecutive cache shifts outside of loops."""
     start = next((i for i in range(first, len(steps)) if is_cache_shift(steps[i]) and steps[i].loop < 0), None)
     if start is None:
         return None
@@ -41,7 +41,7 @@ def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
 
 
 def _all_reduce_before(steps: Sequence[SymStep], shifts: range) -> int | None:
-    """Return the last pattern before the shifts that they may run beside."""
+    """Return the last pattern before the shifts with which they can overlap."""
     caches = [address(steps[i], "source").buffer for i in shifts]
     for index in reversed(range(shifts.start)):
         if any(touches(steps[index], cache) for cache in caches):

@@ -46,13 +46,13 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _is_like(first: SymStep, step: SymStep) -> bool:
-    """Return whether a rotation is by the same angles as the first one, of all tokens at once."""
+    """Return whether a rotation uses the same angles as the first one, for all tokens at once."""
     same = all(count(first, name) == count(step, name) >= 0 for name in ("M", "R", "multiplier_pico", "turned"))
     return same and step.loop < 0 and address(first, "frequency") == address(step, "frequency")
 
 
 def _may_take_more(draft: Draft, line: SymStep) -> bool:
-    """Return whether kernels may run beside a pattern: one that is alone, or of a group of steps that run once.
+    """Return whether further kernels can overlap with a pattern.
 
     Rounds of a product on the mesh are a group in a loop.
     """

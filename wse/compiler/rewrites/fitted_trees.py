@@ -25,12 +25,15 @@ from wse_mappings.patterns.k_tree import Groups, k_tree
 
 
 def groups_of(count: int) -> Groups:
-    """The levels of a tree of so many groups: one group is a level of its own, which takes fewer colours than two."""
+    """Return the levels of a tree with ``count`` groups.
+
+    One group is a level of its own, which needs fewer colours than two levels.
+    """
     return (count,) if count > 1 else ()
 
 
 def with_groups(tree: PatternCall, count: int) -> PatternCall:
-    """Return the all-reduce ``tree`` in ``count`` groups."""
+    """Return the all-reduce ``tree`` with ``count`` groups."""
     return tree.with_options(groups=groups_of(count))
 
 
@@ -46,7 +49,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
-    """Return the size of an all-reduce with the fewest relays, as long in every turn; None for all else."""
+    """Return the size of an all-reduce with the fewest relays and a fixed length; None for other steps."""
     if not is_line(step):
         return None
     make, args, options = c.patterns.calls[step.pattern]

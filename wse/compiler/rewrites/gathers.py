@@ -42,12 +42,12 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _goes_alone(place: SymStep) -> bool:
-    """Return whether a step places the outputs of one token, as many on every column that has any."""
+    """Return whether a step places the outputs of one token, the same number on every column that has any."""
     return count(place, "M") == 1 and not count(place, "E") % count(place, "n")
 
 
 def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
-    """Return whether a step is an all-reduce along rows of what steps have placed side by side, and of nothing else."""
+    """Return whether a step is an all-reduce along rows of exactly what steps have placed side by side."""
     alone, start, elements = step.loop < 0 and step.overlap < 0 and in_place(step), address(step, "source"), 0
     for place in places:
         alone = alone and address(place, "out") == replace(start, offset=start.offset + elements)

@@ -24,7 +24,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _goes_on(before: SymStep, step: SymStep) -> bool:
-    """Whether a step follows one that computes, in the same turn of a loop: alone, or in the chain of its group."""
+    """Return whether a step can run in the task of the computing step before it."""
     follows = step.loop == before.loop and step.overlap == before.overlap and (step.overlap < 0 or step.in_chain)
     if not follows or kernel_of(before) is None or (kernel_of(step) is None and not is_line(step)):
         return False
@@ -32,7 +32,7 @@ def _goes_on(before: SymStep, step: SymStep) -> bool:
 
 
 def goes_on_in_next_block(before: SymStep, step: SymStep) -> bool:
-    """Whether the first step of a block follows the last one of the block before in its task: layer after layer."""
+    """Return whether the first step of a block can run in the task of the last step of the block before."""
     return before.loop < 0 and step.loop < 0 and _goes_on(before, step)
 
 

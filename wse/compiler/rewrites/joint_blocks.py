@@ -39,7 +39,7 @@ from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """Indices of the all-reduces of a feed-forward block, inward and outward, and one past its last step."""
+    """The two all-reduces of a feed-forward block, by index, and the index after its last step."""
 
     inward: int
     outward: int
@@ -82,7 +82,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
-    """1. The experts' block and the shared one behind it, where they are of the form that is known."""
+    """1. Return the experts' block and the shared block after it, if they have the known form."""
     outwards = [i for i, step in enumerate(steps) if _kernel_name(step).startswith("expert_out")]
     lines = [i for i, step in enumerate(steps) if is_line(step)]
     if len(outwards) != 1:
@@ -107,7 +107,7 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
 
 
 def _end(steps: Sequence[SymStep], outward: int) -> int:
-    """Return one past the step that joins the stream, in front of which the first parts of a cut block copy it."""
+    """Return the index after the step that adds to the residual stream."""
     joining = outward + 1
     while joining + 1 < len(steps) and _kernel_name(steps[joining]) == "copy":
         joining += 1
@@ -115,7 +115,8 @@ def _end(steps: Sequence[SymStep], outward: int) -> int:
 
 
 def _is_whole(line: SymStep) -> bool:
-    """Whether a pattern takes a buffer from its beginning on and leaves it there, as many elements in every turn."""
+    """Return whether a pattern covers a buffer from its beginning, in place, with the same elements in every iteration.
+    """
     at = address(line, "source")
     return at == address(line, "target") and not at.offset and by_pairs(number(line, "elements"))
 

@@ -41,7 +41,9 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _may_be_joined(steps: Sequence[SymStep], first: int, second: int) -> bool:
-    """Return whether the shares of two steps are swapped alike, and the second's could be right behind the first's."""
+    """Return whether the parts of two steps are exchanged in the same way, and the second can follow the first
+    directly.
+    """
     share, swaps = steps[second], [steps[first + 1], steps[second + 1]]
     if not all(is_line(swap) for swap in swaps) or not same_lines(*swaps):
         return False

@@ -50,12 +50,12 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step takes exponentials, all of them or a share, the same in all rounds of a loop."""
+    """Return whether a step computes exponentials, all or a part of them, in the same way in all iterations."""
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not goes_by_rounds(step)
 
 
 def _may_join(step: SymStep, reduce_: SymStep) -> bool:
-    """Return whether a step may be in the chain beside the all-reduce ``reduce_``, of whose result it knows nothing.
+    """Return whether a step can overlap with the all-reduce ``reduce_``, because it does not use its result.
 
     In the loop of the group what depends on rounds of a loop would depend on other ones.
     """
@@ -65,7 +65,7 @@ def _may_join(step: SymStep, reduce_: SymStep) -> bool:
 
 
 def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
-    """Return the all-reduce that has the sums of the weights that a step makes and, behind these, the values."""
+    """Return the all-reduce of the sums of the weights that a step computes, followed by the values."""
     summing = (steps[i] for i in range(exp, len(steps)) if runs(steps[i], "softmax_sums"))
     sums = address(steps[exp] if runs(steps[exp], "attention_exp") else next(summing), "sums")
     for index in range(exp + 1, len(steps)):

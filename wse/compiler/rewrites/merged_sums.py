@@ -39,7 +39,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _partner(steps: Sequence[SymStep], first: int) -> int | None:
-    """1. The all-reduce that the one at ``first`` may be merged with."""
+    """1. Return the all-reduce that can be merged with the one at ``first``."""
     step = steps[first]
     if not (is_line(step) and in_place(step) and count(step, "elements") > 0 and not address(step, "source").offset):
         return None
@@ -53,7 +53,7 @@ def _partner(steps: Sequence[SymStep], first: int) -> int | None:
 
 
 def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
-    """Merge two all-reduces; whether that was done, which it is where all that uses their buffers is in these steps."""
+    """Merge two all-reduces if all uses of their buffers are in these steps; return whether they were merged."""
     sums, values = address(steps[first], "source").buffer, address(steps[second], "source").buffer
     few, many = count(steps[first], "elements"), count(steps[second], "elements")
     of_sums, of_values = live_range(steps, sums, first), live_range(steps, values, second)

@@ -52,7 +52,7 @@ from wse.program.isa.linear import LINEAR as PRODUCTS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Norm:
-    """A norm and what follows it: indices of its steps, and of the all-reduce of products with what it makes.
+    """A norm by the indices of its steps and of the all-reduce of the products that read its result.
 
     Attributes:
         squares: The steps that sum for the norms of one all-reduce, this norm among them, one after another.
@@ -85,7 +85,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _first_to_ride(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _NormSteps] | None:
-    """Return the first norm that can ride along, and what becomes of its steps."""
+    """Return the first norm whose statistics can travel with a product, and its new steps."""
     for scaling, step in enumerate(steps):
         if runs(step, "rms_scale") or runs(step, "layer_scale"):
             norm = _norm(steps, scaling)
@@ -96,7 +96,7 @@ def _first_to_ride(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _NormSt
 
 
 def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
-    """Return the norm whose scaling is that step, where it can ride along."""
+    """Return the norm that ends with a given scaling step, if its statistics can travel with a product."""
     scale, sums = steps[scaling], address(steps[scaling], "sums")
     reduce_ = next((i for i in reversed(range(scaling)) if is_line(steps[i])), -1)
     squares = _squares(steps, reduce_, "sum_squares" if runs(scale, "rms_scale") else "moments")
@@ -135,14 +135,14 @@ def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
 
 
 def _may_wait(steps: Sequence[SymStep], scaling: int, others: Sequence[int], products: int) -> bool:
-    """Return whether the other scalings work on other vectors, which nothing uses between them and the products."""
+    """Return whether the other scalings work on other vectors that nothing uses before the products."""
     apart = not any(touches_elements(steps[i], *_vectors(steps[scaling])) for i in others)
     later = ((i, steps[j]) for i in others for j in range(i + 1, products))
     return apart and not any(touches_elements(step, *_vectors(steps[i])) for i, step in later)
 
 
 def _squares(steps: Sequence[SymStep], reduce_: int, kernel: str) -> range:
-    """Return the steps before an all-reduce in place that make all of its elements by that kernel.
+    """Return the steps that write all elements of an in-place all-reduce with a given kernel.
 
     None where others do.
     """
@@ -156,12 +156,12 @@ def _squares(steps: Sequence[SymStep], reduce_: int, kernel: str) -> range:
 
 
 def _vectors(scale: SymStep) -> tuple[SymAddress, int]:
-    """Return where a scaling leaves normalised vectors, and their elements."""
+    """Return the address of the normalised vectors of a scaling, and their number of elements."""
     return address(scale, "out"), count(scale, "M") * count(scale, "K")
 
 
 def _parts(reduce_: SymStep, writers: Sequence[SymStep], tokens: int) -> tuple[tuple[int, int], ...] | None:
-    """Offset and width of what each step wrote, if all are linear in what they read and fill what is reduced."""
+    """Return offset and width of what each step wrote, if all are linear and cover the reduced elements."""
     source, elements = address(reduce_, "source"), count(reduce_, "elements")
     parts = []
     for step in writers:
@@ -178,7 +178,7 @@ def _parts(reduce_: SymStep, writers: Sequence[SymStep], tokens: int) -> tuple[t
 
 
 class _NormSteps(NamedTuple):
-    """The steps that a norm becomes: the one that sums, and those that scale products, by their place and width."""
+    """The steps that replace a norm: the one that sums, and those that scale products."""
 
     summing: SymStep
     scale_step: Callable[[int, int], SymStep]
@@ -197,7 +197,7 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps:
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | None:
-    """Return a LayerNorm that rides along; None where PEs do not hold what that needs, or others read the vectors."""
+    """Return the steps of a LayerNorm whose statistics travel with a product; None where that is not possible."""
     scale, products = steps[norm.scaling], steps[norm.products]
     M, gain = count(scale, "M"), address(scale, "gain")
     name, outputs = norm_products_name(gain.buffer.name), sum(width for _, width in norm.parts)
@@ -216,17 +216,17 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | No
 
 
 def _own_sums(steps: Sequence[SymStep], norm: _Norm) -> SymAddress:
-    """Return where the norm's sums stand in front of the products."""
+    """Return the address of the norm's sums in front of the products."""
     return replace(address(steps[norm.scaling], "sums"), buffer=address(steps[norm.products], "source").buffer)
 
 
 def _root(scale: SymStep) -> dict[str, Operand]:
-    """The operands of a scaling that say of how many tokens, over how many features, and what is added to these."""
+    """Return the operands of a scaling for its tokens, features, and the constant that is added."""
     return {"M": count(scale, "M"), "size": number(scale, "size"), "eps_atto": number(scale, "eps_atto")}
 
 
 def _sum_step(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operand) -> SymStep:
-    """Return the step that sums, and multiplies by the gain."""
+    """Return the step that sums and multiplies by the gain."""
     scale, square = steps[norm.scaling], steps[norm.own]
     sizes = {"M": count(scale, "M"), "K": count(scale, "K")}
     at: dict[str, Operand] = {"x": address(square, "x"), "sums": _own_sums(steps, norm), "out": address(scale, "out")}
@@ -258,7 +258,7 @@ def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, riding: _NormSteps) 
 
 
 def _is_read(steps: Sequence[SymStep], at: SymAddress, elements: int) -> bool:
-    """Return whether elements that stand in a buffer before these steps are read in them, before it is made anew."""
+    """Return whether elements of a buffer are read in these steps before they are written again."""
     using = next((i for i, step in enumerate(steps) if touches_elements(step, at, elements)), None)
     return using is not None and live_range(steps, at.buffer, using) is None
 

@@ -47,7 +47,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
-    """(first row, rows) of each head; none where a row has several."""
+    """Return (first row, rows) of each head; empty where a row has several heads."""
     assert c.cut.latent is not None
     heads = c.cut.latent.heads
     if heads.shape[1] > 1:
@@ -61,7 +61,7 @@ def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
 
 
 def _are_queries(steps: Sequence[SymStep]) -> bool:
-    """Return whether the steps place the queries of one token, sum them down columns, round them and rotate them."""
+    """Return whether the steps place, sum, round and rotate the queries of one token."""
     if len(steps) < 5 or any(step.loop >= 0 for step in steps):
         return False
     place, rest, line, store, rotate = steps

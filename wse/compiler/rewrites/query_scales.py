@@ -39,7 +39,7 @@ SCALES: Final = ("rms_scale", "l2_scale")
 
 
 class _Queries(NamedTuple):
-    """Indices of the steps that square, sum and scale queries, that make their scores, and that sum these."""
+    """The steps that square, sum and scale queries and compute and sum their scores, by index."""
 
     squares: int
     sums: int
@@ -56,7 +56,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _queries(steps: Sequence[SymStep], scale: int) -> _Queries | None:
-    """Return the steps around one that scales queries in place, where they are of the form that is known; else None."""
+    """Return the steps around one that scales queries in place, if they have the known form; None otherwise."""
     q, sums = address(steps[scale], "x"), address(steps[scale], "sums")
     before, behind = range(scale - 1, -1, -1), range(scale + 1, len(steps))
     squares = next((i for i in before if runs(steps[i], "sum_squares") and address(steps[i], "x") == q), None)
@@ -120,7 +120,7 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
 
 
 def _loop_of_pattern(draft: Draft, line: int) -> tuple[int, int] | None:
-    """Return the loop and the group of a pattern beside which kernels may run; one of its own where it has none."""
+    """Return the loop and the overlap group of a pattern, creating a group where it has none."""
     step = draft.steps[line]
     if step.loop >= 0 and (step.overlap < 0 or draft.turns[step.loop] > 1):
         return None
@@ -130,7 +130,7 @@ def _loop_of_pattern(draft: Draft, line: int) -> tuple[int, int] | None:
 
 
 def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
-    """Return the sum of squares, which multiplies with the gain where there is one."""
+    """Return the sum of squares, which also multiplies by the gain where there is one."""
     if not runs(scale, "rms_scale"):
         return squares
     names = {name: address(scale, name) for name in ("x", "gain", "out", "sums")}
@@ -139,7 +139,7 @@ def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
 
 
 def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
-    """Return a step whose vectors go over heads where those of the one that scaled queries did."""
+    """Return a step with vectors over heads if the scaling of queries had them."""
     kernel = kernel_of(step)
     over_heads = scale.over_heads and kernel is not None and kernel.cycles_over_heads is not None
     return step.copy_with(over_heads=over_heads)

@@ -13,7 +13,7 @@ from wse.models.spec import ModelSpec
 
 
 def rewrite(c: Context, draft: Draft) -> None:
-    """Apply the rewrites that were chosen for the phase to the draft of a block."""
+    """Apply the chosen rewrites of the phase to a block."""
     settings = c.rewrites
     for name, one in known_rewrites().items():
         if name in settings:
@@ -21,12 +21,12 @@ def rewrite(c: Context, draft: Draft) -> None:
 
 
 def joins(c: Context, before: SymStep, step: SymStep) -> bool:
-    """Return whether the first step of a block runs in the task of the last one of the block before."""
+    """Return whether the first step of a block runs in the task of the last step of the block before."""
     return joined_tasks.REWRITE.name in c.rewrites and joined_tasks.goes_on_in_next_block(before, step)
 
 
 def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
-    """Return the rewrites that the schedule of a request asks for, each with its first setting.
+    """Return the rewrites of the request's schedule, each with its first setting.
 
     ``released`` asks for none, ``fused`` for all that are valid for the model and the request, a list of names,
     separated by commas, for these.

@@ -14,7 +14,7 @@ FLOAT32 = "float32"
 
 
 def always_valid(spec: ModelSpec, options: Options) -> str:
-    """Return no reason against a rewrite, for any model and the request."""
+    """Return no reason against a rewrite, for any model and request."""
     return ""
 
 
@@ -48,14 +48,14 @@ class Rewrite:
 
 
 def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
-    """Return the reason against values of statistics and sums in one message where sums are not float32."""
+    """Return why statistics and sums cannot share a message where sums are not float32."""
     if options.accumulate != FLOAT32:
         return f"sums are {options.accumulate}, statistics float32: one message has elements of one type"
     return ""
 
 
 def needs_shared_block(spec: ModelSpec, options: Options) -> str:
-    """Return the reason against joining experts with the block that all tokens use where there is none."""
+    """Return why experts cannot be joined with a shared block where there is none."""
     if spec.experts is None or not spec.experts.shared_size:
         return f"{spec.name} has no block beside its experts"
     return ""

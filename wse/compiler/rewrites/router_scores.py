@@ -56,7 +56,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _take_on_columns(c: Context, draft: Draft, index: int, within: range) -> None:
-    """1. Scores of a column's own outputs, brought together; what all-reduced outputs were read for reads these."""
+    """1. Compute the scores of a column's own outputs before they are all-reduced."""
     steps = draft.steps
     scores, place = steps[index], steps[index - 2]
     M, n, logits = count(place, "M"), count(place, "n"), address(place, "out")
@@ -74,7 +74,7 @@ def _take_on_columns(c: Context, draft: Draft, index: int, within: range) -> Non
 
 
 def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
-    """Scores, and behind those of all experts what these are chosen by, instead of scores that are all corrected."""
+    """Return the steps with scores followed by corrected scores, instead of correcting all scores everywhere."""
     summed, place, correct = steps[index - 1], steps[index - 2], steps[index]
     M, n, E = (count(place, name) for name in ("M", "n", "E"))
     own = SymAddress(buffer=c.temp("router_choice_of_column", M * n, "acc"))
@@ -99,7 +99,7 @@ def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
 
 
 def _take_of_chosen(draft: Draft, index: int, within: range) -> None:
-    """2. The choice by outputs, and the softmax of the chosen."""
+    """2. Choose by outputs, and compute the softmax of the chosen experts."""
     steps = draft.steps
     scores, choose = steps[index], steps[index + 1]
     if not runs(choose, "router_choose"):

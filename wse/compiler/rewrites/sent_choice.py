@@ -25,7 +25,7 @@ EXACT_INTEGERS: Final = {"bfloat16": 1 << 8, "float16": 1 << 11, "float32": 1 <<
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Leave the draft of a block as it was lowered."""
+    """Leave the block as it was lowered."""
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:

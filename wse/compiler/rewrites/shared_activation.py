@@ -57,12 +57,12 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _last_line(before: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
-    """Return the last pattern that has summed what is in a buffer."""
+    """Return the last pattern that summed the contents of a buffer."""
     return next((step for step in reversed(before) if is_line(step) and touches(step, buffer)), None)
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
-    """Return whether the step before an activation scales all that it reads, for nothing else."""
+    """Return whether the step before an activation scales exactly what the activation reads."""
     step, before, x = steps[activation], steps[activation - 1], address(steps[activation], "x")
     if not runs(before, "rms_scale_sums") or before.loop >= 0 or address(before, "x") != x:
         return False
@@ -73,7 +73,7 @@ def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
 
 
 def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> SymStep:
-    """Return the scaling of the share of features that a PE activates."""
+    """Return the scaling of the part of the features that a PE activates."""
     kernel = kernel_of(scaling)
     assert kernel is not None
     operands = {name: scaling.operands[i] for name, i in kernel.index.items() if name != "N"}
@@ -82,7 +82,7 @@ def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> S
 
 
 def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_tokens: int) -> list[SymStep]:
-    """Return the activation of a share of what ``line`` has summed, and the all-reduce that brings shares together."""
+    """Return the activation of a part of what ``line`` summed, and the all-reduce that combines the parts."""
     rows, kernel = c.cut.rows, kernel_of(step)
     assert kernel is not None
     operands: dict[str, Operand] = {name: step.operands[i] for name, i in kernel.index.items()}
@@ -100,7 +100,7 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
 
 
 def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:
-    """Return the elements of a buffer in as many whole words as some of them need."""
+    """Return the elements of a buffer rounded up to whole words."""
     per_word = max(1, WORD_BYTES // ELEMENT_BYTES[c.options.element_type(buffer.view)])
     return ceil_div(elements, per_word) * per_word
 

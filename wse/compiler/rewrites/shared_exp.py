@@ -38,7 +38,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
-    """The first step that uses the weights or the sums that step ``exp`` makes, where sums can be taken before it.
+    """Return the first step that uses the weights or sums of step ``exp``, if sums can be computed before it.
 
     In a loop over users those can be taken only where the weights are used in another one.
     """
@@ -61,7 +61,7 @@ def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
 
 
 def _sums(step: SymStep, use: SymStep) -> SymStep:
-    """4. The sums of the weights that a step makes, in the loop of the step before which they are taken."""
+    """4. Return the sums of the weights of a step, in the loop of the step before which they are needed."""
     operands: dict[str, Operand] = {"x": address(step, "out"), "sums": address(step, "sums")}
     sizes = {name: number(step, name) for name in ("M", "H", "T")}
     return compute_step(step, "softmax_sums", **operands, **sizes).copy_with(loop=use.loop)

@@ -20,7 +20,7 @@ def combine_shares(
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return the step that gives all PEs of each set the shares of the others: a sum over the set, which is exact.
+    """Return the step that gives all PEs of a set the parts of the others: an exact sum over the set.
 
     ``sets`` are (start, length) of stretches of the lines along ``axis``; ``like`` is a step of the same rows and op;
     ``pairs`` as of `line_step`.

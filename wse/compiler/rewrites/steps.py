@@ -33,12 +33,12 @@ def runs(step: SymStep, kernel: str) -> bool:
 
 
 def is_line(step: SymStep) -> bool:
-    """Return whether a step carries a pattern out along lines."""
+    """Return whether a step runs a pattern along lines."""
     return step.kind == Kind.TRANSFER and step.code == _LINE
 
 
 def is_cache_shift(step: SymStep) -> bool:
-    """Return whether a step lets rows pass cache entries up."""
+    """Return whether a step shifts cache entries between rows."""
     return step.kind == Kind.TRANSFER and step.code == _SHIFT
 
 
@@ -57,7 +57,7 @@ def number(step: SymStep, name: str) -> SymNumber:
 
 
 def count(step: SymStep, name: str) -> int:
-    """Return the number operand of that name where it is the same in every token and turn, -1 elsewhere."""
+    """Return a number operand that is the same in every token and iteration; -1 otherwise."""
     value = number(step, name)
     return value.fixed if value.is_fixed else -1
 
@@ -73,12 +73,12 @@ def _index(step: SymStep) -> dict[str, int]:
 
 
 def in_place(step: SymStep) -> bool:
-    """Return whether a pattern's words arrive where they come from, and are as many for every column."""
+    """Return whether the words of a pattern arrive where they come from, with the same number on every column."""
     return pairs_of(step) == NO_PAIRS and address(step, "source") == address(step, "target")
 
 
 def pairs_of(step: SymStep) -> SymAddress | SymNumber:
-    """Return where a pattern's elements are by pairs of tokens and experts, the address of their count.
+    """Return the address of the count where a pattern's elements are pairs of tokens and experts.
 
     Else NO_PAIRS.
     """
@@ -86,12 +86,12 @@ def pairs_of(step: SymStep) -> SymAddress | SymNumber:
 
 
 def by_pairs(value: SymNumber) -> bool:
-    """Return whether a number is the same in every turn, and in every token on a column with as many pairs."""
+    """Return whether a number is the same in every iteration and depends on the pairs of a column only."""
     return not (value.per_slot or value.per_round)
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
-    """Return whether two steps carry one pattern out along the same lines, outside of loops."""
+    """Return whether two steps run one pattern along the same lines, outside of loops."""
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
     )
@@ -103,7 +103,7 @@ def touches(step: SymStep, buffer: SymBuffer) -> bool:
 
 
 def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
-    """Return whether an operand of a step may be among so many elements from an address on."""
+    """Return whether an operand of a step may overlap ``elements`` from an address on."""
     for name, index in _index(step).items() if touches(step, at.buffer) else ():
         operand = step.operands.get(index)
         if isinstance(operand, SymAddress) and at.buffer in (operand.buffer, operand.odd_round_buffer):
@@ -115,7 +115,7 @@ def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
 
 
 def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
-    """Elements from an operand's address on that a step may touch in any turn; None where that is not known."""
+    """Return the elements from an operand's address that a step may access; None where that is not known."""
     numbers = [value for value in step.operands.values() if isinstance(value, SymNumber)]
     kernel = kernel_of(step)
     if operand.per_round or operand.per_slot_round or not all(value.is_fixed for value in numbers):
@@ -129,7 +129,7 @@ def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
 
 
 def goes_by_rounds(step: SymStep) -> bool:
-    """Return whether an operand of a step differs from round to round of a loop."""
+    """Return whether an operand of a step changes from iteration to iteration."""
     return any(
         operand.per_round
         or (isinstance(operand, SymAddress) and (operand.per_slot_round or operand.odd_round_buffer is not None))
@@ -138,7 +138,7 @@ def goes_by_rounds(step: SymStep) -> bool:
 
 
 def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
-    """Return the steps from where the value that a buffer has at step ``index`` is made to where the next one is.
+    """Return the steps during which the value that a buffer has at step ``index`` is live.
 
     None where it is not made in these steps, or the buffer takes turns with another.
     """
@@ -151,7 +151,7 @@ def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range
 
 
 def _makes(step: SymStep, buffer: SymBuffer) -> bool:
-    """Return whether a step writes a buffer anew, from its beginning on."""
+    """Return whether a step writes a buffer anew from its beginning."""
     kernel = kernel_of(step)
     if kernel is None or ("add" in kernel.index and count(step, "add") != 0):
         return False
@@ -164,13 +164,13 @@ def _takes_turns(step: SymStep) -> bool:
 
 
 def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
-    """Return the step with other operands of these names."""
+    """Return the step with other operands."""
     index = _index(step)
     return step.copy_with(operands=step.operands | {index[name]: value for name, value in operands.items()})
 
 
 def compute_step(like: SymStep, kernel: str, **operands: Operand) -> SymStep:
-    """Return a step that runs a kernel on the rows and for the op of another step, outside of loops.
+    """Return a step that runs a kernel for the rows and the op of another step, outside of loops.
 
     An operand may stand in a buffer of another view with elements of the same type.
     """
@@ -186,7 +186,7 @@ def line_step(
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return a step that carries a pattern out in place, on the rows and for the op of another step, outside of loops.
+    """Return a step that runs a pattern in place for the rows and the op of another step, outside of loops.
 
     Where elements are by pair of a token and an expert, PEs find how many there are at ``pairs``.
     """
@@ -196,7 +196,7 @@ def line_step(
 
 
 def _separate_step(like: SymStep, own: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
-    """Return a step of other ``fields`` and operands, on the rows and for the op of another, outside of loops.
+    """Return a step with other fields and operands for the rows and the op of another step, outside of loops.
 
     It runs in a task of its own.
     """
@@ -207,7 +207,7 @@ def _separate_step(like: SymStep, own: Mapping[int, SymAddress | SymNumber], **f
 
 
 def move_buffer(steps: list[SymStep], within: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
-    """Let the steps of a range use ``to``, from element ``elements`` on, instead of ``buffer``."""
+    """Let the steps of a range use ``to`` instead of ``buffer``, shifted by ``elements``."""
     for i in (i for i in within if touches(steps[i], buffer)):
         moved: dict[int, SymAddress | SymNumber] = {
             place: operand.moved_to(to, elements)
