@@ -17,7 +17,7 @@ Step = tuple[int, int, int]
 
 @lru_cache(maxsize=64)
 def accumulation_of(schedule: LineSchedule) -> I32 | None:
-    """int32 ``[steps, 3]``: the steps that leave what the messages of a schedule leave, sent and arriving in one place.
+    """Return the steps that have the same effect as the messages of an in-place schedule, int32 ``[steps, 3]``.
 
     None where lines do different things, send parts of their words, compare pairs, or a PE adds what it has to itself.
     What a later step overwrites and nobody reads before is not stored.
@@ -52,7 +52,7 @@ def accumulation_of(schedule: LineSchedule) -> I32 | None:
 
 
 def _without_dead_stores(steps: list[Step], length: int) -> list[Step]:
-    """Return the steps without those that store at one PE what another overwrites before it is read."""
+    """Return the steps without those whose result is overwritten before it is read."""
     kept, is_read = list[Step](), np.ones(length, np.bool_)
     for kind, first, last in reversed(steps):
         stores: npt.NDArray[np.bool_] = is_read[first : last + 1]

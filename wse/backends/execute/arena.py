@@ -34,7 +34,7 @@ STORAGE: dict[str, type[np.generic]] = {
 
 
 class Arena:
-    """SRAM of ``rows`` x ``cols`` PEs from ``base_byte`` to ``top_byte``, zeroed.
+    """The SRAM of ``rows`` x ``cols`` PEs from ``base_byte`` to ``top_byte``, initialised to zero.
 
     Attributes:
         carried: How often transfers were executed whose words are not in `links` yet.
@@ -60,7 +60,7 @@ class Arena:
 
     @staticmethod
     def host_bytes(rows: int, cols: int, base_byte: int, top_byte: int) -> int:
-        """Return the bytes of memory that SRAM of that shape takes, without counters."""
+        """Return the bytes of memory for an SRAM of that shape, without counters."""
         blocks_per_row, lanes = _block_shape(cols)
         return rows * blocks_per_row * lanes * _whole_words(top_byte - base_byte)
 
@@ -70,30 +70,31 @@ class Arena:
         return typed.reshape(self.blocks, -1, self.lanes)
 
     def read(self, element_type: str, address: int, count: int) -> npt.NDArray[np.generic]:
-        """``[rows, cols, count]`` elements from element index ``address``, as numbers of ``element_type``."""
+        """Return elements of all PEs from an element index on, ``[rows, cols, count]``, as numbers of ``element_type``.
+        """
         return np.stack([self.read_row(element_type, row, address, count) for row in range(self.rows)])
 
     def read_row(self, element_type: str, row: int, address: int, count: int) -> npt.NDArray[np.generic]:
-        """``[cols, count]`` elements of one mesh row."""
+        """Return elements of one mesh row, ``[cols, count]``."""
         first = row * self.blocks_per_row
         view = self.view(element_type)[first : first + self.blocks_per_row, address : address + count, :]
         flat = np.ascontiguousarray(view.transpose(0, 2, 1)).reshape(-1, count)[: self.cols]
         return flat.view(number_type(element_type))
 
     def read_col(self, element_type: str, col: int, address: int, count: int) -> npt.NDArray[np.generic]:
-        """``[rows, count]`` elements of one mesh column."""
+        """Return elements of one mesh column, ``[rows, count]``."""
         first, lane = divmod(col, self.lanes)
         view = self.view(element_type)[first :: self.blocks_per_row, address : address + count, lane]
         return np.ascontiguousarray(view).view(number_type(element_type))
 
     def read_pe(self, element_type: str, row: int, col: int, address: int, count: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes of ``count`` elements of one PE from element index ``address``, as they lie in its SRAM."""
+        """Return the bytes of ``count`` elements of one PE as they are in its SRAM."""
         block, lane = divmod(col, self.lanes)
         column = self.view(element_type)[row * self.blocks_per_row + block, address : address + count, lane]
         return np.ascontiguousarray(column).view(np.uint8)
 
     def store(self, element_type: str, address: int, values: npt.NDArray[np.generic], share: Share) -> None:
-        """Store the share of the PEs of a patch in ``values [rows, columns]`` from element index ``address`` on.
+        """Store the part of each PE of a patch of ``values [rows, columns]`` from element index ``address`` on.
 
         Numbers are rounded to ``element_type``, from ``uint8`` codes are stored as they are, beside those already in a
         byte. A vector ``[rows]`` has one column. What is padding becomes 0.
@@ -110,7 +111,7 @@ class Arena:
             STORE_NUMBERS(self.view(element_type), matrix, *indices, operands)
 
     def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
-        """Return the index in ``memory`` of byte ``byte`` of a PE's SRAM, when an element of that size covers it."""
+        """Return the index in ``memory`` of byte ``byte`` of a PE's SRAM in an element of a given size."""
         block = row * self.blocks_per_row + col // self.lanes
         element, inside = divmod(byte - self.base_byte, element_bytes)
         index = (block * (self.bytes_per_pe // element_bytes) + element) * self.lanes + col % self.lanes
@@ -123,7 +124,7 @@ class Arena:
 
 
 def _block_shape(cols: int) -> tuple[int, int]:
-    """Blocks of a mesh row, and lanes of a block: of whole vector registers more blocks where they have fewer lanes."""
+    """Return the blocks of a mesh row and the lanes of a block."""
     fewest = -(-cols // MOST_LANES)
     shapes = [(blocks, _lanes(-(-cols // blocks))) for blocks in range(fewest, 2 * fewest)]
     whole = [(blocks, lanes) for blocks, lanes in shapes[1:] if lanes % VECTOR_LANES == 0]
@@ -135,18 +136,18 @@ def _whole_words(byte_count: int) -> int:
 
 
 def _lanes(cols: int) -> int:
-    """Lanes for that many PEs: whole vector registers where that wastes no more than one lane in eight."""
+    """Return the lanes for a number of PEs, in whole vector registers where that wastes at most one lane in eight."""
     whole = -(-cols // VECTOR_LANES) * VECTOR_LANES
     return whole if whole * 7 <= cols * 8 else cols
 
 
 def _aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
-    """Zeroed bytes from the begin of a line of the cache on, so that no vector lies on two where it need not."""
+    """Return zeroed bytes that begin at a cache line, so that vectors do not cross cache lines unnecessarily."""
     memory = np.zeros(size + CACHE_LINE_BYTES, np.uint8)
     first = -memory.ctypes.data % CACHE_LINE_BYTES
     return memory[first : first + size]
 
 
 def number_type(element_type: str) -> np.dtype[Any]:
-    """Return the type of numbers of an element type."""
+    """Return the numpy type of an element type."""
     return np.dtype(ml_dtypes.bfloat16 if element_type == "bfloat16" else element_type)

@@ -18,7 +18,7 @@ from wse.program.steps import Slots
 
 
 class Backend(Protocol):
-    """An executor of one Program: its weights in SRAM, and the users' tokens that run through it phase by phase.
+    """An executor of one Program, with its weights in SRAM and the tokens of all users.
 
     `wse.backends.execute.engine.Engine` is the one on the cores of this machine. Another one, on other processes or on
     a GPU, must give the same bits: the order of every sum is part of the Program.
@@ -26,63 +26,72 @@ class Backend(Protocol):
 
     @property
     def tokens(self) -> list[int]:
-        """Each user's id that the last phase ended with. Raises BadModel when no logit of one was a number."""
+        """The last token id of each user.
+
+        Raises BadModel when no logit of a token was a number.
+        """
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """float32 ``[users, vocabulary]``, those of the last token run, of a Program whose logits go to the host."""
+        """Logits of the last token, float32 ``[users, vocabulary]``, if the Program sends logits to the host."""
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
-        """float32 ``[tokens, vocabulary]``, those of the last pass over several tokens, where they go to the host."""
+        """Logits of the last pass over several tokens, float32 ``[tokens, vocabulary]``, if they go to the host."""
 
     @property
     def step_times(self) -> StepTimes | None:
-        """The wall times of the steps of all passes so far, of a backend that was made with ``profile``."""
+        """Wall times of the steps of all passes so far, of a backend created with ``profile``."""
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Tokens of the last phase that chose each expert, by layer, int64 ``[experts]``."""
+        """Number of tokens of the last phase that chose each expert, by layer, int64 ``[experts]``."""
 
     def cache_slots(self, user: int) -> Slots:
-        """Cache slots that a user has in use on the fullest row of each stage."""
+        """Return the cache slots that a user occupies on the fullest row of each stage."""
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile what is needed; ``report`` takes (done, all, name) before each kernel.
+        """Compile the kernels that are needed; ``report`` is called with (done, all, name) before each one.
 
         Gives the reason why what was compiled could not be kept for the next run; empty where it was.
         """
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk, and yield the index of each phase when it is done.
+        """Run each user's prompt chunk by chunk; yield the index of each phase when it is done.
 
         Then ``tokens`` follow the prompts.
         """
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer stores."""
+        """Run one token of each user and return the ids that follow.
+
+        ``tokens`` replace the ids that the wafer stores.
+        """
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
-        """Take note of the next pass of a user, of which `verify` is to give the ids: it may begin before that.
+        """Announce the tokens of the next pass of a user, so that it may begin before `verify` asks for its ids.
 
         Another user's pass may be verified in between, but nothing else be done.
         """
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a pass over new tokens of one user and give the id that follows each: `keep` says how many count."""
+        """Run a pass over new tokens of one user and return the id that follows each.
+
+        `keep` says how many count.
+        """
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again.
+        """Keep the first ``tokens`` of the last pass of a user and remove the others from the cache.
 
         ``next_id`` replaces the id that followed them, where the host drew another.
         """
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""
+        """Return the words on each link so far, int64 ``[wafers, 4, mesh rows, mesh cols]``."""
 
 
 class CheckpointableBackend(Backend, Protocol):
-    """A backend whose run may be kept between two passes, and go on from there in another backend.
+    """A backend whose state can be saved between two passes and restored in another backend.
 
     Attributes:
         program: The Program.
@@ -95,17 +104,20 @@ class CheckpointableBackend(Backend, Protocol):
     passes_at_once: int
 
     def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk, or from chunk ``first`` up to, not with, chunk ``last`` alone."""
+        """Run each user's prompt chunk by chunk, or only the chunks from ``first`` to before ``last``."""
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that a run needs to go on from here, besides weights, as `wse.backends.execute.engine_state` has it."""
+        """Return the state of the run without weights, in the form of `wse.backends.execute.engine_state`."""
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take on a state that `state` gave. Raises ValueError where it is another Program's."""
+        """Restore a state that `state` returned.
+
+        Raises ValueError for a state of another Program.
+        """
 
 
 class BackendFactory(Protocol):
-    """A maker of backends, such as the class Engine itself, whose docstring has the arguments."""
+    """A function that creates backends, such as the class Engine, whose docstring has the arguments."""
 
     def __call__(
         self,
@@ -120,4 +132,4 @@ class BackendFactory(Protocol):
         on_stored: Callable[[int, int, str], None] = ...,
         profile: bool = False,
     ) -> CheckpointableBackend:
-        """Return a backend with the weights of a Program in place."""
+        """Return a backend with the weights of a Program in SRAM."""

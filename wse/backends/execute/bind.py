@@ -39,7 +39,7 @@ ROUTER: Final = kernel_named("router_choose")
 
 
 class BoundPhase(NamedTuple):
-    """A phase as it runs: its calls in order, the step of each, and the cache slots in use that they depend on.
+    """A phase prepared for execution: its calls in order, the step of each, and the cache slots that they depend on.
 
     ``loads`` has how often each transfer loads links of a stage, by the stage, where its calls do not count that.
     """
@@ -52,7 +52,7 @@ class BoundPhase(NamedTuple):
 
 
 class Binder:
-    """Binds phases of one Program to arenas, the cache counters of each user in each stage, and host streams.
+    """A factory of bound phases of one Program, for given arenas, cache counters and host streams.
 
     Steps of stages without an arena make no calls. ``outputs``, where given, read the results of ops between steps.
 
@@ -83,7 +83,7 @@ class Binder:
         self._bound = lru_cache(maxsize=KEPT)(self._bind)
 
     def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """One run of ``phase`` with ``slots`` cache slots in use, of the user with the most; the last few are kept.
+        """Return a phase bound for ``slots`` cache slots of the user with the most. The last results are cached.
 
         Chunks of a prompt that go through the same steps with as many slots are bound once.
         """
@@ -140,7 +140,7 @@ class Binder:
         return [(function, (*(memory[i] for i in compiled.takes), operands))]
 
     def _stretches(self, kernel: Kernel, stage: int, a: list[int]) -> list[int]:
-        """The first byte in a block and the bytes of each operand that is worth fetching before a block's turn."""
+        """Return the first byte and the length of each operand that is worth prefetching for a block."""
         arena, found = self._arenas[stage], []
         for operand in kernel.operands:
             if operand.view and operand.extent is not None:
@@ -151,7 +151,7 @@ class Binder:
         return found
 
     def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """The calls that note the ids of chosen experts, by the last step of each router, when all PEs have them."""
+        """Return the calls that record the ids of chosen experts, by the last step of each router."""
         reads: dict[int, list[Call]] = {}
         chooses = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])
         for step in np.flatnonzero(chooses).tolist():

@@ -9,7 +9,7 @@ from wse_mappings.cuts.cache_balance import CacheBalance
 
 
 class Caches:
-    """The counters of each user's cache.
+    """The cache counters of each user.
 
     Attributes:
         by_user: By user, the counters by the rows of the regions that hold layers.
@@ -21,7 +21,7 @@ class Caches:
         self.by_user = [{rows: CacheBalance(rows, program.context) for rows in heights} for _ in range(program.batch)]
 
     def slots(self, user: int) -> Slots:
-        """Cache slots that a user has in use on the fullest row of each stage."""
+        """Return the cache slots that a user occupies on the fullest row of each stage."""
         return tuple(self.by_user[user][rows].slots for rows in self._heights)
 
     def length(self, user: int) -> int:
@@ -29,7 +29,7 @@ class Caches:
         return self.by_user[user][self._heights[0]].length
 
     def append(self, phase: Phase) -> None:
-        """Add the tokens of a run of a phase that begins."""
+        """Add the tokens of a phase that begins."""
         for cache in (cache for by_rows in self._caches_of(phase) for cache in by_rows.values()):
             if phase.name == "prefill":
                 cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
@@ -39,7 +39,7 @@ class Caches:
                 cache.append_one()
 
     def take_back(self, user: int, tokens: int) -> None:
-        """Take the last tokens of a user off again."""
+        """Remove the last tokens of a user."""
         for cache in self.by_user[user].values():
             cache.take_back(tokens)
 

@@ -35,7 +35,7 @@ CALLS_BETWEEN_LOOKS: Final = 16
 
 
 class Engine:
-    """Executes a Program.
+    """The execution backend for one Program.
 
     ``tensor`` gives canonical tensors by name; with ``allow_nonfinite`` they may hold infinities and what is no number.
     ``draws``, one a user, pick the next id from float32 logits ``[vocabulary]`` when the Program samples on the host.
@@ -101,8 +101,7 @@ class Engine:
         store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite, on_stored=on_stored)
 
     def watch(self, places: Collection[PePlace], on_bytes: Callable[[PePlace, int, Bytes], None]) -> None:
-        """Have the buffers of some PEs read in each pass from now on, as `wse.backends.execute.pe_contents.PeContents`
-        has it.
+        """Read the buffers of some PEs in every pass from now on, as in `wse.backends.execute.pe_contents.PeContents`.
 
         It is called before the first pass, and before `precompile`.
         """
@@ -110,30 +109,33 @@ class Engine:
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """float32 ``[users, vocabulary]``, those of the last token run. Only with ``logits_out``."""
+        """Logits of the last token, float32 ``[users, vocabulary]``. Requires ``logits_out``."""
         return self.streams.host_logits[: self.program.batch].copy()
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
-        """float32 ``[tokens, vocabulary]``, those of the last pass over several tokens. Only with ``logits_out``."""
+        """Logits of the last pass over several tokens, float32 ``[tokens, vocabulary]``. Requires ``logits_out``."""
         return self.streams.host_logits[self.program.batch :].copy()
 
     @property
     def tokens(self) -> list[int]:
-        """Each user's id that the last phase ended with. Raises BadModel when no logit of one was a number."""
+        """The last token id of each user.
+
+        Raises BadModel when no logit of a token was a number.
+        """
         return self.streams.ids(range(self.program.batch))
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Tokens of the last phase that chose each expert, by layer, int64 ``[experts]``."""
+        """Number of tokens of the last phase that chose each expert, by layer, int64 ``[experts]``."""
         return self.routing.pairs
 
     def cache_slots(self, user: int) -> Slots:
-        """Cache slots that a user has in use on the fullest row of each stage."""
+        """Return the cache slots that a user occupies on the fullest row of each stage."""
         return self.caches.slots(user)
 
     def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk; the index of each phase as it is done. Then ``tokens`` follow them.
+        """Run each user's prompt chunk by chunk; yield the index of each phase as it is done.
 
         With ``first`` and ``last``, one past the last, some of the phases alone.
         """
@@ -142,15 +144,20 @@ class Engine:
             yield index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer stores."""
+        """Run one token of each user and return the ids that follow.
+
+        ``tokens`` replace the ids that the wafer stores.
+        """
         self.run(self.begin(self.program.decode_index, tokens))
         return self.tokens
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
-        """Take note of the next pass of a user, of which `verify` is to give the ids; it runs when that is called."""
+        """Announce the next pass of a user; it runs when `verify` is called."""
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a pass over new tokens of one user and give the id that follows each: `keep` says how many count.
+        """Run a pass over new tokens of one user and return the id that follows each.
+
+        `keep` says how many count.
 
         ``tokens`` are the user's next one and those that were drafted after it, as many as the Program was compiled
         for; they stand where a draft's head on the wafer would leave them, or come from the host.
@@ -173,7 +180,7 @@ class Engine:
         return ids
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again.
+        """Keep the first ``tokens`` of the last pass of a user and remove the others from the cache.
 
         The id that followed the last one that is kept is the user's next token, or ``next_id`` that the host drew.
 
@@ -184,20 +191,23 @@ class Engine:
         self.keep_ids(user, tokens, likeliest if next_id is None else next_id)
 
     def keep_ids(self, user: int, tokens: int, next_id: int) -> None:
-        """Keep the first ``tokens`` of a user's last pass; the id that follows them stands for the next one."""
+        """Keep the first ``tokens`` of a user's last pass, and store ``next_id`` as the next token."""
         self.caches.take_back(user, self.program.verify_tokens - tokens)
         self._store_ids(user, [next_id])
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """All that a run needs to go on from here, besides weights, as `wse.backends.execute.engine_state` has it."""
+        """Return the state of the run without weights, in the form of `wse.backends.execute.engine_state`."""
         return state_of(self)
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take on a state that `state` gave. Raises ValueError where it is another Program's."""
+        """Restore a state that `state` returned.
+
+        Raises ValueError for a state of another Program.
+        """
         restore(self, arrays)
 
     def begin(self, index: int, ids: Sequence[int]) -> BoundPhase:
-        """Bind a run of a phase and count its tokens in the caches; its ids stand where it reads them.
+        """Bind a phase, count its tokens in the caches, and store its ids where it reads them.
 
         They are the chunk of the prompt, the tokens of a pass over several, or those that replace the next ones.
         """
@@ -216,7 +226,7 @@ class Engine:
         return self._decode
 
     def run(self, bound: BoundPhase) -> None:
-        """Make the calls of a phase that was begun, or some of them."""
+        """Run all calls of a phase that was begun, or some of them."""
         with self._cores.steps():
             if self.step_times is not None:
                 self.step_times.run(bound, self._cores.adapt)
@@ -229,7 +239,7 @@ class Engine:
             self.arenas[stage].carried[loads] += times
 
     def _chunk(self, phase: Phase, ids: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Return the ids of a chunk as they enter; where rows have a share each, these padded to one length."""
+        """Return the ids of a chunk as they enter; where each row has a part, the parts are padded to one length."""
         chunk = np.array(ids, np.float32)
         if not phase.on_mesh:
             return chunk
@@ -240,14 +250,15 @@ class Engine:
         return padded.reshape(-1)
 
     def _store_ids(self, first: int, tokens: Sequence[int]) -> None:
-        """Store ids on all PEs of the embedding's stage, where that is here, from the place ``first`` on."""
+        """Store ids on all PEs of the embedding's stage from position ``first`` on, if that stage is in this process.
+        """
         arena = self.arenas.get(self._embedding_stage)
         if arena is not None and tokens:
             address = self.program.ids_address + first
             arena.view("float32")[:, address : address + len(tokens), :] = np.array(tokens, np.float32)[:, None]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile the kernels that the phases use, as `wse.backends.execute.backend.Backend` has it."""
+        """Compile the kernels that the phases use, as described for `wse.backends.execute.backend.Backend`."""
         distinct: dict[tuple[object, ...], Call] = {}
         for phase in {phase.steps: phase for phase in self.program.phases}.values():
             slots = self.program.cache_slots(phase.cached + phase.tokens)
@@ -259,7 +270,7 @@ class Engine:
         return KERNEL_FILES.trouble
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far, of the wafers here."""
+        """Return the words on each link of the wafers in this process, int64 ``[wafers, 4, mesh rows, mesh cols]``."""
         total = {wafer: words.copy() for wafer, words in self.streams.links.items()}
         for number, arena in self.arenas.items():
             stage = self.program.stages[number]
@@ -271,5 +282,5 @@ class Engine:
 
 
 def chunk_of(phase: Phase, prompts: Sequence[Sequence[int]]) -> Sequence[int]:
-    """Return the ids that a chunk of a prompt reads."""
+    """Return the token ids that a prompt chunk reads."""
     return prompts[phase.user][phase.cached : phase.cached + phase.tokens]

@@ -30,7 +30,7 @@ Tiles = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SegmentReport:
-    """The report of a segment that ran, for the host.
+    """What the host needs to know of a segment that ran.
 
     Attributes:
         tokens: int64 ``[places]``: ids that went to the host; None where none did.
@@ -46,7 +46,7 @@ class SegmentReport:
 
 
 class EnginePart:
-    """The engine of one wafer, with its SRAM, its weights and its counters alone. Arguments are those of `Engine`."""
+    """The engine of one wafer, with its SRAM, weights and counters only. Arguments are those of `Engine`."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class EnginePart:
     def run(
         self, index: int, number: int, ids: Sequence[int], drawn_ids: Sequence[int], *tiles: Tiles
     ) -> tuple[SegmentReport, *tuple[Tiles, ...]]:
-        """Run a segment of this wafer; a report, and the tiles of each crossing that it sends.
+        """Run a segment of this wafer; return a report, and the tiles of each crossing that it sends.
 
         Args:
             index: The phase.
@@ -108,34 +108,37 @@ class EnginePart:
         return report, *(engine.crossings.pop(step) for step in segment.sends)
 
     def keep(self, user: int, tokens: int, next_id: int) -> None:
-        """Keep the first tokens of a user's last pass, as `Engine.keep_ids` does."""
+        """Keep the first tokens of a user's last pass, like `Engine.keep_ids`."""
         self.engine.keep_ids(user, tokens, next_id)
 
     def precompile(self) -> str:
-        """Compile the kernels of this wafer's steps; the reason why they could not be kept, empty where they were."""
+        """Compile the kernels of this wafer's steps; return why they could not be cached, or ""."""
         return self.engine.precompile(lambda done, total, name: None)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """int64 ``[1, 4, mesh rows, mesh cols]``: words that crossed each link of this wafer so far."""
+        """Return the words on each link of this wafer so far, int64 ``[1, 4, mesh rows, mesh cols]``."""
         return self.engine.link_words()
 
     def step_times(self) -> tuple[dict[int, tuple[F64, I64]], float]:
-        """Seconds and bytes of the steps by phase, and the seconds of all passes, of a part that is timed."""
+        """Return seconds and bytes of the steps by phase, and the seconds of all passes."""
         times = self.engine.step_times
         assert times is not None
         return times.by_phase, times.passes_s
 
     def read_bytes_per_s(self) -> float:
-        """Return the bytes a second at which this part's cores read its largest arena."""
+        """Return the bytes per second at which the cores of this process read its largest arena."""
         assert self.engine.step_times is not None
         return self.engine.step_times.read_bytes_per_s()
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays of this wafer's part of an engine's state, as `wse.backends.execute.engine_state` has them."""
+        """Return the arrays of this wafer's part of the engine state."""
         return self.engine.state()
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take on a state that `state` gave. Raises ValueError where it is another Program's."""
+        """Restore a state that `state` returned.
+
+        Raises ValueError for a state of another Program.
+        """
         self.engine.restore(arrays)
 
     def _draw(self, user: int) -> Draw:
@@ -143,7 +146,7 @@ class EnginePart:
 
 
 def _calls_of(bound: BoundPhase, segment: Segment) -> BoundPhase:
-    """Return the calls of a segment alone; with the last one of its wafer go the loads of links of the whole pass."""
+    """Return the calls of one segment. The last segment of a wafer includes the link loads of the whole pass."""
     own = {*segment.receives, *segment.steps}
     chosen = [(call, step) for call, step in zip(bound.calls, bound.steps, strict=True) if step in own]
     calls, steps = [call for call, _ in chosen], [step for _, step in chosen]

@@ -28,7 +28,7 @@ class StatefulParts(Protocol):
 
 
 def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that `restore` takes, by name; some are the engine's own, which the next pass changes."""
+    """Return the arrays that `restore` needs, by name. Some belong to the engine and change with the next pass."""
     program, streams = engine.program, engine.streams
     wafers, mesh = program.wafers, (program.wafer_rows, program.wafer_cols)
     crossed = np.zeros((wafers + 1, wafers + 1), np.int64)  # [1 + source, 1 + target]: the host is wafer -1
@@ -46,7 +46,7 @@ def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
 
 
 def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Put an engine into the state of another one of the same Program.
+    """Set an engine to the state of another engine of the same Program.
 
     Raises:
         ValueError: an array is missing, or is not of the type or the shape that the Program's has.
@@ -78,7 +78,7 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
 
 
 def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
-    """Return the counters of each user's caches, by name: the arrays of a state that follow from the passes alone."""
+    """Return the cache counters of each user by name, which follow from the passes alone."""
     return {
         f"cache.{user}.{rows}.{name}": array
         for user, by_rows in enumerate(caches.by_user)
@@ -88,7 +88,7 @@ def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
 
 
 def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
-    """Yield the bytes of the buffers of each stage that live from pass to pass: views ``[blocks, bytes x lanes]``."""
+    """Yield the memory of the buffers of each stage that are live between passes: views ``[blocks, bytes x lanes]``."""
     for number, arena in engine.arenas.items():
         kept = [
             buffer
@@ -99,6 +99,6 @@ def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.ui
 
 
 def _bytes(arena: Arena, address: int, count: int) -> npt.NDArray[np.uint8]:
-    """Return the bytes from an address of SRAM on, of all PEs. Those of an element stand side by side for its lanes."""
+    """Return the bytes of all PEs from an SRAM address on. The bytes of an element are interleaved over its lanes."""
     first = (address - arena.base_byte) * arena.lanes
     return arena.memory.reshape(arena.blocks, -1)[:, first : first + count * arena.lanes]

@@ -16,7 +16,7 @@ KIB: Final = 1024
 
 
 class GroupFiles(NamedTuple):
-    """Names of a memory control group's files, by version of the interface."""
+    """Names of the files of a memory control group, by version of the interface."""
 
     limit: str
     usage: str
@@ -28,13 +28,14 @@ VERSION_2: Final = GroupFiles("memory.max", "memory.current", "inactive_file")
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """Return the bytes that this process can still take; None where nothing says. ``root`` has /proc and /sys."""
+    """Return the bytes that this process can still allocate; None where that is unknown. ``root`` has /proc and /sys.
+    """
     limits = [*_machine(root), *_control_groups(root), *_process_limit(root)]
     return max(0, min(limits)) if limits else None
 
 
 def _machine(root: Path) -> Iterator[int]:
-    """Yield the kernel's estimate of what can be had without swapping (proc_meminfo(5), MemAvailable)."""
+    """Yield the kernel's estimate of memory available without swapping (proc_meminfo(5), MemAvailable)."""
     amount = _amounts(root / "proc/meminfo").get("MemAvailable")
     if amount is not None:
         yield amount * KIB
@@ -44,7 +45,7 @@ def _machine(root: Path) -> Iterator[int]:
 
 
 def _control_groups(root: Path) -> Iterator[int]:
-    """Yield the bytes that the groups of this process leave, and those around them (cgroups(7))."""
+    """Yield the remaining bytes of the control groups of this process and of their parents (cgroups(7))."""
     with suppress(OSError, ValueError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -60,14 +61,14 @@ def _control_groups(root: Path) -> Iterator[int]:
 
 
 def _of_group(folder: Path, files: GroupFiles) -> Iterator[int]:
-    """Yield the limit of a group less its usage; nothing where it has no limit."""
+    """Yield the limit of a group minus its usage; nothing where it has no limit."""
     with suppress(OSError, ValueError):
         limit, usage = (int((folder / name).read_text()) for name in (files.limit, files.usage))
         yield limit - usage + _amounts(folder / "memory.stat").get(files.file_pages, 0)
 
 
 def _process_limit(root: Path) -> Iterator[int]:
-    """Yield the limit of this process's address space, ``ulimit -v``, less what it has of it; not on Windows."""
+    """Yield the limit of this process's address space, ``ulimit -v``, minus what is mapped; not on Windows."""
     with suppress(ImportError, OSError):
         import resource
 
@@ -78,7 +79,7 @@ def _process_limit(root: Path) -> Iterator[int]:
 
 
 def _amounts(path: Path) -> dict[str, int]:
-    """Return the whole numbers of lines such as ``MemAvailable: 123 kB`` by name; none where there is no such file."""
+    """Return the numbers of lines such as ``MemAvailable: 123 kB`` by name; empty where the file does not exist."""
     try:
         words = [line.replace(":", " ").split() for line in path.read_text().splitlines()]
     except OSError:

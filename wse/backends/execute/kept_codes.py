@@ -13,7 +13,7 @@ from wse.number_formats import E8M0_BIAS, E8M0_NAN, Coding
 
 
 class KeptPart:
-    """The codes (0) or the scales (1) of a tensor as its checkpoint has them: ``[out, in]`` or ``[blocks, groups]``.
+    """The codes (0) or scales (1) of a tensor as its checkpoint stores them: ``[out, in]`` or ``[blocks, groups]``.
 
     ``source`` has the scales of each output. Rows are looked at where they must stand for numbers in the type of
     ``activations``; None lets everything through.
@@ -31,7 +31,7 @@ class KeptPart:
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the number of values that the source makes for rows of ours."""
+        """Return the number of values that the source decodes for some rows."""
         return decoded_values(self._source, first * self._outputs, min(last * self._outputs, self._source.shape[0]))
 
     def __getitem__(self, rows: slice, /) -> Tensor:
@@ -46,7 +46,9 @@ class KeptPart:
         return ours
 
     def _check(self, values: Tensor, activations: np.dtype[Any]) -> None:
-        """Raise BadModel for a code or a scale that is no number, or for a scale beyond the activations."""
+        """Raise BadModel for a code or scale that is not a number, or a scale that the activation type cannot
+        represent.
+        """
         if self._part == 0:
             none = values.astype(np.uint8) & 0x7F == 0x7F if self._coding.bits == 8 else np.zeros(0, bool)
         elif self._coding.scale_view == "raw":
@@ -70,6 +72,6 @@ class KeptPart:
 
 
 def too_large(name: str, largest: float, scale_type: np.dtype[Any]) -> BadModel:
-    """Return the error where ``largest`` of a tensor asks for a scale that its type cannot hold."""
+    """Return the error for a tensor whose largest value needs a scale that its type cannot represent."""
     message = f"{name}: holds {largest:.3g}, too much for a scale of {scale_type.name}; use --activations float32"
     return BadModel(message)

@@ -19,7 +19,7 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineLoads:
-    """The words of one transfer along the rows or the columns of a region.
+    """The words on links of one transfer along the rows or columns of a region.
 
     Attributes:
         schedule: Its pattern.
@@ -40,7 +40,7 @@ class LineLoads:
     along_columns: bool
 
     def add(self, links: I64, times: int) -> None:
-        """Add the words of so many times to int64 ``[4, rows, cols]``, counted by the direction in which they leave."""
+        """Add the words of ``times`` transfers to int64 ``[4, rows, cols]``, by the direction in which they leave."""
         by_line = links.transpose(0, 2, 1) if self.along_columns else links
         onward, back = (SOUTH, NORTH) if self.along_columns else (EAST, WEST)
         lines = slice(self.first_line, self.first_line + self.lines)

@@ -12,7 +12,7 @@ from wse.program.program import TIMES
 
 
 def with_norm_products(tensor: Callable[[str], Source], read: Read) -> Callable[[str], Source]:
-    """A source of tensors by name that has the products, ``layers.0.q@attention_norm``, made from those of ``tensor``.
+    """Return a source of tensors that also has products with norms, such as ``layers.0.q@attention_norm``.
 
     Args:
         tensor: Gives the matrices ``[out, in]`` and vectors ``[in]``.

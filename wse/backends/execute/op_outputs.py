@@ -55,7 +55,7 @@ READABLE: Final = frozenset(_MADE_BY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The place of a stretch of an op's output.
+    """Where a part of an op's output is stored.
 
     Attributes:
         after: The step after which it is there.
@@ -77,7 +77,7 @@ class Part:
 
 
 def at_the_end(op: Op) -> bool:
-    """Return whether an op comes after all layers, for the last token of a prompt alone."""
+    """Return whether an op comes after all layers and so computes the last token of a prompt only."""
     return op.layer < 0 and op.kind != "embedding"
 
 
@@ -101,7 +101,7 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
 
 
 def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots) -> list[Part]:
-    """Return the parts of an op's output in the steps that it has in a phase.
+    """Return the parts of an op's output that its steps in a phase produce.
 
     There are none of a norm that goes into a product, nor of queries whose norms go into their scores.
     """
@@ -130,7 +130,7 @@ def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
 
 
 def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: bool) -> tuple[int, list[I32]]:
-    """Along which axis an op's outputs are cut, and how each of them, one after another."""
+    """Return the axis along which each output of an op is divided, and how."""
     match op.kind:
         case "qkv":
             widths = [heads * spec.head_size for heads in (spec.head_count, spec.kv_head_count, spec.kv_head_count)]
@@ -150,20 +150,21 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
 
 
 def _hidden_of(program: Program, stage: int) -> I32:
-    """int32 ``[rows, n]``: the hidden features that each row of a stage has, of a norm's gains or of the embedding."""
+    """Return the hidden features on each row of a stage, int32 ``[rows, n]``, for the gains of norms or the embedding.
+    """
     parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
     return next(part.inner for part in parts if part.tensor.rpartition(".")[2] in _AS_HIDDEN)
 
 
 def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
-    """int32 ``[cols, n]``: the outputs of a linear layer that each column of a stage has, of the tile in place."""
+    """Return the outputs of a linear layer on each column of a stage, int32 ``[cols, n]``."""
     names = (tensor, codes_name(tensor))
     tiles = (tile for tile in program.tiles if tile.stage == stage and not tile.name.startswith("prefill."))
     return next(part.inner for tile in tiles for part in tile.parts if part.tensor in names and part.outer is not None)
 
 
 def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) -> list[Part]:
-    """Chunk by chunk: on the row where they were summed, before they are compared there or leave for the host."""
+    """Return the parts of the logits, chunk by chunk, on the row where they are summed."""
     parts: dict[int, Part] = {}
     argmax, logits = kernel_named("argmax_fold"), of_kind(phase.steps, LogitsOut)
     tokens = 1 if phase.name == "prefill" else phase.tokens
@@ -186,5 +187,5 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) 
 
 
 def _operands(phase: Phase, step: int, slots: Slots) -> list[int]:
-    """Return the operands of the first turn of a step."""
+    """Return the operands of the first iteration of a step."""
     return phase.steps.operands(step, slots, phase.round_of(step, 0))

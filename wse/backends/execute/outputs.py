@@ -29,7 +29,9 @@ Values = npt.NDArray[Any]
 
 
 class Outputs:
-    """Reads the outputs of some ops. ``on_output`` takes an op's index and its values, ``[tokens, ...]``, as it ends.
+    """A reader of the outputs of some ops.
+
+    ``on_output`` is called with an op's index and its values, ``[tokens, ...]``, as it ends.
 
     They are ``[tokens, hidden]`` of the residual stream and of what is normalised; ``[tokens, heads, features]`` of
     attention, and of queries, keys and values, whose heads follow each other; ``[tokens, features]`` inside of
@@ -51,7 +53,7 @@ class Outputs:
         self._ops = {index: by_name[names[index]] for index in ops}
 
     def calls(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """Calls that read outputs, by the step of a phase after which they are made."""
+        """Return the calls that read outputs, by the step of a phase after which they are made."""
         calls: defaultdict[int, list[Call]] = defaultdict(list)
         for index, op in self._ops.items():
             steps = np.flatnonzero(phase.steps.op == index).tolist()
@@ -72,7 +74,7 @@ class Outputs:
         return calls
 
     def _read(self, part: Part, shares: I32 | None, values: Values) -> None:
-        """Put the features of one part where they belong; ``shares`` has the tokens of each row, None: all on each."""
+        """Store the features of one part in the output; ``shares`` has the tokens of each row (None: all on each)."""
         arena, (places, n) = self._arenas[part.stage], part.cut.shape
         tokens = len(values) if shares is None else int(shares.max())
         element_type, where = self._program.element_type(part.view), (part.address, tokens * n)
@@ -90,7 +92,7 @@ class Outputs:
 
 
 class Routing:
-    """Choices of experts in the last phase, read from one PE as the routers leave them.
+    """The choices of experts in the last phase, read from one PE.
 
     ``pairs``: by layer, int64 ``[experts]``, how many tokens chose each expert.
     """
@@ -99,7 +101,7 @@ class Routing:
         self.pairs: dict[int, npt.NDArray[np.int64]] = {}
 
     def read(self, arena: Arena, layer: int, address: int, count: int, experts: int) -> None:
-        """Count the ``count`` ids at ``address`` of the first PE, where a router's last step is done: all have them."""
+        """Count the chosen ids at ``address`` of the first PE after a router's last step, when all PEs have them."""
         ids = arena.read_row("float32", 0, address, count)[0]
         real = ids[(ids >= 0) & (ids < experts)].astype(np.int64)
         self.pairs[layer] = np.bincount(real, minlength=experts)

@@ -16,7 +16,7 @@ U8 = npt.NDArray[np.uint8]
 
 
 class Runs(NamedTuple):
-    """An exchange along rows, as kernel ``exchange_along_rows`` takes it.
+    """An exchange along rows, in the form that kernel ``exchange_along_rows`` needs.
 
     Attributes:
         runs: int32 ``[run, 3]``: how far off the senders are, the first PE that gets words, and one past the last.
@@ -31,7 +31,7 @@ class Runs(NamedTuple):
 
 @lru_cache(maxsize=64)
 def stretches_of(schedule: LineSchedule, elements: int, element_bytes: int) -> I32:
-    """int32 ``[m, 5]``: the messages of a schedule, the first element of each and its elements.
+    """Return the messages of a schedule with the first element and the number of elements of each, int32 ``[m, 5]``.
 
     Parts are cut where words end.
     """
@@ -42,7 +42,7 @@ def stretches_of(schedule: LineSchedule, elements: int, element_bytes: int) -> I
 
 @lru_cache(maxsize=64)
 def multicasts_cover(schedule: LineSchedule) -> bool:
-    """Return whether each line's messages are sums, then multicasts to all PEs that have sums or send to them."""
+    """Return whether the messages of each line are sums followed by multicasts that reach all PEs with sums."""
     for variant in range(len(schedule.first) - 1):
         messages, _, part = schedule.of_variant(variant)
         multicast = messages[:, 2] == Arrival.MULTICAST
@@ -60,7 +60,7 @@ def multicasts_cover(schedule: LineSchedule) -> bool:
 
 @lru_cache(maxsize=64)
 def senders_of(schedule: LineSchedule) -> I32 | None:
-    """int32 ``[variants, length]``: the PE whose words each PE gets, -1 for none.
+    """Return the PE from which each PE receives words, -1 for none, int32 ``[variants, length]``.
 
     None where words are combined, cut, passed on or given to several PEs, or a PE gets those of two. That it is an
     exchange holds where nothing is sent from where other words arrive: the caller vouches for it.
@@ -80,7 +80,7 @@ def senders_of(schedule: LineSchedule) -> I32 | None:
 
 @lru_cache(maxsize=64)
 def runs_of(schedule: LineSchedule) -> Runs:
-    """Return the runs of a schedule that is an exchange."""
+    """Return the exchange of a schedule along rows."""
     of_variants = senders_of(schedule)
     assert of_variants is not None
     runs, first, chosen = [], [0], []
@@ -101,7 +101,7 @@ def runs_of(schedule: LineSchedule) -> Runs:
 
 @lru_cache(maxsize=1024)
 def columns_of(schedule: LineSchedule, round_: int) -> tuple[I32, U8]:
-    """Senders and choice of columns in a round, as kernel ``exchange_along_columns`` takes them.
+    """Return the senders and the chosen columns of a round, in the form that ``exchange_along_columns`` needs.
 
     Variants that do the same are one.
     """

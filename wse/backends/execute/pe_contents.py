@@ -25,7 +25,9 @@ class PePlace(NamedTuple):
 
 
 class PeContents:
-    """Reads the buffers of some PEs; those that share addresses are read before another takes the place.
+    """A reader of the buffers of some PEs.
+
+    Buffers that share addresses are read before another one overwrites them.
 
     A buffer that is always needed is read as the phase ends, one that the last step that needs it writes another over
     before that step. In steps that several users take in turn, the buffers are those of the last. Code has no bytes.
@@ -38,11 +40,11 @@ class PeContents:
         places: Collection[PePlace],
         on_bytes: Callable[[PePlace, int, Bytes], None],
     ) -> None:
-        """``on_bytes`` takes a PE, the index of a buffer in the Program, and its bytes."""
+        """Create a reader. ``on_bytes`` is called with a PE, the index of a buffer in the Program, and its bytes."""
         self._program, self._arenas, self._places, self._on_bytes = program, arenas, places, on_bytes
 
     def calls(self, phase: Phase) -> dict[int, list[Call]]:
-        """Calls that read the buffers that a phase needs, by the step after which they are made."""
+        """Return the calls that read the buffers of a phase, by the step after which they are made."""
         equal = [index for index, other in enumerate(self._program.phases) if other.steps is phase.steps]
         calls: dict[int, list[Call]] = {}
         for index, buffer in readable_buffers(self._program):
@@ -58,7 +60,7 @@ class PeContents:
         return calls
 
     def _is_overwritten(self, buffer: Buffer, phases: Collection[int], step: int) -> bool:
-        """Return whether a step of some phases, the last that needs a buffer, is the first that needs one over it."""
+        """Return whether the last step that needs a buffer is also the first one that overwrites it."""
         begin, end = buffer.address, buffer.address + buffer.bytes
         others = (other for other in self._program.buffers if other.stage == buffer.stage and other is not buffer)
         return any(
@@ -84,7 +86,7 @@ def readable_buffers(program: Program) -> list[tuple[int, Buffer]]:
 
 
 def holds(program: Program, buffer: Buffer, place: PePlace) -> bool:
-    """Return whether a PE has a buffer in its SRAM."""
+    """Return whether a buffer is in the SRAM of a PE."""
     stage = program.stages[buffer.stage]
     rect = stage.rect
     inside = 0 <= place.row - rect.row < rect.rows and 0 <= place.col - rect.col < rect.cols

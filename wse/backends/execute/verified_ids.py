@@ -10,7 +10,7 @@ from wse.program.program import Program
 
 
 class VerifiedIds:
-    """The ids that followed the tokens of each user's last pass over several; the others' place in ``caches``."""
+    """The ids that followed the tokens of each user's last pass over several tokens."""
 
     def __init__(self, program: Program, caches: Caches) -> None:
         self._program, self._caches = program, caches
@@ -32,11 +32,11 @@ class VerifiedIds:
             raise BadInput(message)
 
     def add(self, ids: Sequence[int], user: int) -> None:
-        """Add the ids of a user's pass, instead of those of the one before."""
+        """Store the ids of a user's pass, replacing those of the one before."""
         self._by_user[user] = list(ids)
 
     def keep(self, tokens: int, user: int) -> int:
-        """Keep the first ``tokens`` of a user's last pass: the id that follows them.
+        """Return the id that follows the first ``tokens`` of a user's last pass.
 
         Raises:
             BadInput: there are less than 1 or more than the pass had, or its tokens were kept before.

@@ -105,7 +105,7 @@ def _patch_jobs(
 
 
 class _Reading(NamedTuple):
-    """The rows of a tensor, from the first to one past the last, that a patch takes of a part of a tile."""
+    """The rows of a tensor that a patch reads for a part of a tile."""
 
     part: TilePart
     source: Source
@@ -114,7 +114,7 @@ class _Reading(NamedTuple):
 
     @property
     def values(self) -> int:
-        """The number of values that are held while these rows are read: all that is decoded for them.
+        """The number of values in memory while these rows are read, including everything that is decoded for them.
 
         Where they are more than a stretch, these and the stretch that comes to them.
         """
@@ -125,7 +125,7 @@ class _Reading(NamedTuple):
 
 
 class _Reader:
-    """Reads stretches of tensors as numbers of one element type, and looks at every value."""
+    """A reader of parts of tensors as numbers of one element type that checks every value."""
 
     def __init__(self, element_type: str, *, allow_nonfinite: bool) -> None:
         self.element_type = element_type
@@ -133,16 +133,16 @@ class _Reader:
         self._allow_nonfinite = allow_nonfinite
 
     def read(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Return the rows from the first to one past the last, rounded to the element type."""
+        """Return the rows from the first to before the last, rounded to the element type."""
         return self._round(self._stretches(name, source, rows))
 
     def stored_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Return the rows from the first to one past the last, in the source's own type where PEs have one for it."""
+        """Return the rows from the first to before the last, in the type of the source where PEs support it."""
         values = self._stretches(name, source, rows)
         return values if values.dtype.name in STORAGE and self.element_type != "uint8" else self._round(values)
 
     def _stretches(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Rows as the source has them, looked at as they are read, few at a time where that decodes no more."""
+        """Yield rows as the source stores them, checked as they are read, few at a time where that decodes no more."""
         first, last = rows
         step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
         if last - first <= step or is_read_whole(source):
@@ -183,20 +183,20 @@ class _Reader:
 
 
 def _largest_magnitude(values: Tensor) -> Any:
-    """The largest of `_magnitudes`; of float32 by the least and the greatest, one of which is NaN where a value is."""
+    """Return the largest of `_magnitudes`; for float32 from minimum and maximum, which are NaN where a value is."""
     if values.dtype != np.float32:
         return _magnitudes(values).max()
     return _magnitudes(np.maximum(values.max(keepdims=True), -values.min(keepdims=True))).max()
 
 
 def _magnitudes(values: Tensor) -> npt.NDArray[np.unsignedinteger]:
-    """Return the bits of floating-point numbers without their signs, which are in the order of the magnitudes."""
+    """Return the bits of floating-point numbers without sign, which have the order of the magnitudes."""
     unsigned = np.dtype(f"u{values.dtype.itemsize}")
     return np.asarray(values.view(unsigned) & unsigned.type((1 << 8 * values.dtype.itemsize - 1) - 1))
 
 
 def _nonfinite(source: Source) -> int:
-    """Return the number of values that are infinite or no numbers."""
+    """Return the number of values that are infinite or NaN."""
     step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
     stretches = (source[begin : begin + step] for begin in range(0, source.shape[0], step))
     return sum(int((_magnitudes(values) >= INFINITE[values.dtype.name]).sum()) for values in stretches)

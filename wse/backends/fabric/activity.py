@@ -24,7 +24,7 @@ from wse.program.steps import Kind, Slots
 
 
 class Counts(NamedTuple):
-    """Counts of one run of a phase, summed over all PEs."""
+    """Counts of operations and words in one run of a phase, summed over all PEs."""
 
     macs: float = 0.0
     read_bytes: float = 0.0
@@ -39,7 +39,7 @@ def phase_counts(
     slots_of_runs: Iterable[Slots],
     classes: I64,
 ) -> list[Counts]:
-    """Return the counts of some runs of a phase, each with so many cache slots in use; tokens choose experts evenly.
+    """Return the counts of several runs of a phase, each with its cache slots; tokens choose experts evenly.
 
     ``classes`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.shape_classes`` does. What
     depends on no cache slots is counted once for all runs.
@@ -53,7 +53,7 @@ def phase_counts(
     grows, stage = by_slots(phase.steps), phase.steps.stage
 
     def of_class(step: int, times: int, slots: Slots) -> list[F64]:
-        """Return the counts of all steps of a class, float64 ``[3]`` for each kind of its turns."""
+        """Return the counts of all steps of a class, float64 ``[3]`` for each kind of its iterations."""
         kernel, calls = kernel_calls(program, phase, step, slots)
         pes = float(calls[0][0][1]) * program.stages[stage[step]].cols
         if phase.steps.routed[step]:

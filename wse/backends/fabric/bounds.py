@@ -40,7 +40,7 @@ Bound = tuple[float, float, float, float]
 
 
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
-    """Return the farthest, in links, that anything has come which the messages of a variant bring to a PE.
+    """Return the maximum distance, in links, of the words that the messages of a variant combine on a PE.
 
     ``in_place``: messages send on what earlier ones brought; else all send what was there before.
     """
@@ -69,7 +69,7 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
 
 
 class PhaseBounds:
-    """Bounds of the steps of a Program's phases. Keeps what it computed of patterns, and of what any slots cost."""
+    """Lower bounds of the steps of a Program's phases, with a cache."""
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
         self.program, self.wafer = program, wafer
@@ -80,7 +80,7 @@ class PhaseBounds:
         self._of_any_slots: dict[tuple[Steps, int], Bound] = {}
 
     def of(self, phase: Phase, slots: Slots, classes: I64) -> F64:
-        """float64 ``[steps, bounds]``: cycles of every step over all turns, with so many cache slots in use.
+        """Return the lower bounds in cycles of every step over all iterations, float64 ``[steps, bounds]``.
 
         ``classes`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.shape_classes`` does.
         """
@@ -115,13 +115,13 @@ class PhaseBounds:
         return 0.0, 0.0, float(self._links(transfer, turns) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """Return the wafers that hold experts that tokens choose evenly, of a step that depends on them."""
+        """Return the wafers with experts that tokens choose evenly, for a step that depends on them."""
         if not phase.steps.routed[step]:
             return None
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
 
     def _off_wafer(self, transfer: Transfer, turns: int) -> Bound:
-        """Return the bytes over links between wafers, which all work at once, or over the host's link."""
+        """Return the bytes over links between wafers, which all work at once, or over the link of the host."""
         wafer = self.wafer
         if not transfer.crossings or not transfer.is_awaited:
             return NO_BOUND
@@ -133,7 +133,7 @@ class PhaseBounds:
         return 0.0, 0.0, 0.0, turns * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, turns: int) -> int:
-        """Links that the words of a step go over, one turn after another."""
+        """Return the number of links that the words of a step traverse, over all iterations."""
         messages = transfer.messages
         if isinstance(messages, LineMessages):
             return self._pattern_links(messages, turns)
@@ -153,7 +153,7 @@ class PhaseBounds:
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """int64 ``[variants]``: the reach of every variant that some line executes, 0 for the others."""
+    """Return the reach of every variant that some line executes, int64 ``[variants]``; 0 for the others."""
     used = set(np.unique(pattern.variants).tolist())
     links = [reach(pattern, v, in_place=in_place) if v in used else 0 for v in range(len(pattern.first) - 1)]
     return np.array(links, np.int64)

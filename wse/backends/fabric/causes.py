@@ -9,7 +9,7 @@ CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
 
 
 class Cycles(NamedTuple):
-    """Cycles by cause. Ordering compares totals first, so ``max`` of several finds the critical one.
+    """Cycles by cause. Comparisons use the total, so ``max`` returns the slowest.
 
     hops: distance through routers, and words streaming one after another; relays: PEs that receive and send on in
     software; compute: vector operations with their issue, scalar functions, loops; launch: starting a step's task,
@@ -32,16 +32,16 @@ class Cycles(NamedTuple):
         )
 
     def whole(self) -> Cycles:
-        """Round the cycles of every cause up to whole ones."""
+        """Return these cycles with every cause rounded up to whole cycles."""
         values = [float(math.ceil(value - 1e-9)) for value in self[1:]]
         return Cycles(sum(values), *values)
 
     def times(self, count: float) -> Cycles:
-        """Return the cycles of ``count`` such stretches one after another."""
+        """Return the cycles of ``count`` repetitions."""
         return Cycles(*(value * count for value in self))
 
     def followed_by(self, other: Cycles) -> Cycles:
-        """Return the cycles of this stretch and then of ``other``."""
+        """Return the cycles of this interval followed by ``other``."""
         return Cycles(*(a + b for a, b in zip(self, other, strict=True)))
 
 

@@ -35,7 +35,7 @@ EVEN: Final[Pairs] = {}
 
 
 class _RoutedClass(NamedTuple):
-    """A class of steps, for one choice of experts: what each costs, and between which wafers it moves.
+    """A class of equal steps for one choice of experts: the cost of each, and the wafers between which it sends.
 
     ``steps`` int64 ``[n]`` are those of it; ``count_traffic`` counts the traffic of the first.
     """
@@ -47,21 +47,22 @@ class _RoutedClass(NamedTuple):
 
 
 class _RoutedTraffic(NamedTuple):
-    """The traffic of all routed steps: words, hops and bytes by step, int64 ``[3, steps]``, and their rectangles."""
+    """The traffic of all steps that depend on the choice: words, hops and bytes by step, int64 ``[3, steps]``."""
 
     by_step: I64
     rectangles: I64
 
 
 class _RoutedSteps(NamedTuple):
-    """The classes of all routed steps of a phase, for one choice of experts, and what counts their traffic, once."""
+    """The classes of all steps of a phase that depend on the choice, for one choice of experts."""
 
     classes: list[_RoutedClass]
     count_traffic: Callable[[], _RoutedTraffic]
 
 
 class RoutedCosts:
-    """Adds what routed steps cost and move to the cost of a phase without them. Keeps what it computed."""
+    """A function object that adds the steps that depend on the choice of experts to the cost of a phase, with a cache.
+    """
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
@@ -69,7 +70,8 @@ class RoutedCosts:
         self._even: dict[Steps, _RoutedSteps] = {}  # where tokens choose evenly
 
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
-        """``cost`` with its routed steps, whose layers' tokens chose experts as ``pairs`` says.
+        """Return ``cost`` with the steps that depend on the choice, for tokens that chose experts according to
+        ``pairs``.
 
         None of them depends on cache slots.
         """
@@ -102,12 +104,12 @@ class RoutedCosts:
         )
 
     def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
-        """Return the routed steps of a phase, whose layers' tokens chose experts as ``pairs`` says."""
+        """Return the steps of a phase that depend on the choice, for a given choice ``pairs``."""
         of_classes = self._classes(phase, classes, slots, pairs)
         return _RoutedSteps(of_classes, cache(partial(_count_traffic, self._traffic, phase, of_classes)))
 
     def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
-        """The routed steps of a phase by the ``classes`` of its steps, the layer whose tokens chose, and the stage.
+        """Return these steps grouped by the ``classes`` of steps, by the layer of the choice, and by stage.
 
         Layers that are missing in ``pairs`` are one, and so are stages with the same columns of experts. What goes by
         where stages stand, as steps between wafers and all steps where PEs are dead, is of one stage.
@@ -131,7 +133,7 @@ class RoutedCosts:
         return of_classes
 
     def _class(self, phase: Phase, steps: I64, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
-        """Return the work and traffic of the steps of a class, with so many pairs on each column."""
+        """Return the work and traffic of the steps of a class, for given pairs on each column."""
         step = int(steps[0])
         moves = not phase.steps.computes(step)
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
@@ -151,14 +153,14 @@ class RoutedCosts:
     def _crossing_cost(
         self, phase: Phase, step: int, step_class: int, slots: Slots, chosen: frozenset[int], crossings: int
     ) -> LineTime:
-        """Return the time of a step between wafers, which follows from the number of its crossings."""
+        """Return the time of a step between wafers, which depends on the number of crossings."""
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
             self._known[key] = self._steps.time(phase, step, slots, 0, chosen)
         return self._known[key]
 
     def _cost(self, phase: Phase, step: int, step_class: int, slots: Slots, pairs: int) -> LineTime:
-        """Return the time of a step whose fullest column has so many pairs; no operand of it depends on cache slots."""
+        """Return the time of a step for the pairs of its fullest column."""
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
             self._known[key] = self._steps.time(phase.of_pairs(step, pairs), 0, slots, 0)
@@ -166,7 +168,7 @@ class RoutedCosts:
 
 
 def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClass]) -> _RoutedTraffic:
-    """Return the traffic of the routed steps of a phase."""
+    """Return the traffic of the steps of a phase that depend on the choice."""
     by_step, links = np.zeros((3, len(phase.steps)), np.int64), [NOTHING]
     for of_class in classes:
         moved, steps = of_class.count_traffic(), of_class.steps
@@ -179,7 +181,7 @@ def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClas
 def _with_routed_traffic(
     count_others: Callable[[], PhaseTraffic], count_routed: Callable[[], _RoutedTraffic]
 ) -> PhaseTraffic:
-    """Return the traffic of a phase with that of its routed steps, of which the others have none."""
+    """Return the traffic of a phase including the steps that depend on the choice."""
     traffic, (by_step, rectangles) = count_others(), count_routed()
     words, hops, payload = by_step
     return replace(
@@ -192,7 +194,7 @@ def _with_routed_traffic(
 
 
 def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
-    """int64 ``[cols]``: pairs on each column at a step that works on some."""
+    """Return the pairs on each column at a step that processes pairs, int64 ``[cols]``."""
     mixture = program.mixtures[int(phase.steps.stage[step])]
     assert mixture is not None
     layer = program.op_layers[int(phase.steps.op[step])]
@@ -200,14 +202,14 @@ def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a phase and its step as they are for the fullest column, where tokens choose as evenly as they can."""
+    """Return a phase and its step for the fullest column, where tokens choose as evenly as possible."""
     if not phase.steps.routed[step]:
         return phase, step
     return phase.of_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0
 
 
 def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:
-    """Return the kernel of a compute step and its calls on the fullest column: operands, and the turns that have them.
+    """Return the kernel of a compute step and its calls on the fullest column, with the iterations of each.
 
     Turns after the first cost the same.
     """

@@ -22,7 +22,7 @@ from wse.program.transfers.kinds import transfer_steps
 
 
 class GroupCost(NamedTuple):
-    """The cost that a group adds to its phase, one row for each of its steps.
+    """The cost that an overlap group adds to its phase, one row per step.
 
     by_cause: float64 ``[steps, causes]``, contention: float64 ``[steps]``, streams: int64 ``[steps]``, all as in
     ``phase_cost.PhaseCost``; first_turn: float64 ``[steps]``: cycles of its first turn, at its first step.
@@ -40,7 +40,7 @@ MOST_GROUPS: Final = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _GroupClass:
-    """A class of groups of a phase, and one of them.
+    """A class of equal groups of a phase, with one of them.
 
     Attributes:
         group: The steps of one.
@@ -56,15 +56,15 @@ class _GroupClass:
 
 
 class _GroupClasses(NamedTuple):
-    """The classes of the groups of a phase, and the row of each of its steps, int64 ``[steps]``, of their costs in
-    turn."""
+    """The classes of the groups of a phase, and for each step its row in their concatenated costs, int64 ``[steps]``.
+    """
 
     classes: list[_GroupClass]
     rows: I64
 
 
 class GroupCosts:
-    """The costs of groups of steps. Keeps that of each class of groups, with so many cache slots where it goes by them.
+    """The costs of groups of steps, cached by class of groups and cache slots.
 
     Groups of steps that are of one class cost the same. Routed steps, whose work differs from run to run, cost
     nothing here. What depends on patterns and numbers alone, not by where regions stand, is known to all Programs of a
@@ -79,7 +79,7 @@ class GroupCosts:
         self._of_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
 
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
-        """Return the cost of all groups of a phase one after another; ``first`` ``[groups]`` are their first steps.
+        """Return the cost of all groups of a phase in order; ``first`` ``[groups]`` are their first steps.
 
         ``classes`` int64 ``[steps]`` are those of its steps, the same for all phases that share them.
         """
@@ -99,7 +99,7 @@ class GroupCosts:
         return GroupCost._make(column[rows] for column in costs)
 
     def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
-        """Return the classes of groups of steps, by the ``classes`` of steps."""
+        """Return the classes of groups of steps, given the ``classes`` of steps."""
         numbers, patterns = classes.tolist(), self._costs.program.patterns
         keys = [tuple(numbers[begin:end]) for begin, end in pairwise([*first.tolist(), len(numbers)])]
         begins = dict(zip(keys, first.tolist(), strict=True))  # of one group of each class
@@ -134,7 +134,7 @@ class GroupCosts:
         return self._known[key]
 
     def _of_group(self, phase: Phase, of_group: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
-        """Return the cost of a group, as another Program has shown it where it depends on nothing else of this one."""
+        """Return the cost of a group, cached across Programs when it does not depend on the position of the group."""
         if of_group.content is None:
             return _cost(self._costs, phase, of_group.group, slots)
         key = (of_group.content, in_use)
@@ -146,7 +146,7 @@ class GroupCosts:
         return cost
 
     def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:
-        """bool ``[steps]``: whether a step costs what it does by more than its shape: by where PEs and wafers are."""
+        """Return whether the cost of a step depends on the positions of PEs and wafers, bool ``[steps]``."""
         if not self._costs.on_whole_wafers:
             return np.ones(len(steps), np.bool_)
         return transfer_steps(steps, lambda kind: kind.by_place or kind.by_counters or kind.leaves_wafer)
@@ -156,19 +156,19 @@ class GroupCosts:
 def costs_by_content(
     wafer: WaferSpec, software: SoftwareProfile, element_types: tuple[str, ...]
 ) -> dict[Hashable, GroupCost]:
-    """Costs of groups by their content: one dictionary for a process, of that wafer and these types."""
+    """Return the costs of groups by their content, one dictionary per process, wafer and element types."""
     return {}
 
 
 def first_steps(phase: Phase) -> I64:
-    """int64 ``[groups]``: the first step of each group. Only steps of one loop run together."""
+    """Return the first step of each group, int64 ``[groups]``. Groups never extend over loops."""
     alone = (phase.steps.loop < 0) | (phase.steps.overlap < 0)
     same = (phase.steps.overlap[1:] == phase.steps.overlap[:-1]) & (phase.steps.loop[1:] == phase.steps.loop[:-1])
     return np.flatnonzero(np.append(True, alone[1:] | ~same))
 
 
 def _in_turn(costs: Sequence[GroupCost]) -> GroupCost:
-    """Return the costs of steps one after another."""
+    """Return the concatenated costs of groups."""
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 
@@ -177,7 +177,7 @@ def _no_cost(steps: int) -> GroupCost:
 
 
 def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) -> GroupCost:
-    """Return the cost of one group: its transfers start at once, those of its chain and its kernels follow each other.
+    """Return the cost of one group: its transfers start together, its chain and kernels run one after another.
 
     What takes longer counts.
     """

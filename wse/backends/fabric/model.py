@@ -31,7 +31,7 @@ CacheUse = tuple[Slots, tuple[int, ...]]
 
 
 class TokenClass(NamedTuple):
-    """Decoded tokens of each user that use as many cache slots in every stage and so cost the same.
+    """Decoded tokens that use the same number of cache slots in every stage and therefore cost the same.
 
     ``cost`` is that of one without the traffic of cache shifts, ``shift_traffic`` that of all of their shifts.
     """
@@ -43,7 +43,7 @@ class TokenClass(NamedTuple):
 
 
 class Fabric:
-    """The fabric model of one Program on one wafer type with one software profile. Keeps what it computed.
+    """The fabric model of one Program on one wafer type with one software profile. Results are cached.
 
     ``meshes`` has where each wafer's PEs are, if some are dead; programs see ``wafer``, which is whole.
     """
@@ -62,24 +62,24 @@ class Fabric:
         self._even: dict[CostClass, PhaseCost] = {}  # with routed steps, where tokens choose evenly
 
     def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
-        """Cost of prefill chunk ``index``, whose tokens chose experts as ``pairs`` says."""
+        """Return the cost of prefill chunk ``index``, for tokens that chose experts according to ``pairs``."""
         phase = self.program.phases[index]
         return self._cost(index, self.program.cache_slots(phase.cached + phase.tokens), (), pairs)
 
     def decode_cost(self, *lengths: int, pairs: Pairs = EVEN) -> PhaseCost:
-        """Cost of one token of each user, after so many others in its cache, that chose experts as ``pairs`` says."""
+        """Return the cost of one token of each user, given the tokens in each cache and the choice of experts."""
         return self._cost(self.program.decode_index, *self.cache_use(lengths), pairs)
 
     def verify_cost(self, length: int, pairs: Pairs = EVEN) -> PhaseCost:
-        """Cost of a pass over several new tokens of one user, after so many in the cache, that chose experts so."""
+        """Return the cost of a pass over several new tokens of one user, given the tokens in the cache."""
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
     def verify_use(self, length: int) -> CacheUse:
-        """Return the use of caches that the cost of such a pass depends on."""
+        """Return the cache usage on which the cost of such a pass depends."""
         return self.program.cache_slots(length + self.program.verify_tokens), ()
 
     def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
-        """Costs of decoding so many tokens of each user one after another, as ``decode_cost`` has them, in all."""
+        """Return the total cost of decoding several tokens of each user one after another."""
         lengths_by_slots: dict[Slots, list[int]] = {}
         tokens_by_slots: Counter[Slots] = Counter()
         for token in range(tokens):
@@ -100,7 +100,7 @@ class Fabric:
         return costs
 
     def cache_shift_traffic(self, slots: Slots, lengths: Sequence[int]) -> I64:
-        """int64 ``[steps, 2]``: words and hops of the cache shifts of decoded tokens, each after so many others."""
+        """Return words and hops of the cache shifts of decoded tokens, int64 ``[steps, 2]``."""
         phase = self.program.decode
         moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
         steps = by_counters(phase.steps)
@@ -110,11 +110,11 @@ class Fabric:
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
-        """The use of caches that the cost of a decoded token of each user depends on, after ``lengths`` tokens."""
+        """Return the cache usage on which the cost of a decoded token depends, after ``lengths`` tokens."""
         return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
 
     def classes(self, phase: Phase) -> I64:
-        """int64 ``[steps]``: for each step the index of the first one with equal cost and traffic."""
+        """Return for each step the index of the first one with equal cost and traffic, int64 ``[steps]``."""
         return self._counts.classes(phase.steps)
 
     def _cost(self, index: int, slots: Slots, lengths: tuple[int, ...], pairs: Pairs) -> PhaseCost:
@@ -131,7 +131,7 @@ class Fabric:
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
-        """Add the traffic of cache shifts, which depends on how many tokens each user's cache stores."""
+        """Add the traffic of cache shifts, which depends on the number of tokens in each user's cache."""
         if not lengths or not len(by_counters(phase.steps)):
             return cost
         return replace(cost, count_traffic=partial(self._traffic_with_shift, cost, phase, slots, lengths))
@@ -161,12 +161,13 @@ class Fabric:
         )
 
     def shape_classes(self, phase: Phase) -> I64:
-        """int64 ``[steps]``: for each step the first that costs and moves the same in a region of its shape."""
+        """Return for each step the first one with equal cost and traffic in a region of its shape, int64 ``[steps]``.
+        """
         return self._counts.shape_classes(phase.steps)
 
 
 def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
-    """Cycle at which each step first starts: in a loop after the first turns of the groups before it."""
+    """Return the cycle at which each step first starts."""
     steps = np.arange(len(phase.steps))
     of_group = np.repeat(first, np.diff(first, append=len(phase.steps)))
     of_loop = np.where(phase.steps.loop < 0, steps, np.append(phase.steps.loops[:, 0], 0)[phase.steps.loop])

@@ -17,7 +17,7 @@ from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
-    """The key of a run's cost, cache shifts and the choice of experts left out: runs of one class share the cost.
+    """The key of a run's cost without cache shifts and the choice of experts.
 
     steps: the phase's; begins: whether the phase begins a run; slots: cache slots in use, by stage.
     """
@@ -52,7 +52,7 @@ class PhaseTraffic:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PhaseCost:
-    """The cost of one run of a phase, step by step; its traffic is counted when it is first requested.
+    """The cost of one run of a phase by step. Its traffic is counted when it is first requested.
 
     Attributes:
         cost_class: What the traffic's ``by_slots``, and where no expert was chosen the cycles, follow from.
@@ -83,13 +83,13 @@ class PhaseCost:
 
     @cached_property
     def links(self) -> I64:
-        """int64 ``[wafers, 4, rows, cols]`` of the fabric: words by link, added up when first requested."""
+        """Words by link, int64 ``[wafers, 4, rows, cols]`` of the fabric, computed when first requested."""
         traffic = self.traffic
         return self.routes.words(np.concatenate([traffic.rectangles, traffic.by_slots, traffic.shifts]))
 
     @property
     def by_step(self) -> F64:
-        """float64 ``[steps]``: cycles that a step adds to the phase."""
+        """Cycles that each step adds to the phase, float64 ``[steps]``."""
         return np.asarray(self.by_cause.sum(axis=1), np.float64)
 
     @property

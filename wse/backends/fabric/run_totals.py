@@ -28,7 +28,7 @@ _Key = Steps | CostClass | bytes
 
 @dataclass(kw_only=True, eq=False)
 class PhaseTotals:
-    """Sums over the runs of prefill or of decode.
+    """Totals over the runs of prefill or of decode.
 
     ``layer_cycles`` are those of ops inside layers; ``words`` those of all messages, ``hops`` the same times the links
     that each crosses; ``crossed`` counts bytes by (from, to) wafer, the host being -1.
@@ -45,11 +45,11 @@ class PhaseTotals:
     _moved: dict[_Key, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
 
     def rectangles(self) -> I64:
-        """int64 ``[n, 9]``: the links that carried words, as ``link_map`` takes them, over all runs."""
+        """The links that carried words over all runs, as ``link_map`` needs them, int64 ``[n, 9]``."""
         return np.concatenate([NOTHING, *(scale_words(part, times) for part, times in self._moved.values())])
 
     def busiest_links(self) -> list[Link]:
-        """Return the busiest link of each wafer and direction, those loaded alike once; no map of all links is made.
+        """Return the busiest link of each wafer and direction, without creating a map of all links.
 
         A plane is a wafer times four and a direction.
         """
@@ -58,7 +58,7 @@ class PhaseTotals:
     def add(
         self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
     ) -> None:
-        """Count some runs of a phase that cost the same; ``in_layers`` bool ``[ops]``: which ops are inside layers."""
+        """Add several runs of a phase with equal cost; ``in_layers`` bool ``[ops]``: which ops are inside layers."""
         self.runs += runs
         self.cycles += cost.cycles * runs
         self.layer_cycles += float(cost.by_cause[in_layers[phase.steps.op]].sum()) * runs
@@ -76,7 +76,7 @@ class PhaseTotals:
         self._add_links(traffic.shifts.tobytes(), traffic.shifts, runs)
 
     def add_shifts(self, traffic: StepTraffic) -> None:
-        """Count the traffic of cache shifts that no cost has."""
+        """Add the traffic of cache shifts that no cost includes."""
         self.words += traffic.words
         self.hops += traffic.hops
         self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)
@@ -86,7 +86,7 @@ class PhaseTotals:
 
 
 class RunTotals:
-    """Running totals of a run's cycles and traffic: each counted phase adds what the fabric model says of it."""
+    """Running totals of the cycles and traffic of a run."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
@@ -106,14 +106,14 @@ class RunTotals:
         return self.fabric.routes.words_on(wafer, rectangles[rectangles[:, PLANE] // DIRECTIONS == wafer])
 
     def prefill_chunk(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
-        """Count one prefill chunk, whose tokens chose experts as ``pairs`` says; its cost."""
+        """Add one prefill chunk for a choice of experts ``pairs``; return its cost."""
         cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.phases[index]
         self.lengths[phase.user] += phase.tokens
         self._add(self.prefill, index, cost)
         return cost
 
     def prefill_all(self) -> list[PhaseCost]:
-        """Count all chunks at once: the costs and sums are those of ``prefill_chunk``, one after another."""
+        """Add all chunks at once, with the results of ``prefill_chunk`` for each."""
         program = self.fabric.program
         costs = [self.fabric.prefill_cost(index) for index in range(len(program.prefill))]
         runs = Counter(costs)  # chunks of one class share their cost
@@ -125,7 +125,7 @@ class RunTotals:
         return costs
 
     def decode_token(self, *lengths: int, pairs: Pairs = EVEN) -> tuple[CacheUse, PhaseCost]:
-        """Count one decoded token of each user, after so many others of that user where they are given.
+        """Add one decoded token of each user, given the tokens in each cache.
 
         Tokens chose experts as ``pairs`` says. Gives what the cost depends on, and the cost.
         """
@@ -136,14 +136,14 @@ class RunTotals:
         return key, cost
 
     def verify_pass(self, kept: int, user: int = 0, pairs: Pairs = EVEN) -> PhaseCost:
-        """Count a pass over several new tokens of a user, of which the first ``kept`` stay in the cache; its cost."""
+        """Add a pass over several new tokens of a user, of which the first ``kept`` remain; return its cost."""
         cost, program = self.fabric.verify_cost(self.lengths[user], pairs), self.fabric.program
         self._add(self.verify, program.phases.index(program.verify[user]), cost)
         self.lengths[user] += kept
         return cost
 
     def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
-        """Count so many decoded tokens of each user: the sums are those of ``decode_token``, one after another."""
+        """Add several decoded tokens of each user, with the results of ``decode_token`` for each."""
         classes = self.fabric.decode_costs(self.lengths, tokens, pairs)
         for token_class in classes:
             self._add(self.decode, self.fabric.program.decode_index, token_class.cost, token_class.tokens)
@@ -157,7 +157,7 @@ class RunTotals:
 
 
 class TimedRun(NamedTuple):
-    """A timed run: its clock, the cost of each chunk of the prompts, and of decoded tokens that cost alike.
+    """A timed run: its totals, the cost of each prompt chunk, and the classes of decoded tokens.
 
     There are none of the latter where tokens were timed one by one for their routing.
     """

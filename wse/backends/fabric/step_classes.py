@@ -25,7 +25,7 @@ _ALL: Final = slice(None)
 
 
 def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
-    """int64 ``[steps]``: for each step the first one that equals it except for addresses, op, layer and repaints.
+    """Return for each step the first one that equals it except for addresses, op, layer and route rewrites.
 
     ``shapes`` int64 ``[stages]`` has one number for all stages whose regions have one shape: there only streams, which
     depend on where regions stand, differ by stage. Without it all stages differ.
@@ -39,7 +39,7 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 
 
 def contents_of(steps: Steps, which: I64) -> list[bytes]:
-    """Return all of some steps that their costs depend on, except pattern, region, and the cache slots in use.
+    """Return everything that the costs of some steps depend on, except pattern, region and cache slots.
 
     Steps of different Programs that have one content, and no words that depend on where regions stand, cost the same.
     """
@@ -48,7 +48,7 @@ def contents_of(steps: Steps, which: I64) -> list[bytes]:
 
 
 def _traits(steps: Steps, which: _Which) -> I64:
-    """int64 ``[steps, traits]``: what kind of step each is, and how it runs; without its pattern and its stage."""
+    """Return the kind of each step and how it runs, int64 ``[steps, traits]``, without pattern and stage."""
     loop = steps.loop[which]
     turns = np.append(steps.loops[:, 2], 1)[loop]
     kinds = [of_all[which] for of_all in (steps.kind, steps.code, steps.axis, steps.view)]
@@ -57,19 +57,19 @@ def _traits(steps: Steps, which: _Which) -> I64:
 
 
 def _numbers(steps: Steps, which: _Which) -> Iterator[I64]:
-    """int64 ``[steps, OPERAND_COUNT]`` for each of their terms: the operands of steps, 0 for addresses."""
+    """Return the operands of steps, int64 ``[steps, OPERAND_COUNT]`` per term; 0 for addresses."""
     address = _is_address(steps, which)
     return (np.where(address, 0, values[which]) for values in steps.linear)
 
 
 def by_slots(steps: Steps) -> npt.NDArray[np.bool_]:
-    """bool ``[steps]``: which steps cost and move the more, the more cache slots are in use in their stage."""
+    """Return which steps cost more with more cache slots in their stage, bool ``[steps]``."""
     grows = (steps.per_slot != 0) | (steps.per_slot_round != 0)
     return np.asarray((grows & ~_is_address(steps, _ALL)).any(axis=1), np.bool_)
 
 
 def _is_address(steps: Steps, which: _Which) -> npt.NDArray[np.bool_]:
-    """bool ``[steps, OPERAND_COUNT]``: which operands are addresses."""
+    """Return which operands are addresses, bool ``[steps, OPERAND_COUNT]``."""
     computes, code = steps.kind[which] == Kind.COMPUTE, steps.code[which]
     of_kernel = _OF_KERNEL[np.where(computes, code, 0)]
     return np.where(computes[:, None], of_kernel, _OF_TRANSFER[np.where(computes, 0, code)])

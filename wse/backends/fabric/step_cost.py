@@ -29,8 +29,11 @@ from wse_mappings.schedule import LineSchedule
 
 
 class StepCosts:
-    """Cycles of single steps. A step on its own is a task of its own; an overlap group is started and awaited at one
-    cost, ``transfer_sync_cycles``, which holds the way of a word from a neighbour too."""
+    """The cycles of single steps.
+
+    A step outside of a group is a task of its own. An overlap group is started and awaited at the cost
+    ``transfer_sync_cycles``.
+    """
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
         self.program, self.wafer, self.software = program, wafer, software
@@ -48,19 +51,19 @@ class StepCosts:
         return _is_along_lines(transfer) and not transfer.in_memory
 
     def distinct_turns(self, phase: Phase, group: Sequence[int], turns: int) -> list[tuple[int, int]]:
-        """(turn, how many turns cost the same): all after the first, unless a pattern changes with the round."""
+        """Return pairs of an iteration and the number of iterations with the same cost."""
         patterns = [self.program.patterns[phase.steps.pattern[s]] for s in group if phase.steps.pattern[s] >= 0]
         if any(len(p.variants) > 1 and p.changes_with_round for p in patterns):
             return [(turn, 1) for turn in range(turns)]
         return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
 
     def overlap_time(self, phase: Phase, steps: Sequence[int], slots: Slots, turn: int) -> LineTime:
-        """Whole cycles of moving steps of an overlap group, which start at the same time."""
+        """Return the whole cycles of the sending steps of an overlap group, which start at the same time."""
         transfers = [transfer_of(self.program, phase, step, slots, turn) for step in steps]
         return self._pattern_time(transfers, in_group=True)
 
     def time(self, phase: Phase, step: int, slots: Slots, turn: int, chosen: frozenset[int] | None = None) -> LineTime:
-        """Whole cycles of one turn of a step; ``chosen``: wafers with chosen experts, where it depends on them."""
+        """Return the whole cycles of one iteration of a step; ``chosen``: wafers with chosen experts."""
         time = self._dispatched_time(phase, step, slots, turn, chosen)
         if not phase.steps.joined[step] or not time.cycles.total:
             return time
@@ -69,7 +72,7 @@ class StepCosts:
     def _dispatched_time(
         self, phase: Phase, step: int, slots: Slots, turn: int, chosen: frozenset[int] | None
     ) -> LineTime:
-        """Whole cycles of a step for which a task is dispatched."""
+        """Return the whole cycles of a step for which a task is dispatched."""
         in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):
             kernel = KERNELS[phase.steps.code[step]]
@@ -83,14 +86,14 @@ class StepCosts:
         return LineTime(self._cycles(transfer).whole())
 
     def _is_dispatched(self, phase: Phase, step: int) -> bool:
-        """Whether a task is dispatched for a step of a group: a transfer of its chain, or a kernel behind one."""
+        """Return whether a task is dispatched for a step of a group: a transfer of its chain, or a kernel after one."""
         steps = phase.steps
         if steps.in_chain[step] or not steps.computes(step):
             return bool(steps.in_chain[step])
         return bool(step > 0 and steps.in_chain[step - 1] and steps.overlap[step - 1] == steps.overlap[step])
 
     def _cycles(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a transfer that does not go along lines."""
+        """Return the cycles of a transfer that does not run along lines."""
         if not transfer.is_awaited:
             return NO_CYCLES
         if transfer.in_memory:
@@ -101,12 +104,14 @@ class StepCosts:
 
     @property
     def on_whole_wafers(self) -> bool:
-        """Whether no PE is dead, so that a pattern costs the same wherever its lines are."""
+        """Whether no PE is dead, so that the cost of a pattern does not depend on the position of its lines."""
         return self._traffic.routes.whole
 
     @property
     def sync(self) -> int:
-        """Cycles of starting and awaiting a group of transfers: no less than a word takes from a neighbour."""
+        """Return the cycles of starting and awaiting a group of transfers, at least the time of a word from a
+        neighbour.
+        """
         return max(self.software.transfer_sync_cycles, self._ramps + self._line.hop)
 
     @property
@@ -118,7 +123,7 @@ class StepCosts:
         return Cycles().plus(launch=self.software.task_dispatch_cycles)
 
     def _line_time(self, transfer: Transfer, *, in_group: bool, in_loop: bool) -> LineTime:
-        """Whole cycles of a pattern along lines of a region."""
+        """Return the whole cycles of a pattern along lines of a region."""
         pattern, first = transfer.site.schedule, transfer.site.round == 0
         if not len(pattern.messages):
             return LineTime(NO_CYCLES)  # a line of one PE
@@ -133,7 +138,7 @@ class StepCosts:
         return replace(time, cycles=self._launch().followed_by(rounds.first if first else rounds.period).whole())
 
     def _pattern_time(self, transfers: Sequence[Transfer], *, in_group: bool) -> LineTime:
-        """Whole cycles of patterns that start at the same time."""
+        """Return the whole cycles of patterns that start at the same time."""
         time = self._times.time([self._slowest(transfer) for transfer in transfers])
         if not in_group:
             return replace(time, cycles=self._launch().followed_by(time.cycles).whole())
@@ -141,7 +146,7 @@ class StepCosts:
         return replace(time, cycles=time.cycles.plus(**way).whole())
 
     def _slowest(self, transfer: Transfer) -> LinePattern:
-        """Return the line of a pattern that takes longest when it is alone."""
+        """Return the line of a pattern that takes longest alone."""
         pattern, axis, words = transfer.site.schedule, transfer.site.axis, transfer.words
         line = self._traffic.routes.line(transfer.site.stage, axis)
         variants = pattern.critical(pattern.variants[transfer.site.round % len(pattern.variants)])
@@ -149,7 +154,7 @@ class StepCosts:
         return max(lines, key=lambda one: self._times.time([one]).cycles) if len(lines) > 1 else lines[0]
 
     def _shift(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a shift of rows: one hop, however many rows take part."""
+        """Return the cycles of a shift of rows: one hop for any number of rows."""
         line = self._traffic.routes.line(transfer.site.stage, COLUMNS)
         farthest, streams = (line.farthest, line.streams) if line else (1, 1)
         hops = farthest * self._line.hop + transfer.words * streams / self._line.words_per_cycle
@@ -185,7 +190,7 @@ class StepCosts:
         return cycles.plus(compute=add, crossing=seconds * wafer.clock_hz)
 
     def _busiest_words(self, transfer: Transfer, stretches: Sequence[I64]) -> int:
-        """Return the words of the busiest link of streams, of those that share one.
+        """Return the words of the busiest link of streams that share links.
 
         At the edge of a wafer all of them do.
         """
@@ -201,17 +206,17 @@ class StepCosts:
         return max(words.values()) * (line.streams if line else 1)
 
     def _launch(self) -> Cycles:
-        """Activating the task of a step that sends, and issuing its operation."""
+        """Return the cycles of activating the task of a step that sends, and of issuing its operation."""
         return self._task().plus(launch=self._issue)
 
     @property
     def _ramps(self) -> int:
-        """Cycles of a word out of a PE and into another one."""
+        """Return the cycles of a word out of a PE and into another one."""
         return 2 * self._line.ramp + 1
 
 
 def most_peers(crossings: Sequence[WaferPair]) -> int:
-    """Return the most wafers that one wafer sends to, or receives from; 0 without crossings."""
+    """Return the maximum number of wafers that one wafer sends to or receives from; 0 without crossings."""
     return max((max(Counter(side).values()) for side in zip(*crossings, strict=True)), default=0)
 
 

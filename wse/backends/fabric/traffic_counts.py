@@ -19,7 +19,7 @@ from wse.program.steps import Slots, Steps
 
 
 class TrafficCounts:
-    """The traffic of the phases of a Program, without what depends on the choice of experts. Keeps what it counted.
+    """The traffic of the phases of a Program without steps that depend on the choice of experts, with a cache.
 
     ``classes`` and ``shape_classes`` give those of steps, as `step_classes` does, all stages apart and by the shapes
     of their regions.
@@ -33,7 +33,7 @@ class TrafficCounts:
         self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not depend on cache slots
 
     def of(self, phase: Phase, slots: Slots) -> PhaseTraffic:
-        """Return the traffic of all steps but routed ones and cache shifts."""
+        """Return the traffic of all steps except those that depend on the choice and cache shifts."""
         grows, unrouted = by_slots(phase.steps), ~phase.steps.routed
 
         def moved_by(step: int) -> StepTraffic:
@@ -49,14 +49,15 @@ class TrafficCounts:
         )
 
     def shifts(self, phase: Phase, steps: I64, slots: Slots, lengths: Sequence[int]) -> tuple[I64, I64]:
-        """Words, hops and bytes of cache shifts, int64 ``[3, steps]``, and their rectangles.
+        """Return words, hops and bytes of cache shifts, int64 ``[3, steps]``, and the rectangles of their links.
 
         ``steps`` are those of the phase that shift caches.
         """
         return self._traffic_of(phase, steps, lambda step: self._traffic.shift_traffic(phase, step, slots, lengths))
 
     def _traffic_of(self, phase: Phase, counted: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
-        """Words, hops and bytes of some steps, int64 ``[3, steps]``, none of the others; and their rectangles.
+        """Return words, hops and bytes of some steps, int64 ``[3, steps]`` (0 for others), and the rectangles of
+        their links.
 
         ``moved_by``: the traffic of a step.
         """
