@@ -11,7 +11,7 @@ from wse_mappings.schedule import Arrival, LineSchedule
 def words_on_links(
     pattern: LineSchedule, words: int, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int
 ) -> npt.NDArray[np.int64]:
-    """Return the words that leave each PE of some lines to the next one, and to the one before.
+    """Return the words that leave each PE of some lines to the next PE and to the previous one.
 
     Args:
         pattern: The pattern.

@@ -21,7 +21,7 @@ MOST_NAMED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a pattern does on a line.
+    """What a pattern computes on a line: its kind, its root, or its fault.
 
     Attributes:
         collective: The name of it; None where it does none, or one in part alone.
@@ -36,14 +36,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """The PEs whose words a place of each PE has, as bits of whole numbers: all of them, and those more than once."""
+    """The PEs whose words a place of each PE has, as bit sets: all of them, and those included more than once."""
 
     once: list[int]
     twice: list[int]
 
 
 def outcome_of(schedule: LineSchedule) -> Outcome:
-    """Return what the first line of a schedule does in its first round; every PE has words of its own before.
+    """Return what the first line of a schedule computes in its first round, for distinct words on every PE.
 
     A pattern whose words are cut into parts gathers if each part has an owner of its own.
     """
@@ -57,7 +57,7 @@ def outcome_of(schedule: LineSchedule) -> Outcome:
 
 
 def _faulty_messages(schedule: LineSchedule) -> str:
-    """Return the first message that is none, in words; empty where all are."""
+    """Return the first invalid message as text; empty where all are valid."""
     messages = schedule.of_line(0)
     if messages.ndim != 2 or messages.shape[1] != 3 or not len(messages):
         return f"its messages have the shape {messages.shape}; each is a source, a target and an Arrival"
@@ -112,7 +112,7 @@ def _carry_out(length: int, messages: list[list[int]]) -> _Held:
 
 
 def _of_sum(schedule: LineSchedule, parts: list[_Held]) -> Outcome:
-    """Return a reduce or an all-reduce: one that sends anything but operands is meant for all."""
+    """Return a reduce or an all-reduce."""
     everybody = (1 << schedule.length) - 1
     pes = range(schedule.length)
     complete = [pe for pe in pes if all(held.once[pe] == everybody and not held.twice[pe] for held in parts)]
@@ -154,7 +154,7 @@ def _of_copies(schedule: LineSchedule, parts: list[_Held]) -> Outcome:
 
 
 def _first_sources(schedule: LineSchedule) -> list[int]:
-    """Return the PE that each part begins at: the source of its first message.
+    """Return the PE at which each part begins: the source of its first message.
 
     Of one that nobody sends the last target.
     """
@@ -169,6 +169,6 @@ def _bits(mask: int) -> list[int]:
 
 
 def _pes(pes: list[int]) -> str:
-    """Return some PEs in words, the first few."""
+    """Return some PEs as text, the first few of them."""
     more = f" and {len(pes) - MOST_NAMED} more" if len(pes) > MOST_NAMED else ""
     return ", ".join(map(str, pes[:MOST_NAMED])) + more

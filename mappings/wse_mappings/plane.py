@@ -40,7 +40,7 @@ class PlaneStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlaneSchedule:
-    """Streams on a rectangle of ``rows`` × ``cols`` PEs. Those of one colour pass each router in their order.
+    """Streams on a rectangle of ``rows`` x ``cols`` PEs. Streams of one colour pass each router in order.
 
     Attributes:
         name: The pattern's name.

@@ -16,7 +16,7 @@ _Bands = tuple[tuple[tuple[ColumnBytes, bool], ...], ...]
 
 
 def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> list[tuple[int, int]]:
-    """Rows and columns of every region, as large as its bytes; ``shares`` are all that share a mesh in bands.
+    """Return the rows and columns of every region in proportion to its bytes.
 
     1. Regions of a band share its columns, so that the fullest of its PEs is as empty as can be (`region_widths`).
     2. Bands of a wafer share its rows, as many as their fullest regions need (`band_heights`) for what they hold and
@@ -32,7 +32,7 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
 
 
 def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple[Share, ...]) -> list[tuple[int, int]]:
-    """Return the rows and columns of regions that share so many rows and columns of each wafer."""
+    """Return the rows and columns of regions that share the rows and columns of each wafer."""
     if demand.as_released:
         groups = groupby(shares, key=lambda share: (share.wafer, share.band))
         apportioned = [apportion([share.bytes for share in band], cols) for _, band in groups]
@@ -72,12 +72,12 @@ def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple
 
 
 def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ...]:
-    """Return the part of a column's bytes on the fullest PE of regions of 1 row, of 2, and so on."""
+    """Return the fraction of a column's bytes on the fullest PE, for regions of 1 row, 2 rows, and so on."""
     return tuple(map(row_share, range(1, rows + 1)))
 
 
 def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> float:
-    """Return the bytes of weights, cache and a block on the fullest PE of the regions that `region_shapes` makes."""
+    """Return the bytes of weights, cache and a block on the fullest PE of the regions of `region_shapes`."""
     shapes, has_layers = region_shapes(demand, layout, shares), [one.last_layer > one.first_layer for one in shares]
     return max(
         demand.row_share(rows) * size(cols) + demand.block_bytes(cols) * with_block
@@ -86,7 +86,7 @@ def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> 
 
 
 def _sizes(demand: Demand, shares: Sequence[Share]) -> list[ColumnBytes]:
-    """Return the bytes of a column of every region: the first has the embedding, the last a head of its own."""
+    """Return the bytes of a column of every region; the first has the embedding, the last an untied head."""
     assert demand.column_bytes is not None
     last = len(shares) - 1
     return [

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class ResultCache:
-    """The cache of a request. It is passed with what describes the request, so that nothing outlives it.
+    """The cache of a request. It is passed along with the request and is freed with it.
 
     A pickled cache comes back empty.
     """
@@ -20,7 +20,7 @@ class ResultCache:
         self._cached: dict[Callable[..., Any], Callable[..., Any]] = {}
 
     def of(self, function: Callable[P, T], limit: int | None = None) -> Callable[P, T]:
-        """Return a function of the same results, which computes each of them once.
+        """Return a function with the same results that computes each of them once.
 
         Args:
             function: A pure function of hashable arguments, which stays the same object.

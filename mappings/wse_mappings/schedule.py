@@ -19,7 +19,7 @@ I32 = npt.NDArray[np.int32]
 
 
 class Arrival(IntEnum):
-    """The effect of a message where it arrives."""
+    """The effect of a message at its target."""
 
     REPLACE = 0
     ADD = 1
@@ -72,16 +72,16 @@ class LineSchedule:
 
     @cached_property
     def travels(self) -> bool:
-        """Whether any message goes over the fabric."""
+        """Whether any message travels over the fabric."""
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, chosen: tuple[bool, ...]) -> LineSchedule:
-        """Return the schedule of one variant with some of its messages alone."""
+        """Return the schedule of one variant with only some of its messages."""
         messages = np.ascontiguousarray(self.messages[np.array(chosen, np.bool_)])
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
-        """Return the variants among ``variants`` that must be timed to know the slowest."""
+        """Return the variants that must be timed to find the slowest of ``variants``."""
         distinct = set(variants.tolist())
         return sorted(distinct & self._slowest or distinct)
 
@@ -90,12 +90,12 @@ class LineSchedule:
         return frozenset(self.slowest)
 
     def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:
-        """int64 ``[m]``: words of each message, of ``words`` in all."""
+        """Return the words of each message, int64 ``[m]``, for ``words`` in total."""
         first, end = self.spans_of_messages(words)
         return np.asarray(end - first, np.int64)
 
     def spans_of_messages(self, words: int) -> npt.NDArray[np.int64]:
-        """int64 ``[2, m]``: the first word of each message, and one past the last, of ``words`` in all."""
+        """Return the first word and the end of the words of each message, int64 ``[2, m]``."""
         part = np.zeros(len(self.messages), np.int64) if self.part is None else self.part
         cuts = np.arange(self.parts + 1) * words // self.parts
         return np.stack([cuts[part], cuts[part + 1]])
@@ -105,7 +105,8 @@ class LineSchedule:
         return self.of_variant(int(self.variants[round_ % len(self.variants), line]))[0]
 
     def of_variant(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
-        """Messages ``[m, 3]`` of a variant; their colours ``[m]`` and parts ``[m]``, where the pattern has them."""
+        """Return the messages ``[m, 3]`` of a variant with their colours ``[m]`` and parts ``[m]``, where it has them.
+        """
         span = slice(int(self.first[variant]), int(self.first[variant + 1]))
         return (
             self.messages[span],
@@ -115,7 +116,7 @@ class LineSchedule:
 
 
 def _messages(messages: Iterable[tuple[int, int, Arrival]]) -> I32:
-    """int32 ``[messages, 3]``: sources, targets and arrivals."""
+    """Return sources, targets and arrivals of messages, int32 ``[messages, 3]``."""
     return np.fromiter(chain.from_iterable(messages), np.int32).reshape(-1, 3)
 
 
@@ -152,7 +153,7 @@ def varied_schedule(
     changes_with_round: bool = False,
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
-    """Return a schedule whose lines choose among several groups of messages, ``variants`` int32 ``[rounds, lines]``."""
+    """Return a schedule whose lines choose among several lists of messages, ``variants``."""
     first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
     return LineSchedule(
         name=name,
@@ -177,7 +178,7 @@ def even_schedule(
     slowest: tuple[int, ...] = (),
     changes_with_round: bool = False,
 ) -> LineSchedule:
-    """A schedule whose variants have equally many messages, int32 ``[v, m, 3]``, chosen as by ``varied_schedule``."""
+    """Return a schedule whose variants have the same number of messages, int32 ``[v, m, 3]``."""
     count, size = messages.shape[:2]
     return LineSchedule(
         name=name,

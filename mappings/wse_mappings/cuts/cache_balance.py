@@ -21,7 +21,9 @@ POSITION, TOKENS, APPEND_FROM, APPEND_COUNT, APPEND_SLOT, PASSED_SLOT, RECEIVED_
 
 
 class CacheBalance:
-    """The counters of every row. ``control`` is what kernels read, int32 ``[rows, 8 + capacity]``.
+    """The cache counters of every row.
+
+    ``control`` is what kernels read, int32 ``[rows, 8 + capacity]``.
 
     Words: 0 position of the row's first token, 1 tokens on the row, 2 first token to append, 3 tokens to append,
     4 slot of the first, 5 slot passed up or -1, 6 slot received into or -1, 7 slot of the oldest entry, 8 + slot:
@@ -43,12 +45,12 @@ class CacheBalance:
 
     @property
     def counters(self) -> dict[str, npt.NDArray[np.int32]]:
-        """The arrays that hold its whole state: who writes to them puts it into another one."""
+        """Return the arrays of the whole state; writing to them restores another state."""
         return {"control": self.control, "occupied": self._occupied}
 
     @staticmethod
     def host_bytes(rows: int, context: int) -> int:
-        """Return the bytes of the counters of so many rows."""
+        """Return the bytes of the counters of a number of rows."""
         return 4 * rows * (HEADER_WORDS + ceil_div(context, rows) + 1)
 
     @property
@@ -58,16 +60,16 @@ class CacheBalance:
 
     @staticmethod
     def slots_after(length: int, rows: int) -> int:
-        """Slots in use on the fullest row when ``length`` tokens are held."""
+        """Return the slots in use on the fullest row for ``length`` tokens."""
         return ceil_div(length, rows)
 
     @staticmethod
     def passing_rows(length: int, rows: int) -> int:
-        """Rows, counted from the last, that pass an entry up when a token joins ``length`` others."""
+        """Return the number of rows, from the last one, that pass an entry on when a token joins ``length`` others."""
         return rows - 1 - length % rows if length >= rows else 0
 
     def append_chunk(self, tokens: int, *, replicated: bool) -> None:
-        """Take ``tokens`` new tokens, every row its share.
+        """Add ``tokens`` new tokens, each row storing its part.
 
         ``replicated``: every row works on all the tokens (activations replicated down the rows); else each row works
         on its own share.
@@ -88,7 +90,7 @@ class CacheBalance:
         self._occupied += share
 
     def append_each(self, tokens: int) -> None:
-        """Take ``tokens`` new tokens, on which every row works, the rows one after another storing one each.
+        """Add ``tokens`` new tokens, stored one per row in turn.
 
         A row stores every one that is a multiple of the rows behind its first (`wse_kernels.attention.kv_append`).
         """
@@ -108,7 +110,7 @@ class CacheBalance:
         self._occupied += counts
 
     def take_back(self, tokens: int) -> None:
-        """Give up the last ``tokens`` of those that ``append_each`` took last."""
+        """Remove the last ``tokens`` of those that ``append_each`` added last."""
         length = self.length - tokens
         position = np.arange(length, self.length)
         row = position % self.rows
@@ -118,7 +120,7 @@ class CacheBalance:
         self._occupied[:] = balanced_counts(length, self.rows)
 
     def append_one(self) -> None:
-        """Take one new token at the last row, after the shift that makes room for it."""
+        """Add one new token on the last row, after the shift that makes room for it."""
         control, length = self.control, self.length
         boundary = length % self.rows
         passing = np.arange(self.rows - self.passing_rows(length, self.rows), self.rows)

@@ -17,7 +17,9 @@ PRECISION = 1e-4
 
 
 def even_runs(shares: Sequence[float], parts: int) -> list[tuple[int, int]]:
-    """(start, count) of each of ``parts`` runs of at least one: the largest sum is as small as can be.
+    """Divide weighted items into ``parts`` nonempty runs with the smallest maximum sum.
+
+    Returns (start, count) pairs.
 
     Of cuts with that sum one with the least sum of squares, the earlier runs the longer where that leaves a choice.
 
@@ -51,7 +53,7 @@ def _even_runs(shares: tuple[float, ...], parts: int) -> tuple[tuple[int, int], 
 
 
 def _least(costs: F64, parts: int, joined: np.ufunc) -> list[F64]:
-    """Return the least cost of cutting the shares from each place on, ``[place]``, by number of runs up to ``parts``.
+    """Return the minimum cost of dividing the items from each place on, by number of runs up to ``parts``.
 
     ``costs`` ``[start, end]`` are those of one run; ``joined`` adds them up or takes the larger.
     """
@@ -62,7 +64,9 @@ def _least(costs: F64, parts: int, joined: np.ufunc) -> list[F64]:
 
 
 def evenest_runs(shares: Sequence[float], parts: int, cuts: Sequence[bool]) -> list[tuple[int, int]]:
-    """(start, count) of each of ``parts`` runs of many shares: the largest sum is about as small as can be.
+    """Divide many weighted items into ``parts`` runs with about the smallest maximum sum.
+
+    Returns (start, count) pairs.
 
     Of such the runs with the fewest ends that ``cuts`` says of shares that they cut something, and of these those
     with the least sum of squares.
@@ -117,7 +121,7 @@ def _evenest_runs(shares: tuple[float, ...], parts: int, cuts: tuple[bool, ...])
 
 
 def _longest(before: Sequence[float], parts: int, bound: float) -> list[int]:
-    """Return the ends of runs that are as long as a bound on their sums lets them be, 0 first."""
+    """Return the ends of runs that are as long as a bound on their sums allows, 0 first."""
     ends, most = [0], bound * (1 + 1e-12)
     for _ in range(parts):
         ends.append(bisect_right(before, before[ends[-1]] + most) - 1)
@@ -125,7 +129,7 @@ def _longest(before: Sequence[float], parts: int, bound: float) -> list[int]:
 
 
 def apportion(shares: Sequence[float], total: int) -> list[int]:
-    """``total`` in whole parts: one each and what is beyond in proportion to the shares, largest remainders rounded up.
+    """Divide ``total`` into whole parts in proportion to shares, at least one each, by largest remainders.
 
     Raises:
         ValueError: there are more shares than there is to give.

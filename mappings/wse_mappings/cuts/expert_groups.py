@@ -26,7 +26,7 @@ is SPREAD unless a search finds no room so.
 
 
 def is_placement(text: str) -> bool:
-    """Return whether a text asks for a placement of experts: a name, or a number of groups from 1 on.
+    """Return whether a text is a placement of experts: a name, or a number of groups from 1 on.
 
     >>> is_placement("4"), is_placement("0"), is_placement("all")
     (True, False, False)
@@ -54,7 +54,7 @@ class ExpertGroups:
 
     @property
     def experts_per_col(self) -> int:
-        """Experts of which a column stores a share, padding included."""
+        """Experts of which a column stores a part, padding included."""
         return int(self.experts.shape[1])
 
     @property
@@ -64,11 +64,11 @@ class ExpertGroups:
 
     @property
     def rows(self) -> I32:
-        """int32 ``[cols, n * F]``: a column's features, expert after expert, among those of all; -1 for padding."""
+        """A column's features, expert after expert, int32 ``[cols, n * F]``; -1 for padding."""
         return _rows(self)
 
     def one_group(self) -> ExpertGroups:
-        """Return the first of the groups with the fewest columns, alone: a column of it holds as much as any other."""
+        """Return only the first of the groups with the fewest columns, whose columns store the most."""
         first, columns = min(self.segments, key=lambda segment: segment[1])
         of_group = slice(first, first + columns)
         return ExpertGroups(
@@ -79,7 +79,7 @@ class ExpertGroups:
         )
 
     def shared_experts(self) -> I32:
-        """int32 ``[cols, n]``: the experts of each group shared out among its columns in equal blocks, -1 for padding.
+        """The experts of each group, distributed over its columns in equal blocks, int32 ``[cols, n]``; -1 for padding.
 
         As many a block as the narrowest group needs.
         """
@@ -101,13 +101,13 @@ def _rows(groups: ExpertGroups) -> I32:
 
 
 def columns_of_expert(cols: int, count: int, placement: str, stretches: int = 1) -> int:
-    """Columns that an expert's features are cut over, in the group with the fewest."""
+    """Return the columns over which an expert is divided in the group with the fewest columns."""
     cols_of_stretch = cols // stretches
     return cols_of_stretch // _groups_of_stretch(cols_of_stretch, count, placement, stretches)
 
 
 def expert_places(cols: int, count: int, size: int, placement: str) -> int:
-    """Features of all experts that a column stores, padding included, as `expert_groups` has them in one stretch.
+    """Return the features of all experts that a column stores, padding included.
 
     >>> expert_places(5, 4, 12, SPREAD), expert_places(5, 4, 12, "2"), expert_places(5, 4, 12, OWN)
     (12, 12, 12)
@@ -116,7 +116,7 @@ def expert_places(cols: int, count: int, size: int, placement: str) -> int:
 
 
 def experts_of_column(cols: int, count: int, placement: str) -> int:
-    """Experts of which a column stores a share, padding included, as `expert_groups` has them in one stretch."""
+    """Return the experts of which a column stores a part, padding included."""
     return ceil_div(count, _groups_of_stretch(cols, count, placement, 1))
 
 

@@ -22,7 +22,7 @@ from wse_mappings.cuts.split import I32, balanced_segments, ceil_div, middle_str
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadGroups:
-    """The assignment of features to columns.
+    """The assignment of head features to columns.
 
     Attributes:
         kv_heads: int32 ``[cols, heads per column]``: kv heads of each column, -1 for padding; the copies of one head,
@@ -43,7 +43,7 @@ class HeadGroups:
 
     @property
     def kv_heads_per_col(self) -> int:
-        """Kv heads that a column stores, padding included."""
+        """Key heads that a column stores, padding included."""
         return int(self.kv_heads.shape[1])
 
     @property
@@ -52,13 +52,13 @@ class HeadGroups:
         return int(self.features.shape[1])
 
     def query_heads(self, queries_per_kv: int) -> I32:
-        """Heads of the queries that a column stores, int32 ``[cols, heads]``, -1 for padding."""
+        """Return the query heads that a column stores, int32 ``[cols, heads]``; -1 for padding."""
         queries_per_copy = queries_per_kv // self.copies
         heads = self.kv_heads[:, :, None] * queries_per_copy + np.arange(queries_per_copy, dtype=np.int32)
         return np.where(self.kv_heads[:, :, None] < 0, np.int32(-1), heads).reshape(len(heads), -1)
 
     def rows(self, head_size: int, queries_per_kv: int) -> I32:
-        """Return the rows of the projection matrix that give the column's features, int32 ``[cols, heads * F]``.
+        """Return the rows of the projection matrix for a column's features, int32 ``[cols, heads * F]``.
 
         ``queries_per_kv`` 1 gives keys and values; more gives the queries, head after head.
         """
@@ -68,7 +68,7 @@ class HeadGroups:
         return np.where((heads < 0) | (features < 0), np.int32(-1), index).reshape(len(index), -1)
 
     def on_the_middle(self, cols: int) -> HeadGroups:
-        """Return the assignment to the columns in the middle of more."""
+        """Return the assignment placed on the middle columns of a wider region."""
         first, _ = middle_stretch(len(self.features), cols)
         return replace(
             self,
@@ -89,7 +89,7 @@ def head_groups(
     mixed_pairs: bool = True,
     stretches: int = 1,
 ) -> HeadGroups:
-    """Assign ``kv_head_count`` heads of ``head_size`` features to ``cols`` columns, in equal ``stretches``.
+    """Assign ``kv_head_count`` heads of ``head_size`` features to ``cols`` columns in equal segments.
 
     The first ``rotary_size`` features (even, 0 to head_size) rotate: feature p with feature p + rotary_size / 2. The
     others may take places of pairs, which rotate by nothing there, unless not ``mixed_pairs``.
@@ -128,7 +128,7 @@ def head_groups(
 def head_places(
     cols: int, kv_head_count: int, head_size: int, rotary_size: int, *, mixed_pairs: bool = True
 ) -> tuple[int, int]:
-    """Kv heads of a column and features of each there, as `head_groups` has them in one stretch, without making it.
+    """Return the key heads of a column and the features of each there, without creating the assignment.
 
     >>> head_places(12, 2, 8, 8), head_places(2, 8, 64, 64)
     ((1, 2), (4, 64))
@@ -154,7 +154,7 @@ def head_groups_of_wafers(
     whole_pairs: bool = True,
     mixed_pairs: bool = True,
 ) -> HeadGroups:
-    """`head_groups` with as many copies of kv heads as leave the fewest weights on a column.
+    """Return `head_groups` with the number of copies of key heads that leaves the fewest weights per column.
 
     There are no fewer copies than give every stretch a head of its own, where a head has as many queries. Megatron-LM
     repeats kv heads in the same way where there are fewer than tensor-parallel ranks.
@@ -170,12 +170,13 @@ def head_groups_of_wafers(
 
 
 def _sharings(kv_head_count: int) -> list[int]:
-    """Numbers of kv heads that may share a group of columns, the fewest first."""
+    """Return the numbers of key heads that may share a group of columns, in ascending order."""
     return [n for n in range(1, kv_head_count + 1) if kv_head_count % n == 0]
 
 
 def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
-    """Features of a head on the fullest of the columns of a group: whole rotary pairs, and those without a partner."""
+    """Return the features of a head on the fullest column of a group: whole rotary pairs, and features without a pair.
+    """
     pairs_of_all = 2 * ceil_div(head_size // 2, cols)
     return (
         pairs_of_all
@@ -185,12 +186,12 @@ def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
 
 
 def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
-    """Return the places that a PE needs where those of pairs are for features that rotate alone."""
+    """Return the places that a PE needs if places of pairs are for rotating features only."""
     return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
 
 
 def _mixes(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> bool:
-    """Whether features that do not rotate take places of pairs: where they may, and there are fewer places then."""
+    """Return whether features that do not rotate use places of pairs, where that is allowed and saves places."""
     fewer = 2 * ceil_div(head_size // 2, cols) < _places_apart(head_size, rotary_size, cols)
     return mixed and rotary_size > 0 and head_size % 2 == 0 and fewer
 
@@ -219,7 +220,7 @@ def _groups(cols: int, groups: int, stretches: int) -> list[tuple[int, int]]:
 
 
 def _whole_heads(heads: int, cols_of_stretch: int, stretches: int) -> I32:
-    """``[cols, heads of a column]``: whole heads on columns that are fewer, ``each`` in a stretch; -1 for padding."""
+    """Return whole heads on fewer columns than heads, ``[cols, heads of a column]``; -1 for padding."""
     result = np.full((stretches, cols_of_stretch, ceil_div(ceil_div(heads, stretches), cols_of_stretch)), -1, np.int32)
     for stretch, (first, of_stretch) in enumerate(balanced_segments(heads, stretches)):
         blocks = padded_blocks(of_stretch, cols_of_stretch)
@@ -228,7 +229,7 @@ def _whole_heads(heads: int, cols_of_stretch: int, stretches: int) -> I32:
 
 
 def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
-    """Return the features of every column in blocks of one size; how many rotate."""
+    """Return the features of every column in blocks of one size, and how many of them rotate."""
     width = max(ceil_div(head_size, count) for _, count in segments)
     place = np.concatenate([np.arange(count, dtype=np.int32) for _, count in segments])
     index = place[:, None] * width + np.arange(width, dtype=np.int32)
@@ -238,7 +239,7 @@ def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, i
 def _paired_features(
     head_size: int, rotary_size: int, segments: list[tuple[int, int]], *, mixed: bool
 ) -> tuple[I32, int]:
-    """The features of every column in whole rotary pairs and those without a partner; how many are pairs' places.
+    """Return the features of every column as whole rotary pairs and features without a pair.
 
     Where all are in pairs, feature p + rotary_size / 2 is the partner of p of those that rotate, and after these p + 1.
     """
@@ -257,7 +258,7 @@ def _paired_features(
 
 
 def _balanced_shares(extent: int, segments: list[tuple[int, int]]) -> I32:
-    """``[cols, width]``: each segment's share of ``extent`` indices, as even as can be; -1 for padding."""
+    """Return each segment's part of ``extent`` indices, ``[cols, width]``, nearly equal; -1 for padding."""
     widths = np.array([count for _, count in segments])
     count = np.repeat(widths, widths)
     place = np.concatenate([np.arange(columns) for columns in widths])

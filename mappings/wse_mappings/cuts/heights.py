@@ -12,7 +12,7 @@ F64 = npt.NDArray[np.float64]
 
 
 def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[float, ...]) -> list[list[int]]:
-    """Rows of every band of every wafer: the fullest PE of all is as empty as can be, and no row is there for nothing.
+    """Return the rows of every band of every wafer, so that the fullest PE is as empty as possible.
 
     A row may hold no less in a higher band, or even more: what is cut over rows is cut into whole elements, and scales
     of groups of them are there on each row that has any of the group.
@@ -47,7 +47,7 @@ def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[fl
 
 
 def _fewest(bands: Sequence[float], bound: float, least: Sequence[float]) -> list[int]:
-    """1. The fewest rows of each band with which a row of it keeps a bound; more than there are where none do.
+    """1. Return the fewest rows per band within a bound on the bytes of a row; too many where that is impossible.
 
     ``least`` has the least part that a fullest row stores with so many rows at most, negative, so that parts ascend.
     """

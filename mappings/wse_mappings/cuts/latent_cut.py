@@ -20,7 +20,7 @@ from wse_mappings.result_cache import ResultCache
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LatentCut:
-    """The assignment. All are int32 indices, -1 for padding.
+    """The division of latent attention over rows and columns. All are int32 indices, -1 for padding.
 
     Attributes:
         source: ``[cols, S]``: features of the vector that queries come out of.
@@ -43,7 +43,7 @@ class LatentCut:
     value: I32
 
     def on_the_middle(self, cols: int) -> LatentCut:
-        """Return the assignment with what lies on columns on those in the middle of more."""
+        """Return the division with its columns placed on the middle of a wider region."""
         of_columns = {name: on_the_middle(getattr(self, name), cols) for name in ("source", "latent", "hidden")}
         return replace(self, **of_columns)
 
@@ -60,7 +60,7 @@ def latent_cut(
     value: int,
     cache: ResultCache,
 ) -> LatentCut:
-    """Cut extents of that many features; ``nope``, ``rope`` and ``value`` are those of one of the ``heads``.
+    """Divide the extents of latent attention; ``nope``, ``rope`` and ``value`` are features per head.
 
     Rows are cut as `HeadGroups` cuts columns, with every head a kv head of its own. ``hidden`` has the hidden features
     of each row, int32 ``[rows, n]``; queries come out of them where ``source`` is 0. Columns have them in blocks of

@@ -17,7 +17,7 @@ LAYER_PARTS = 1 + BLOCK_PARTS
 
 
 class Parts(NamedTuple):
-    """Some parts of a layer that follow each other: the first, and one past the last.
+    """Consecutive parts of a layer: the first one, and one past the last.
 
     >>> Parts().is_whole, Parts(1, LAYER_PARTS).has_attention
     (True, False)
@@ -38,12 +38,12 @@ class Parts(NamedTuple):
 
     @property
     def block(self) -> Parts | None:
-        """The parts of the feed-forward block; None where there are none."""
+        """The parts of the feed-forward block; None without any."""
         return Parts(max(1, self.first), self.last) if self.last > 1 else None
 
     @property
     def cuts_block(self) -> bool:
-        """Whether there are some of the feed-forward block, and not all."""
+        """Whether there are some but not all parts of the feed-forward block."""
         return self.block not in (None, BLOCK)
 
     def features(self, extent: int) -> tuple[int, int]:
@@ -60,7 +60,7 @@ WHOLE, ATTENTION, BLOCK = Parts(), Parts(0, 1), Parts(1, LAYER_PARTS)
 
 
 class LayerRange(NamedTuple):
-    """Layers in order, of the first and the last of which some parts may be elsewhere.
+    """Consecutive layers, of which the first and the last may be incomplete.
 
     Attributes:
         first_layer, last_layer: The first layer, and one past the last.
@@ -74,7 +74,7 @@ class LayerRange(NamedTuple):
 
     @property
     def parts(self) -> list[tuple[int, Parts]]:
-        """The layers, each with its parts.
+        """Return the layers, each with its parts.
 
         >>> LayerRange(3, 5, 1, 4).parts
         [(3, Parts(first=1, last=9)), (4, Parts(first=0, last=4))]
@@ -92,7 +92,7 @@ class LayerRange(NamedTuple):
 
     @property
     def layer_count(self) -> float:
-        """The number of layers; some parts count as so much of one.
+        """The number of layers, with parts counted as fractions.
 
         >>> LayerRange(3, 5, 1, 1).layer_count
         1.0
@@ -112,7 +112,7 @@ class LayerRange(NamedTuple):
 
 
 def layer_units(block_parts: int) -> list[Parts]:
-    """The parts of a layer that stay together: all where ``block_parts`` is 0, else attention and so many of its block.
+    """Return the parts of a layer that stay together: all, or attention and parts of the block.
 
     >>> layer_units(0), layer_units(2)
     ([Parts(first=0, last=9)], [Parts(first=0, last=1), Parts(first=1, last=5), Parts(first=5, last=9)])
@@ -124,7 +124,7 @@ def layer_units(block_parts: int) -> list[Parts]:
 
 
 def unit_bytes(units: Sequence[Parts], attention_bytes: float, block_bytes: float) -> list[float]:
-    """Return the bytes of each of some parts of a layer, by those of its attention and of its block."""
+    """Return the bytes of each part of a layer, from those of attention and of the block."""
     return [
         attention_bytes * parts.has_attention
         + block_bytes * ((parts.block.last - parts.block.first) / BLOCK_PARTS if parts.block else 0.0)

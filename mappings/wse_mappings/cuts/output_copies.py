@@ -8,7 +8,7 @@ from wse_mappings.cuts.split import I32, blocks_in_the_middle, ceil_div
 
 
 def most_copies(extent: int, parts: int, most: int) -> int:
-    """The most equal stretches of ``parts`` of which each has ``extent`` outputs, no more than ``most`` on a part.
+    """Return the maximum number of equal segments of ``parts`` that can each have all ``extent`` outputs.
 
     Parts that have any have as many. Where one stretch asks for more than ``most``, the number is 1.
 
@@ -22,7 +22,7 @@ def most_copies(extent: int, parts: int, most: int) -> int:
 
 
 def copied_blocks(extent: int, parts: int, copies: int) -> I32:
-    """int32 ``[parts, n]``: `blocks_in_the_middle` of each of so many equal stretches.
+    """Return `blocks_in_the_middle` for each of several equal segments, int32 ``[parts, n]``.
 
     >>> copied_blocks(2, 6, 2).tolist()
     [[0], [1], [-1], [0], [1], [-1]]

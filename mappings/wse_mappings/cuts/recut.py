@@ -19,7 +19,7 @@ SENDER, RECEIVER, FIRST, PLACE, COUNT = range(5)
 
 @lru_cache(maxsize=64)
 def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_group: int = 0) -> I64:
-    """Return the pieces of ``extent`` elements over ``rows``, cut as `blocks` cuts them at groups, for ``target_rows``.
+    """Return the pieces of ``extent`` elements that move when they are redistributed from ``rows`` to ``target_rows``.
 
     >>> cut_anew(6, 3, 2).tolist()
     [[0, 0, 0, 0, 2], [1, 0, 0, 2, 1], [1, 1, 1, 0, 1], [2, 1, 0, 1, 2]]
@@ -37,7 +37,7 @@ def _starts(cut: I32) -> I64:
 
 
 def whole_tiles(elements: int, rows: int, target_rows: int) -> I64:
-    """The pieces of tiles that go as they are, row by row; of rows that hold the same where there are more or fewer.
+    """Return the pieces of tiles that move without redistribution, row by row.
 
     >>> whole_tiles(7, 2, 3).tolist()
     [[0, 0, 0, 0, 7], [0, 1, 0, 0, 7], [1, 2, 0, 0, 7]]

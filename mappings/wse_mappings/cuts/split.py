@@ -22,7 +22,7 @@ def ceil_div(a: int, b: int) -> int:
 
 @lru_cache(maxsize=128)
 def padded_blocks(extent: int, parts: int) -> I32:
-    """int32 ``[parts, ceil(extent / parts)]``: the indices of each block, -1 where the last ones are padding.
+    """Return the indices of each of ``parts`` equal blocks, int32 ``[parts, ceil(extent / parts)]``; -1 for padding.
 
     >>> padded_blocks(5, 3).tolist()
     [[0, 1], [2, 3], [4, -1]]
@@ -33,7 +33,7 @@ def padded_blocks(extent: int, parts: int) -> I32:
 
 
 def blocks_in_the_middle(extent: int, parts: int) -> I32:
-    """`padded_blocks`, whose first block is that of a later part where blocks are fewer than parts: the middle ones'.
+    """Return `padded_blocks` placed on the middle parts where there are fewer blocks than parts.
 
     >>> blocks_in_the_middle(2, 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
@@ -43,12 +43,12 @@ def blocks_in_the_middle(extent: int, parts: int) -> I32:
 
 
 def first_in_the_middle(extent: int, parts: int) -> int:
-    """Return the part that has the first of `blocks_in_the_middle`."""
+    """Return the part with the first block of `blocks_in_the_middle`."""
     return middle_stretch(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
 
 
 def middle_stretch(count: int, parts: int) -> tuple[int, int]:
-    """(first, count) of the parts in the middle.
+    """Return (first, count) of the parts in the middle.
 
     >>> middle_stretch(2, 5)
     (1, 2)
@@ -57,7 +57,7 @@ def middle_stretch(count: int, parts: int) -> tuple[int, int]:
 
 
 def on_the_middle(index: I32, parts: int) -> I32:
-    """An index ``[few, n]`` as that of more parts, of which the ones in the middle have it and the others padding.
+    """Return an index ``[few, n]`` for more parts, placed on the middle ones.
 
     >>> on_the_middle(padded_blocks(2, 2), 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
@@ -70,7 +70,7 @@ def on_the_middle(index: I32, parts: int) -> I32:
 
 @lru_cache(maxsize=128)
 def grouped_blocks(extent: int, parts: int, group: int) -> I32:
-    """int32 ``[parts, n]``: blocks of no more groups of ``group`` indices than need be, -1 for padding.
+    """Return blocks that touch as few groups of ``group`` indices as possible, int32 ``[parts, n]``; -1 for padding.
 
     Where there are as many parts as groups, no block has indices of two groups; each group is cut into as many parts as
     its narrowest blocks take, and parts may be left over. Else each part has whole groups.
@@ -98,12 +98,12 @@ def grouped_blocks(extent: int, parts: int, group: int) -> I32:
 
 
 def blocks(extent: int, parts: int, group: int) -> I32:
-    """`grouped_blocks`, or `padded_blocks` where ``group`` is 0."""
+    """Return `grouped_blocks`, or `padded_blocks` where ``group`` is 0."""
     return grouped_blocks(extent, parts, group) if group else padded_blocks(extent, parts)
 
 
 def balanced_counts(total: int, parts: int) -> I32:
-    """int32 ``[parts]``: total spread so that counts differ by at most one, the larger ones first.
+    """Divide ``total`` into ``parts`` counts that differ by at most one, int32 ``[parts]``, the larger ones first.
 
     >>> balanced_counts(5, 3).tolist()
     [2, 2, 1]
@@ -114,7 +114,7 @@ def balanced_counts(total: int, parts: int) -> I32:
 
 
 def even_segments(start: int, total: int, parts: int) -> list[tuple[int, int]]:
-    """(start, length) of ``parts`` segments of about equal length, part i from ``start + i total // parts`` on.
+    """Return (start, length) of ``parts`` segments of about equal length.
 
     >>> even_segments(2, 5, 3)
     [(2, 1), (3, 2), (5, 2)]
@@ -124,7 +124,7 @@ def even_segments(start: int, total: int, parts: int) -> list[tuple[int, int]]:
 
 
 def balanced_segments(total: int, parts: int) -> list[tuple[int, int]]:
-    """(start, length) of each part of ``balanced_counts``.
+    """Return (start, length) of each part of ``balanced_counts``.
 
     >>> balanced_segments(5, 3)
     [(0, 2), (2, 2), (4, 1)]

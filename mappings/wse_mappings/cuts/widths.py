@@ -12,7 +12,7 @@ PRECISION = 5e-4
 
 
 def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int, ...]:
-    """Columns of every region: the fullest PE of all is as empty as can be, and no column is there for nothing.
+    """Return the columns of every region, so that the fullest PE is as empty as possible.
 
     A region of more columns holds fewer bytes on each, by steps: a PE stores whole features. One alone has all columns.
 
@@ -31,7 +31,7 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
     widest, equal, distinct = cols - len(column_bytes) + 1, cols // len(column_bytes), set(column_bytes)
 
     def fewest(bytes_of: ColumnBytes, bound: float) -> int:
-        """1. The fewest columns of a region; more than there are where none keep the bound.
+        """1. Return the fewest columns of a region within a bound; too many where that is impossible.
 
         Experts in whole groups may hold more on more columns: so no more than an equal share is taken where it will do.
         """

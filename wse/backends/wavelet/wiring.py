@@ -31,13 +31,13 @@ def _pes(blocks: list[Any]) -> I32:
 
 
 def _ranks(sorted_keys: I64) -> I64:
-    """Return the place of each item among its equals, of keys that are sorted."""
+    """Return the position of each item among equal items, for sorted keys."""
     first = np.searchsorted(sorted_keys, sorted_keys)
     return np.asarray(np.arange(len(sorted_keys)) - first, np.int64)
 
 
 class Wiring:
-    """The arrays, all of them sorted by PE.
+    """The routes, queues and operations of a phase as arrays sorted by PE.
 
     ``key`` int64 ``[queue]``: PE, side and colour as one number, with ``identity`` int32 ``[queue, 3]``, those
     three, and ``link``, the physical link before it. ``place`` int64 ``[position]``: PE and colour as one number, with
@@ -54,7 +54,7 @@ class Wiring:
         self._operations()
 
     def _positions(self) -> None:
-        """Switch positions sorted by PE and colour, those of one (PE, colour) in their order."""
+        """Sort switch positions by PE and colour; positions of one (PE, colour) stay in order."""
         blocks = self.machine.route_blocks
         pe, colour = _pes(blocks), _per_pe(blocks, [block.colour for block in blocks])
         key = pe.astype(np.int64) * self.machine.wafer.colours + colour
@@ -88,7 +88,7 @@ class Wiring:
             raise BadInput(msg)
 
     def _queues(self) -> None:
-        """The sorted keys of every queue that some route needs: (PE, side, colour) as one number."""
+        """Collect the sorted keys of every queue that some route needs: (PE, side, colour) as one number."""
         into = self.targets[:, Port.RAMP]
         keys = [
             self._key(self.pe, self.source, self.colour),
@@ -111,12 +111,12 @@ class Wiring:
         return (pe.astype(np.int64) * SIDES + side) * self.machine.wafer.colours + colour
 
     def _find(self, key: I64) -> I64:
-        """Return the numbers of queues, -1 where there is none."""
+        """Return the indices of queues, -1 where there is none."""
         at = np.minimum(np.searchsorted(self.key, key), max(len(self.key) - 1, 0))
         return np.where(self.key[at] == key, at, NONE) if len(self.key) else np.full(len(key), NONE)
 
     def _links_before(self) -> I64:
-        """Return the physical link before each queue, by the PE and the port that it leaves."""
+        """Return the physical link before each queue, from the PE and the port that it leaves."""
         pe, behind = self.identity[:, 0], self.identity[:, 1]
         link = pe.astype(np.int64) * SIDES
         for side in Port:
@@ -129,7 +129,7 @@ class Wiring:
         return link
 
     def _outputs(self) -> None:
-        """The queue behind each target of each position ``[position, 5]``, and which queues share a link."""
+        """Return the queue after each target of each position ``[position, 5]``, and which queues share a link."""
         self.successor = np.full(self.targets.shape, NONE, np.int64)
         for target in Port:
             at = np.flatnonzero(self.targets[:, target])
@@ -155,7 +155,7 @@ class Wiring:
         raise BadInput(msg)
 
     def _operations(self) -> None:
-        """Operations in the Machine's order, and the threads that they belong to."""
+        """Sort operations in the order of the machine, with the threads that they belong to."""
         blocks: list[OperationBlock] = self.machine.operation_blocks
         ops = [block.operation for block in blocks]
         self.op_pe = _pes(blocks)
@@ -189,7 +189,7 @@ class Wiring:
             raise BadInput(msg)
 
     def _operands(self, side: int, colour: I32, does: str) -> I64:
-        """Return the queue of each operation on that side, -1 where it has none."""
+        """Return the queue of each operation on one side, -1 where it has none."""
         queue = np.full(len(colour), NONE, np.int64)
         at = np.flatnonzero(colour >= 0)
         queue[at] = self._find(self._key(self.op_pe[at], np.int32(side), colour[at]))
@@ -210,7 +210,7 @@ class Wiring:
         return queue
 
     def edges(self) -> I32:
-        """Edges int32 ``[n, 2]`` between queues, and threads behind them, that a route, link, ramp or wait joins."""
+        """Return the edges int32 ``[n, 2]`` between queues and threads that a route, link, ramp or wait connects."""
         queues = len(self.key)
         first = self.position_queue[np.searchsorted(self.place, self.place)]
         position, target = np.nonzero(self.targets)

@@ -29,7 +29,7 @@ from wse_mappings.patterns.pattern import LineReduce, Terms
 
 
 class Grouping(StrEnum):
-    """The two ways in which the terms of the model are put together."""
+    """The two ways to combine the terms of the published model."""
 
     ADDITIVE = "additive"
     OVERLAPPED = "overlapped"
@@ -41,7 +41,7 @@ def level_cycles(wafer: WaferSpec) -> int:
 
 
 def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.ADDITIVE) -> float:
-    """Return the cycles of a pattern by what the published model counts of it, its ``terms``."""
+    """Return the cycles of a pattern from its ``terms`` in the published model."""
     load = terms.energy_hops / terms.links
     distance = terms.distance_hops * wafer.hop_cycles
     depth = level_cycles(wafer) * terms.depth
@@ -52,7 +52,7 @@ def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.A
 
 @cache
 def algorithms() -> Mapping[str, tuple[str, ...]]:
-    """Collectives and their algorithms.
+    """Return the collectives and their algorithms.
 
     Each reduce of a line into its end is also ``x_y_<name>`` of a rectangle; an all-reduce by the name of a reduce is
     that reduce and a broadcast after it.
@@ -112,7 +112,7 @@ def closed_form(
 
 
 def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
-    """Cycles of the best tree for a line, contention ignored: the published lower bound of a reduce into its end.
+    """Return the published lower bound of a reduce into an end of a line: the best tree without contention.
 
     A root elsewhere has to wait for the longer of its two sides. The bound adds the mean load of a link to the whole
     way and depth, though the full links need not lie on the longest way: with free launches the wavelet simulator
@@ -137,7 +137,7 @@ def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) ->
 
 
 def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
-    """Ratio of ``cycles`` of a reduce, or of an all-reduce with root 0, to `reduce_bound`; arguments as there."""
+    """Return the ratio of ``cycles`` of a reduce, or of an all-reduce with root 0, to `reduce_bound`."""
     return cycles / reduce_bound(length, words, wafer, root=root)
 
 
@@ -148,7 +148,7 @@ def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grou
 def reduce_form(
     reduce: LineReduce, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None = None
 ) -> float:
-    """Return the cycles of a reduce of a line of two PEs or more by its closed form; arguments as of `closed_form`."""
+    """Return the cycles of a reduce over a line of at least two PEs by its closed form."""
     level = level_cycles(wafer)
     if reduce.published_cycles is not None and grouping is None:
         return reduce.published_cycles(length, words, level)

@@ -22,7 +22,7 @@ DERIVED: Final = "wse: a ramp takes a word a cycle, and a word has its way to go
 
 @dataclass(frozen=True, slots=True)
 class BoundSource:
-    """A lower bound in words: its formula for B words on each of P PEs, k cycles a level, and whose it is."""
+    """A lower bound as text: its formula for B words on each of P PEs, k cycles per level, and its source."""
 
     formula: str
     source: str
@@ -41,7 +41,7 @@ SOURCES: Final[dict[Collective, BoundSource]] = {
 
 
 def collective_bound(collective: Collective, length: int, words: int, wafer: WaferSpec, root: int) -> float:
-    """Return the cycles that a collective takes at least, of ``words`` on each of ``length`` PEs, two or more.
+    """Return a lower bound of the cycles of a collective with ``words`` on each of ``length`` PEs, at least two.
 
     Args:
         collective: What is done.

@@ -26,7 +26,7 @@ the other that wait at most between its start and this place."""
 
 
 class Conflict(NamedTuple):
-    """A resource that a piece and another one share: places ``low`` to ``high``, and when words pass there.
+    """A resource that two pieces share: places ``low`` to ``high``, and when words pass there.
 
     ``other_piece``: the other one's number in its plan. ``shared_ends``: the two ends of what they share.
     """
@@ -39,7 +39,7 @@ class Conflict(NamedTuple):
 
 
 class Conflicts(NamedTuple):
-    """Conflicts of each piece of a plan with those of the same or another plan, by the piece's number.
+    """The conflicts of each piece of a plan with pieces of the same or another plan, by the index of the piece.
 
     ``in_turn``: with pieces on other colours; ``in_order``: with pieces that come on the same one, whose switches let
     the other pass first.
@@ -52,7 +52,7 @@ class Conflicts(NamedTuple):
 def find_conflicts(
     pieces: Pieces, other_pieces: Pieces, costs: LineCosts, *, same: bool, links: bool = True
 ) -> Conflicts:
-    """Find the conflicts of each piece of ``pieces`` with ``other_pieces``; with earlier ones in the ``same`` plan.
+    """Find the conflicts of each piece of ``pieces`` with ``other_pieces``, in the ``same`` plan with earlier ones.
 
     Args:
         pieces: The pieces of a plan.
@@ -73,7 +73,7 @@ def find_conflicts(
 
 
 def _pairs(pieces: Pieces, other_pieces: Pieces, *, same: bool, links: bool) -> I64:
-    """int64 ``[3, n]``: a resource, a piece, and one of the other plan that uses it at the same PEs."""
+    """Return the resource and the two pieces of each pair that use it at the same PEs, int32 ``[3, n]``."""
     kinds = slice(Resource.UP if links else Resource.INTO_PE, Resource.OUT_OF_PE if same else None)
     (low, high), (start, end) = (each.spans[kinds].swapaxes(0, 1) for each in (pieces, other_pieces))
     resource, i, j = np.nonzero((low[:, :, None] <= end[:, None]) & (start[:, None] <= high[:, :, None]))  # 1
@@ -88,7 +88,7 @@ def _pairs(pieces: Pieces, other_pieces: Pieces, *, same: bool, links: bool) -> 
 def _of_messages(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> Sequence[Conflict | None]:
-    """Conflicts ``[n]`` of pieces ``i`` with pieces ``j`` of the other plan, all of one message each."""
+    """Return the conflicts ``[n]`` of pieces ``i`` with pieces ``j`` of the other plan, each of one message."""
     (low, high), (start, end) = pieces.spans[resource, :, i].T, other_pieces.spans[resource, :, j].T
     low, high = np.maximum(low, start), np.minimum(high, end)
     place = np.stack([low, high])  # 2
@@ -102,7 +102,7 @@ def _of_messages(
 def _of_many(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> list[Conflict | None]:
-    """Conflicts of pairs of which one piece has messages side by side; None where none of them meets the other."""
+    """Return the conflicts of pairs in which one piece has several messages; None where they do not conflict."""
     conflicts: list[Conflict | None] = []
     for piece, other, kind in zip(i.tolist(), j.tolist(), resource.tolist(), strict=True):
         (low, high), (start, end) = pieces.spans[kind, :, piece].tolist(), other_pieces.spans[kind, :, other].tolist()
@@ -121,7 +121,7 @@ def _of_many(
 
 
 def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
-    """int64 ``[n]``: the source of the piece's message that uses something of each PE; -1 for none."""
+    """Return the source of the message of a piece that uses a resource of each PE, int64 ``[n]``; -1 for none."""
     if not pieces.side_by_side:
         return np.full(len(places), pieces.source[number])
     user = np.full(int(max(pieces.source.max(), pieces.target.max(), places[-1])) + 1, -1)
@@ -138,7 +138,8 @@ def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
 def _offsets(
     pieces: Pieces, numbers: I64 | int, source: I64, place: I64, resource: I64 | int, costs: LineCosts
 ) -> tuple[I64, I64]:
-    """Cycles from the start of each message's words until they use something of a PE, and words that wait between."""
+    """Return the cycles from the start of a message until its words use a resource, and the words that wait on the way.
+    """
     hops = each_hops_between(pieces.places, source, place)
     passed = np.abs(place - source) - (resource == Resource.INTO_PE)
     relays = np.where(pieces.relayed[numbers], passed, 0)

@@ -31,14 +31,16 @@ Owner = TypeVar("Owner")
 
 
 class Interleaving(NamedTuple):
-    """The delay of a stream that takes turns with another, and the words that the other sends meanwhile."""
+    """The delay of a stream that alternates with another one, and the words that the other one sends during that time.
+    """
 
     cycles: float
     words: float
 
 
 class Share(NamedTuple):
-    """A stretch of a line, from place ``low`` to ``high``, where a stream shares a resource, and the effect."""
+    """A segment of a line, from place ``low`` to ``high``, in which a stream shares a resource, and the effect of that.
+    """
 
     low: int
     high: int
@@ -50,7 +52,7 @@ Shares = dict[int, list[Share]]
 
 
 class Window(NamedTuple):
-    """The times at which a piece's first and last word leave its source's router, and the number of its words.
+    """The times at which the first and last word of a piece leave the router of its source, and the number of words.
 
     An operation takes them where they arrive. If it came after they did, at most ``departed_words`` had left the source
     by then, and no more than the ``room`` between source and receiver. ``held``: cycles of it in which words wait for
@@ -71,11 +73,12 @@ class Window(NamedTuple):
 
     @property
     def pace(self) -> float:
-        """Words a cycle where they wait for no others."""
+        """Words per cycle when they wait for no other words."""
         return self.words / (self.last - self.held - self.first + 1)
 
     def first_at(self, shift: int, room: int) -> float:
-        """Return when words begin to pass a place, so many cycles and words that wait from the start."""
+        """Return the time at which words begin to pass a place, given the cycles and the waiting words from the start.
+        """
         if not self.departed_words:
             return self.first + shift
         filled = max(0.0, min(self.departed_words - shift, self.room - room))
@@ -83,7 +86,7 @@ class Window(NamedTuple):
 
 
 class Contender(NamedTuple, Generic[Owner]):
-    """Another piece that a stream conflicts with: where and when, and whether it ``feeds`` this one.
+    """Another piece that a stream conflicts with, where and when, and whether it ``feeds`` this one.
 
     ``owner``: what its line is kept in.
     """
@@ -95,14 +98,14 @@ class Contender(NamedTuple, Generic[Owner]):
 
 
 class Delays(NamedTuple, Generic[Owner]):
-    """Delays of a stream by contention: the stretches that it shares, and its effect on the other streams there."""
+    """The delays of a stream by contention: the segments that it shares, and the effects on the other streams."""
 
     shares: Shares
     effects_on_others: list[tuple[Contender[Owner], Interleaving]]
 
 
 def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[Owner]:
-    """Compute the delays of a stream by contention; alone it would be at its source's router as ``window`` says."""
+    """Return the delays of a stream by contention; ``window`` is when it would be at the router of its source alone."""
     shares: Shares = {}
     effects_on_others: list[tuple[Contender[Owner], Interleaving]] = []
     first_out = {(c.owner, c.conflict.other_piece) for c in contenders if c.conflict.resource == Resource.OUT_OF_PE}
@@ -120,13 +123,13 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
 
 
 def _meeting(window: Window, contender: Contender[Owner]) -> float:
-    """When a stream and another one first are at a place at once, in cycles of the first one's own source."""
+    """Return the time at which two streams are first at one place, in cycles of the first stream's source."""
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
 
 
 def delay_cycles(shares: Shares) -> tuple[float, int]:
-    """Return the cycles that others hold up a stream, and how many streams are where that is worst.
+    """Return the cycles that other streams delay a stream, and the number of streams at the worst place.
 
     One leaves the pauses that it makes; with more than one the link has none, and waits for all words of the others.
     """
@@ -141,7 +144,7 @@ def delay_cycles(shares: Shares) -> tuple[float, int]:
 
 
 def wait_on_colour(first: float, before: Sequence[tuple[float, Sequence[SharedEnd]]]) -> float:
-    """Return the cycles that a stream whose first word is at its source at ``first`` waits for others to pass.
+    """Return the cycles that a stream waits for others on its colour, if its first word is at its source at ``first``.
 
     ``before``: when the last word of each of those is at its own source, and where the two cross.
     """
@@ -154,7 +157,7 @@ def wait_on_colour(first: float, before: Sequence[tuple[float, Sequence[SharedEn
 
 
 def meet(first: float, last: float, other_first: float, other_last: float, shared_ends: Sequence[SharedEnd]) -> bool:
-    """Return whether two streams use the same places at any one time: neither has passed all before the other comes."""
+    """Return whether two streams use the same places at the same time."""
     before = after = True
     for shift, other_shift, _ in shared_ends:
         before = before and last + shift < other_first + other_shift
@@ -163,7 +166,7 @@ def meet(first: float, last: float, other_first: float, other_last: float, share
 
 
 class _Place(NamedTuple):
-    """First and last word of a stream and of another one at one place of a line, and the lead of the other there."""
+    """The first and last words of two streams at one place of a line, and the lead of the second stream."""
 
     first: float
     last: float
@@ -173,7 +176,7 @@ class _Place(NamedTuple):
 
 
 def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
-    """Return the effects of two streams on each other at the place where they are worst.
+    """Return the effects of two streams on each other at the place where they are largest.
 
     A stream that is fed by the one that it conflicts with comes some lag behind it. What holds up the other makes gaps
     in this one when it comes round, which the other fills while they last, until as many words as take half of the lag
@@ -198,7 +201,7 @@ def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, I
 
 
 def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
-    """Return the ends of the stretch that both streams use, and the place between them where both come at once."""
+    """Return the ends of the segment that both streams use, and the place where both arrive at the same time."""
     other_window, ends = contender.window, list[_Place]()
     for shift, other_shift, other_room in contender.conflict.shared_ends:
         first, other_last = window.first + shift, other_window.last + other_shift
@@ -216,7 +219,7 @@ def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
 def _interleave(
     rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool
 ) -> tuple[Interleaving, Interleaving]:
-    """The effects on each other of two streams with so many words left, and so many a cycle where they are alone.
+    """Return the effects of two streams on each other, given their remaining words and their rates.
 
     While both are there each gets half, or what the other leaves, and the other all it can do where it goes first.
     """

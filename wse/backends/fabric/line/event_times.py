@@ -16,25 +16,25 @@ NEVER: Final = float("inf")
 
 
 def advance(time: EventTime, hops: float = 0.0, relays: float = 0.0) -> EventTime:
-    """``time`` later by cycles of ``hops`` and of ``relays``."""
+    """Return a time that is later by the cycles of ``hops`` and of ``relays``."""
     total, in_hops, in_relays, launch, contention = time
     return total + hops + relays, in_hops + hops, in_relays + relays, launch, contention
 
 
 def next_launch(time: EventTime, gap: int) -> EventTime:
-    """Return the time at which a PE whose last operation ended at ``time`` can start another."""
+    """Return the time at which a PE whose last operation ended at ``time`` can start another one."""
     total, hops, relays, launch, contention = time
     return total + gap, hops, relays, launch + gap, contention
 
 
 def add_delay(time: EventTime, cycles: float) -> EventTime:
-    """Return the time so much later, because of words of others."""
+    """Return a time that is later by cycles of contention."""
     total, hops, relays, launch, contention = time
     return total + cycles, hops + cycles, relays, launch, contention + cycles
 
 
 class Way:
-    """The way of a stream from the memory that its words come from, through PEs that receive and send on.
+    """The path of a stream from the memory that its words come from, through relays.
 
     All pieces on it go at the pace of the last operation that took the words in: where words have to wait for it, they
     fill the queues and wires of all of the way, and only what finds no room there leaves later.
@@ -54,14 +54,16 @@ class Way:
         self.age = self.room = self.operations = 0
 
     def take(self, begin: float, end: float, stall: float) -> None:
-        """Take the words from the router of a PE from ``begin`` to ``end``, after they stood there for ``stall``."""
+        """Take the words from the router of a PE from ``begin`` to ``end``, after they waited there for ``stall``
+        cycles.
+        """
         self.operations += 1
         self.begin, self.end, self.stall = begin, end, stall
         self.taken_age, self.taken_room = self.age, self.room
 
 
 class Entry(NamedTuple):
-    """A piece of a stream's way, as it was when the stream came there.
+    """A piece of the path of a stream, as it was when the stream arrived.
 
     ``age``, ``room``, ``operations``: those of the way until then; ``first``, ``last``: when words leave the source's
     router as long as no operation has taken them in since, which is not known of the last piece before one. ``held``:
@@ -77,7 +79,7 @@ class Entry(NamedTuple):
     held: float = 0.0
 
     def span(self) -> tuple[float, float]:
-        """Return the first and last word at the source's router; from infinity where that is not known."""
+        """Return the first and last word at the router of the source; from infinity where that is unknown."""
         way = self.way
         if way.operations == self.operations:
             return self.first, self.last
@@ -85,7 +87,7 @@ class Entry(NamedTuple):
         return way.begin - age, way.end - age
 
     def window(self, words: int, costs: LineCosts) -> Window:
-        """Return the window in which some words are at the source's router."""
+        """Return the window in which the words are at the router of the source."""
         way = self.way
         first, last = self.span()
         if way.operations == self.operations:
@@ -97,7 +99,7 @@ class Entry(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Words at the router of a PE: the first and the last of them, and the way that they come from.
+    """Words at the router of a PE: the times of the first and the last one, and their path.
 
     ``piece``: the last piece of the way; ``age``: the cycles that it took.
     """

@@ -10,7 +10,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec, burst_words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCosts:
-    """Constants of the recurrence, in cycles, words, and words a cycle.
+    """The constants of the recurrence, in cycles, words, and words per cycle.
 
     ``relay`` is what software adds where a PE receives and sends on, ``sync`` what starting and awaiting a transfer
     between neighbours costs, with the way of its first word; ``queue_words`` those of a colour behind a port.
@@ -26,7 +26,7 @@ class LineCosts:
 
     @classmethod
     def of(cls, wafer: WaferSpec, gap: int, relay: int = 0, sync: int = 0) -> LineCosts:
-        """Take the constants of a machine; ``gap``, ``relay`` and ``sync`` are its software's, as above."""
+        """Return the constants of a machine, with ``gap``, ``relay`` and ``sync`` of its software."""
         return cls(
             hop=wafer.hop_cycles,
             ramp=wafer.ramp_cycles,
@@ -39,27 +39,27 @@ class LineCosts:
 
     @classmethod
     def of_software(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-        """Take the constants of a machine and of its software."""
+        """Return the constants of a machine and of its software."""
         return cls.of(wafer, software.reduce_gap_cycles, software.relay_cycles, software.transfer_sync_cycles)
 
     @property
     def relay_latency(self) -> int:
-        """Cycles from a word's arrival at a router to its leaving, through a PE that receives and sends on."""
+        """Cycles from the arrival of a word at the router of a relay to its departure."""
         return 2 * self.ramp + 1
 
     @property
     def hop_room(self) -> int:
-        """Words that wait at most between two routers: in the queue of their colour, and on the wire."""
+        """Maximum number of words waiting between two routers: in the queue of their colour, and on the wire."""
         return self.queue_words + self.hop - 1
 
     @property
     def relay_room(self) -> int:
-        """Words that wait at most on both ramps of a PE that receives and sends on."""
+        """Maximum number of words waiting on both ramps of a relay."""
         return 2 * self.queue_words + 2 * self.ramp - 1
 
     @property
     def waiting_words(self) -> int:
-        """Words that a PE takes in before it does the operation that needs them: its queue's, and the ramp's."""
+        """Words that a PE accepts before the operation that needs them: those of its queue and of the ramp."""
         return self.queue_words + self.ramp - 1
 
     def tail(self, words: int) -> int:
@@ -67,10 +67,10 @@ class LineCosts:
         return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
     def tails(self, words: I64) -> I64:
-        """Return the cycles from the first word to the last of several streams, int64 ``[n]``."""
+        """Return the cycles from the first to the last word of several streams, int64 ``[n]``."""
         return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
     @property
     def burst(self) -> int:
-        """Words between two pauses of a vector operation; 0 where it makes none."""
+        """Words between two pauses of a vector operation; 0 without pauses."""
         return burst_words(self.words_per_cycle)

@@ -60,7 +60,7 @@ from wse.backends.fabric.line.segments import LinePlan, PathSegment, line_segmen
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """Cycles of patterns on one line.
+    """Times of patterns on one line, in cycles.
 
     Attributes:
         cycles: From the start of the first operation to the end of the last, by cause.
@@ -74,14 +74,14 @@ class LineTime:
 
     @classmethod
     def of(cls, ends: Sequence[LineEnd]) -> LineTime:
-        """Return the time of stretches of a line that have no PE or link in common."""
+        """Return the time of segments of a line that share no PE or link."""
         total, hops, relays, launch, contention = max((end.time for end in ends), default=START)
         streams = max(end.streams for end in ends) if contention else 1
         return cls(Cycles(total=total, hops=hops, relays=relays, launch=launch), contention, streams)
 
 
 class LineEnd(NamedTuple):
-    """The time at which the last operation of a line ended, and the most streams on one link or ramp in one window."""
+    """The time at which the last operation of a line ended, and the maximum number of streams on one link or ramp."""
 
     time: EventTime
     streams: int
@@ -102,7 +102,7 @@ def line_cycles(messages: I32, words: int, costs: LineCosts, colours: I32 | None
 def lines_end(
     transfers: Sequence[tuple[LinePlan, int]], costs: LineCosts, conflicts: Mapping[tuple[int, int], Conflicts]
 ) -> LineEnd:
-    """The end of patterns that run at the same time through the same PEs, the first one's threads before the others'.
+    """Return the end of patterns that run at the same time through the same PEs.
 
     Args:
         transfers: (plan, words) of each.
@@ -137,7 +137,7 @@ class _LineState:
         self.streams = 1
 
     def carry_out(self, segment: PathSegment) -> None:
-        """Carry out one segment: its send, its relays, and its arrivals."""
+        """Compute one segment: its send, its relays, and its arrivals."""
         pe, relays, relays_hops, relays_relays, relays_age, relays_room, piece, end_piece, hops, room, target = segment
         first, last, way = self._send(pe)  # 1, 2
         if relays >= 0:
@@ -157,7 +157,7 @@ class _LineState:
         self.waiting.setdefault(target, []).append(Stream(first, last, way, piece, hops))
 
     def _store(self, pieces: Sequence[int], way: Way, first: EventTime, last: EventTime) -> None:
-        """Store the words of pieces that a stream takes in step beside the main threads of the PEs that they reach."""
+        """Store the words of pieces in the memory of the PEs that they reach, beside their main threads."""
         held = 0.0
         if any(map(self.contended.__getitem__, pieces)):
             first, last, held = self._share(pieces, way, first, last)  # 5
@@ -166,7 +166,7 @@ class _LineState:
             self.stored[number] = advance(last, self.plan.hop_cycles[number], self.ramp + 1)
 
     def finish(self) -> None:
-        """Receives after which a PE sends no more end in its memory."""
+        """Finish the receives after which a PE sends nothing."""
         for pe, received in self.waiting.items():
             self._receive(pe, received)
 
@@ -178,14 +178,14 @@ class _LineState:
         return max([START, *self.free.values(), *stored.values()])
 
     def _later_delay(self, piece: int) -> float:
-        """Return the cycles that a stored piece is held up by those that were computed after it."""
+        """Return the cycles that a stored piece is delayed by pieces that were computed after it."""
         before, others_later = self.shares.get(piece, {}), self.later.get(piece, {})
         resources = {**before, **others_later}
         both = {resource: before.get(resource, []) + others_later.get(resource, []) for resource in resources}
         return delay_cycles(both)[0] - delay_cycles(before)[0]
 
     def _send(self, pe: int) -> tuple[EventTime, EventTime, Way]:
-        """Return the first and last word of a PE's next send, at its router, and their way.
+        """Return the first and last word of a PE's next send at its router, and their path.
 
         What it received comes first.
         """
@@ -204,7 +204,7 @@ class _LineState:
         return advance(begin, 0, out), advance(last, 0, out), way
 
     def _receive(self, pe: int, received: list[Stream], relay: int = 0) -> tuple[EventTime, EventTime]:
-        """The first and last word of the last of a PE's receives, which costs ``relay`` more where it is sent on."""
+        """Return the first and last word of a PE's last receive, which costs ``relay`` more if it is sent on."""
         ramp, tail, free, count = self.ramp, self.tail, self.free.get(pe), len(received)
         begin = last = START
         for i, (stream_first, stream_last, way, piece, age) in enumerate(received, start=1):
@@ -236,7 +236,8 @@ class _LineState:
         return begin, last
 
     def _words_taken(self, received: list[Stream], i: int, begin: float) -> int:
-        """Words that streams from ``i`` on, which have to wait, take from the ramp while the one before is taken in."""
+        """Return the words that waiting streams from ``i`` on take from the ramp while the stream before is received.
+        """
         stream, colours = received[i - 1], self.plan.colours
         end = max(begin + self.tail, stream.last[0] + self.ramp) - self.ramp
         queues, waiting_streams = {colours[stream.piece]}, 0
@@ -252,7 +253,7 @@ class _LineState:
     def _share(
         self, pieces: Sequence[int], way: Way, first: EventTime, last: EventTime
     ) -> tuple[EventTime, EventTime, float]:
-        """Return a stream, still at the start of pieces that it takes in step, with the delays of what it shares there.
+        """Return a stream at the start of its pieces, with the delays of what it shares there.
 
         And the cycles by which others draw it out.
         """
@@ -263,14 +264,16 @@ class _LineState:
         return first, drawn_out, drawn_out[0] - last[0]
 
     def _waiting_cycles(self, piece: int, first: float) -> float:
-        """Cycles for which words on the same colour are still before these, the first of which comes at ``first``."""
+        """Return the cycles for which earlier words on the same colour block a piece whose first word comes at
+        ``first``.
+        """
         conflicts = self.plan.conflicts.in_order[piece]
         entries = [(self.entries[conflict.other_piece], conflict.shared_ends) for conflict in conflicts]
         ends = [(entry.span()[1], shared_ends) for entry, shared_ends in entries if entry is not None]
         return wait_on_colour(first, [before for before in ends if before[0] < NEVER]) if conflicts else 0.0
 
     def _delay(self, piece: int, way: Way, first: float, last: float) -> float:
-        """Return the cycles that contention adds to a piece's words; those that it shares with are delayed as well."""
+        """Return the cycles that contention adds to a piece's words, and delay the pieces that share with it."""
         contenders = self._contenders(self.plan.conflicts.in_turn[piece], way, first, last)
         for line, conflicts in self.other_lines:
             contenders += line._contenders(conflicts.in_turn[piece], None, first, last)
@@ -285,7 +288,7 @@ class _LineState:
         return cycles
 
     def delay(self, conflict: Conflict, effect: Interleaving) -> None:
-        """Hold up a stored piece, which was computed without those that it meets there: more come before it ends."""
+        """Delay a stored piece that was computed without the conflicting piece."""
         piece, entry = conflict.other_piece, self.entries[conflict.other_piece]
         if piece not in self.stored or entry is None:
             return
@@ -298,7 +301,7 @@ class _LineState:
     def _contenders(
         self, conflicts: list[Conflict], way: Way | None, first: float, last: float
     ) -> list[Contender[_LineState]]:
-        """Return the pieces that are in the way of a stream, those of this line that were executed before."""
+        """Return the pieces that conflict with a stream; of this line only those that were computed before."""
         contenders = []
         for conflict in conflicts:
             entry = self.entries[conflict.other_piece]

@@ -31,7 +31,7 @@ TOTAL, HOPS, RELAYS, LAUNCH = range(4)
 
 
 class _Messages(NamedTuple):
-    """Messages that have words, and what does not depend on when they are sent; int64 ``[messages]`` where not said.
+    """Messages with words, and everything about them that does not depend on when they are sent.
 
     Attributes:
         source, target, part: Places, and the part that is carried.
@@ -53,7 +53,7 @@ class _Messages(NamedTuple):
 
     @classmethod
     def of(cls, messages: I64, part: I64, words: I64, places: I64, costs: LineCosts) -> _Messages:
-        """Messages of so many words between PEs with so many hops from the first."""
+        """Return messages with their words between PEs at given distances from the first one."""
         source, target, arrival = messages.T
         hops = np.abs(places[target] - places[source])
         room = 2 * costs.waiting_words + hops * (costs.queue_words + costs.hop - 1)
@@ -74,7 +74,7 @@ class _Messages(NamedTuple):
 
 
 def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts, places: Places = None) -> Cycles:
-    """Cycles of a variant of a pattern whose messages carry parts of the ``words``, starting with all PEs free.
+    """Return the cycles of a variant of a pattern whose messages carry parts of the ``words``.
 
     ``places`` has the hops of the line's PEs from the first.
     """
@@ -97,7 +97,7 @@ def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts
 
 
 def _rounds(messages: I32) -> list[tuple[int, int]]:
-    """Stretches of messages in which no PE sends or receives twice."""
+    """Yield ranges of messages in which no PE sends or receives twice."""
     cuts, sources, targets = [0], set[int](), set[int]()
     for i, (source, target, _) in enumerate(messages.tolist()):
         if source in sources or target in targets:
@@ -109,7 +109,7 @@ def _rounds(messages: I32) -> list[tuple[int, int]]:
 
 
 class _PartState:
-    """Times are float64 ``[4, ...]``: the total, and what it was spent on."""
+    """The state of PEs during a pattern. Times are float64 ``[4, ...]``: the total, and its causes."""
 
     def __init__(self, length: int, parts: int, costs: LineCosts) -> None:
         self.gap = _stretch(launch=costs.gap)
@@ -119,7 +119,7 @@ class _PartState:
         self.end = np.zeros(4)
 
     def round(self, messages: _Messages) -> None:
-        """Carry out a round: one message for each of some sources, all with different targets."""
+        """Compute a round: one message for each of some sources, all with different targets."""
         source, target, part, adds, way, stream, waits, drained = messages
         begin = _maximum(self.sending[:, source] + self.gap, self.used[:, source, part])  # 1
         ready = begin + way  # 2
@@ -141,7 +141,7 @@ class _PartState:
 
 
 def _stretch(hops: F64 | I64 | int = 0, relays: int = 0, launch: int = 0) -> F64:
-    """Return a stretch of time to be added to times ``[4, n]``."""
+    """Return an interval of time to be added to times ``[4, n]``."""
     hops = np.atleast_1d(np.asarray(hops, np.float64))
     spent = np.zeros((4, len(hops)))
     spent[HOPS], spent[RELAYS], spent[LAUNCH] = hops, relays, launch

@@ -32,7 +32,7 @@ MOST_ENDS: Final = 4096
 
 
 class LinePattern(NamedTuple):
-    """A variant of a pattern with some words along lines of an axis, of which one stands for all that are not whole."""
+    """A variant of a pattern with its words along lines of an axis; one line represents all equal ones."""
 
     schedule: LineSchedule
     variant: int
@@ -52,7 +52,7 @@ class LinePattern(NamedTuple):
 
 
 class StretchMessages(NamedTuple):
-    """The messages of a pattern on a stretch, their words, and whether its line lies across the first pattern's."""
+    """The messages of a pattern on a segment, their words, and whether its line crosses the first pattern's."""
 
     stretch: Stretch
     words: int
@@ -61,12 +61,12 @@ class StretchMessages(NamedTuple):
 
 @lru_cache(maxsize=16)
 def pattern_times(costs: LineCosts) -> PatternTimes:
-    """Return the PatternTimes of a set of costs: one object for all that is timed with it in a process."""
+    """Return the PatternTimes for a set of costs, one object per process."""
     return PatternTimes(costs)
 
 
 class PatternTimes:
-    """Cycles of patterns with one set of costs. Keeps what was timed last, by pattern and by stretches of its lines."""
+    """Times of patterns with one set of costs, cached by pattern and by segments of lines."""
 
     def __init__(self, costs: LineCosts) -> None:
         self.costs = costs
@@ -77,14 +77,14 @@ class PatternTimes:
         self._time = lru_cache(MOST_PATTERNS)(self._time_patterns)
 
     def time(self, transfers: Sequence[LinePattern]) -> LineTime:
-        """The time of some patterns that start at once; those before others in the list have ramps out of PEs first.
+        """Return the time of patterns that start together; earlier ones in the list use ramps out of PEs first.
 
         A pattern whose words are cut into parts is taken to be alone on its links and ramps.
         """
         return self._time(tuple(transfers))
 
     def alone_cycles(self, schedule: LineSchedule, words: int, axis: int = ROWS) -> float:
-        """Return the cycles of a pattern all of whose lines do the same, with so many words in a message."""
+        """Return the cycles of a pattern whose lines all do the same, for a number of words per message."""
         return self.time([LinePattern(schedule, 0, words, axis)]).cycles.total
 
     def _time_patterns(self, transfers: tuple[LinePattern, ...]) -> LineTime:

@@ -30,7 +30,7 @@ NOTHING: Final = (1 << 30, -1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Pieces of a plan by their numbers, each of words that go along the line at one pace.
+    """The pieces of a plan, each of words that travel along the line at one pace.
 
     Attributes:
         source, target: int64 ``[n]``: PEs that the words of each leave and reach; int64 ``[m]`` where the only piece
@@ -70,7 +70,7 @@ def hops_between(places: Places, source: int, target: int) -> int:
 
 
 def each_hops_between(places: Places, source: I64, target: I64) -> I64:
-    """Links between pairs of PEs of a line, int64 ``[n]``."""
+    """Return the links between pairs of PEs of a line, int64 ``[n]``."""
     hops: I64 = np.abs(target - source if places is None else places[target] - places[source])
     return hops
 
@@ -86,7 +86,7 @@ def pieces_of_messages(
     leaves: Bools,
     colour: I64,
 ) -> Pieces:
-    """Pieces of one message each, ``[n]``, whose words go into ``everywhere`` on the way or into the last PE alone.
+    """Return pieces of one message each, ``[n]``, that enter every PE on the path (``everywhere``) or only the last.
 
     ``leaves``: whether they leave the PE by its ramp on their own; the second direction of a multicast does not.
     """
@@ -108,7 +108,7 @@ def pieces_of_messages(
 
 
 def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
-    """Return one piece of messages ``[m]`` that are all stored, and use no link or PE twice."""
+    """Return one piece of stored messages ``[m]`` that use no link or PE twice."""
     rises = target > source
     spans = [
         _hull(source[rises], target[rises] - 1),

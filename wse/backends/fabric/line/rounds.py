@@ -34,14 +34,14 @@ COUNTED_ROUNDS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """Cycles of the first round, and those that each further one adds."""
+    """The cycles of the first round, and those that each further round adds."""
 
     first: Cycles
     period: Cycles
 
 
 def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts, places: Places = None) -> Rounds:
-    """Rounds of a pattern of sums: few of them on the slowest of some lines, of many a sample on a line in the middle.
+    """Return the rounds of a pattern of sums, from few rounds on the slowest line or a sample on the middle line.
 
     Args:
         schedule: A pattern of chains, one colour on a link.
@@ -66,7 +66,7 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
 
 
 def _ends(schedule: LineSchedule, line: int, turns: range, template: _RoundState) -> list[float]:
-    """Return the cycles in which the rounds of a line end, starting with all PEs free."""
+    """Return the cycles at which the rounds of a line end, starting with all PEs free."""
     state = _RoundState(
         template.words, template.add, template.costs, template.places, store_and_forward=template.store_and_forward
     )
@@ -74,12 +74,12 @@ def _ends(schedule: LineSchedule, line: int, turns: range, template: _RoundState
 
 
 def exchange_cycles(words: int, costs: LineCosts) -> float:
-    """Cycles of a round in which every PE sends its words to a neighbour and takes in another's, on one thread."""
+    """Return the cycles of a round in which every PE exchanges words with a neighbour on one thread."""
     return costs.sync + costs.tail(2 * words)
 
 
 class _RoundState:
-    """PEs of a line, with the cycle from which each is free."""
+    """The PEs of a line, with the cycle from which each is free."""
 
     def __init__(
         self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, store_and_forward: bool
@@ -96,7 +96,7 @@ class _RoundState:
         self.end = 0.0
 
     def round(self, messages: I32) -> float:
-        """Carry out a round; the cycle in which its last sum is there."""
+        """Compute a round; return the cycle at which its last sum is complete."""
         self.end = 0.0
         if self.store_and_forward:
             for source, target, _ in messages.tolist():
@@ -114,7 +114,7 @@ class _RoundState:
         self.end = max(self.end, self.free[target])
 
     def _streams(self, messages: I32) -> None:
-        """Chains of fused operations; a root's receives, one after another."""
+        """Yield chains of fused operations; the receives of a root are separate."""
         costs, waiting = self.costs, dict[int, tuple[float, float]]()
         for source, target, _ in messages.tolist():
             received = waiting.pop(source, None)

@@ -51,7 +51,7 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """The plan of one line in one round of a pattern: segments in order, their pieces, and the conflicts of those.
+    """The plan of one line in one round of a pattern: its segments in order, their pieces, and their conflicts.
 
     ``hop_cycles``, ``colours``: of each piece; ``conflicts``: of each piece with earlier ones.
     """
@@ -64,7 +64,7 @@ class LinePlan:
 
 
 def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, places: Places = None) -> LinePlan:
-    """The segments of the messages ``[m, 3]`` of one line, in their order, on colours ``[m]`` where those are fixed.
+    """Return the segments of the messages ``[m, 3]`` of one line in order, on colours ``[m]`` where these are fixed.
 
     ``places`` has the hops of its PEs from the first.
     """
@@ -96,7 +96,7 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
 
 
 def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places) -> tuple[Pieces, I64]:
-    """Pieces of messages that go one after another; and int64 ``[n, 5]``, the numbers that make a `PathSegment`."""
+    """Return the pieces of consecutive messages, and the numbers that define each `PathSegment`, int64 ``[n, 5]``."""
     flood, combines = arrival == Arrival.MULTICAST, _COMBINES[arrival]
     second = np.zeros(len(source), bool)  # the other direction of a multicast, no send of its own
     second[1:] = flood[1:] & flood[:-1] & (source[1:] == source[:-1])
@@ -127,7 +127,7 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
 
 
 def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
-    """bool ``[m]``: whether message i goes on as message i + 1, from a PE between that does nothing else."""
+    """Return whether each message continues as the next one from a PE that does nothing else, bool ``[m]``."""
     sends, receives = np.bincount(source[~second]), np.bincount(target[combines])
     passes = np.zeros(len(source), bool)
     way = target - source
@@ -138,7 +138,7 @@ def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
 
 
 def _independent(source: I64, target: I64, arrival: I64) -> bool:
-    """Return whether there are messages, all stored, the only ones of their PEs, and no link is used twice."""
+    """Return whether all messages are stored, each PE has only one, and no link is used twice."""
     if not len(source) or _COMBINES[arrival].any() or (arrival == Arrival.MULTICAST).any():
         return False
     size = int(max(source.max(), target.max())) + 2

@@ -21,7 +21,7 @@ from wse_mappings.schedule import Arrival
 
 
 class Line(NamedTuple):
-    """The messages of one line: ``messages`` int32 ``[m, 3]``, colours int32 ``[m]`` where fixed, hops of its PEs."""
+    """The messages of one line, int32 ``[m, 3]``, with fixed colours int32 ``[m]`` and the hops of its PEs."""
 
     messages: I32
     colours: I32 | None
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """The messages on a stretch of a line, as bytes of the arrays of a `Line`."""
+    """The messages on a segment of a line, as bytes of the arrays of a `Line`."""
 
     messages: bytes
     colours: bytes | None
@@ -37,7 +37,7 @@ class Stretch(NamedTuple):
 
     @classmethod
     def of(cls, line: Line, first: int, chosen: I64) -> Stretch:
-        """Return the chosen messages, from PE ``first`` on."""
+        """Return the chosen messages from PE ``first`` on."""
         messages, colours, places = line
         messages = messages[chosen] - np.array([first, first, 0], np.int32)
         if places is not None:
@@ -60,7 +60,7 @@ class Stretch(NamedTuple):
 
 
 def stretches_of(lines: Sequence[Line]) -> list[tuple[Stretch, ...]]:
-    """Return the distinct stretches of lines on which patterns run at once, with what each pattern does there.
+    """Return the distinct segments of lines on which patterns run at the same time, with the messages of each.
 
     A pattern without messages on a stretch has an empty one.
     """
@@ -73,14 +73,14 @@ def stretches_of(lines: Sequence[Line]) -> list[tuple[Stretch, ...]]:
 
 
 def _fabric_messages(line: Line) -> Line:
-    """Return the messages that go over the fabric, alone."""
+    """Return only the messages that travel over the fabric."""
     messages, colours, places = line
     travels = np.flatnonzero((messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1]))
     return Line(messages[travels], None if colours is None else colours[travels], places)
 
 
 def _first_pes(lines: Sequence[Line]) -> I64:
-    """int64 ``[s]``: the first PE of each stretch on which any message is."""
+    """Return the first PE of each segment with any message, int64 ``[s]``."""
     source, target = np.concatenate([line.messages[:, :2] for line in lines]).T
     low, high = np.minimum(source, target), np.maximum(source, target)
     size = int(high.max(initial=-1)) + 1
@@ -90,7 +90,7 @@ def _first_pes(lines: Sequence[Line]) -> I64:
 
 
 def _on_stretches(line: Line, firsts: I64) -> Iterator[tuple[int, I64]]:
-    """Yield the first PE of each stretch, and which messages of a line are on it, in their order."""
+    """Yield the first PE of each segment, and the messages of a line on it, in order."""
     if len(firsts) == 1:
         yield int(firsts[0]), np.arange(len(line.messages))
         return

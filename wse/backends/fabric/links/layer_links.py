@@ -47,7 +47,7 @@ _Uses = dict[Slots, tuple[int, list[int]]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LayerLinks:
-    """Words on the links of one wafer, the same for some layers in the same place.
+    """Words on the links of one wafer, equal for some layers in the same place.
 
     Attributes:
         layers: Layers of the model, ascending; -1: what belongs to none.
@@ -65,7 +65,7 @@ class LayerLinks:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Moves:
-    """Steps that move words, those of one class once.
+    """Steps that move words, one for each class of equal steps.
 
     Attributes:
         regions: The region of each step, on every wafer that it is on, as rectangles of ``link_map`` without words.
@@ -81,7 +81,7 @@ class _Moves:
 def layer_links(
     fabric: Fabric, runs: Runs, chosen: Chosen, reached: Chosen = MappingProxyType({})
 ) -> Iterator[LayerLinks]:
-    """Yield the words on links by layer, added up over ``runs``; a layer comes once for each wafer where it moved any.
+    """Yield the words on links by layer, added over ``runs``; a layer comes once for each wafer with words.
 
     Layers of equal steps are computed once. The words of all layers add up to those of all links.
     """
@@ -109,7 +109,7 @@ def layer_links(
 
 
 def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
-    """``chosen`` summed over the phases that share their steps with one."""
+    """Return ``chosen`` summed over the phases that share their steps with one phase."""
     summed: dict[int, I64] = {}
     for index, layers in chosen.items():
         for layer, pairs in layers.items() if program.phases[index].steps is phase.steps else ():
@@ -118,7 +118,7 @@ def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
 
 
 def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, reached: Pairs) -> _Moves:
-    """Return the moves of all runs of a phase, each of them with what ``Fabric.cache_use`` says."""
+    """Return the moves of all runs of a phase, given the cache usage of each."""
     program = fabric.program
     steps = np.flatnonzero(phase.steps.kind != Kind.COMPUTE)
     classes = np.where(
@@ -144,7 +144,7 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
 
 
 def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, reached: Pairs) -> I64:
-    """Return the rectangles of a step by pairs over all runs of its phase: a pair has whole words.
+    """Return the link rectangles of a step that depends on pairs, over all runs of its phase.
 
     The words that a step has beside those of pairs are the same in all runs.
     """
@@ -157,7 +157,7 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
 
 
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
-    """Return the rectangles of a step between wafers over all runs that chose experts there."""
+    """Return the link rectangles of a step between wafers over all runs that chose experts there."""
     none = np.zeros(fabric.program.wafers, np.int64)
     runs = reached.get(fabric.program.op_layers[phase.steps.op[step]], none)
     wafers = fabric.program.stages[phase.steps.stage[step]].wafers
