@@ -51,7 +51,7 @@ class FabricFaults:
 
     @cached_property
     def unreachable(self) -> Bools:
-        """bool ``[rows, cols]``: PEs that are dead, or cut off from the largest connected part of the others."""
+        """Return the PEs that are dead or cut off from the largest connected part, bool ``[rows, cols]``."""
         live = ~self.dead
         if not live.any():
             return self.dead
@@ -73,7 +73,7 @@ class FabricFaults:
         return np.asarray(~live | ~connected[np.maximum(stretch, 0)])
 
     def faults_before(self) -> tuple[I64, I64]:
-        """Counts of broken hops before each place: int64 ``[rows, cols]`` each, along its row and along its column.
+        """Return the broken hops before each place, along its row and along its column, int64 ``[rows, cols]`` each.
 
         A hop is broken where its link or a PE at an end of it is.
         """
@@ -84,7 +84,7 @@ class FabricFaults:
         return along_row, along_column
 
     def neighbours(self, row: int, col: int) -> list[tuple[int, int]]:
-        """Return the PEs that one has a working link to: north, east, south, west."""
+        """Return the PEs to which a PE has a working link: north, east, south, west."""
         rows, cols = self.shape
         dead, east, south = self.unreachable, self.east, self.south
         near = []
@@ -103,7 +103,7 @@ Place = tuple[int, int]
 
 
 def shortest_route(faults: FabricFaults, start: Place, end: Place) -> list[Place]:
-    """Return the PEs of a shortest route round the faults, both ends among them; the same each time.
+    """Return the PEs of a shortest path around the faults, including both ends; deterministic.
 
     Both ends are in the connected part of the fabric.
 

@@ -33,7 +33,7 @@ _SIDEWAYS_FIRST, _DOWN_FIRST, _SEARCHED = range(3)
 
 
 def usable_shape(fabrics: Sequence[FabricFaults]) -> tuple[int, int]:
-    """Return the rows and columns of the largest logical mesh that each of some equal fabrics has.
+    """Return the rows and columns of the largest logical mesh that all fabrics of equal size have.
 
     (0, 0) where one has none.
     """
@@ -60,7 +60,7 @@ class LogicalMesh:
 
     @classmethod
     def on(cls, fabric: FabricFaults, rows: int, cols: int) -> LogicalMesh:
-        """``rows`` x ``cols`` PEs on the first rows of a fabric that have enough live ones.
+        """Return a mesh of ``rows`` x ``cols`` PEs on the first rows of a fabric with enough live PEs.
 
         Raises:
             ValueError: there are fewer such rows.
@@ -87,7 +87,7 @@ class LogicalMesh:
         return (rows, cols - 1) if axis == ALONG_ROWS else (rows - 1, cols)
 
     def runs(self, axis: int, rect: Rect | None = None) -> Stretches:
-        """Return the routes east along rows, or south along columns; of all links or of those inside a rectangle."""
+        """Return the paths east along rows, or south along columns, of all links or of those in a rectangle."""
         straight, detours = self._straight(axis, rect or Rect(0, 0, *self.shape)), self._detours[axis]
         if rect is not None:
             row, col = np.divmod(detours.link, max(1, self.links(axis)[1]))
@@ -98,7 +98,9 @@ class LogicalMesh:
 
     @cached_property
     def hops(self) -> tuple[I32, I32]:
-        """Physical links of routes, int32 ``[rows, cols - 1]`` along rows, ``[rows - 1, cols]`` along columns."""
+        """Return the physical links of each path, int32 ``[rows, cols - 1]`` along rows, ``[rows - 1, cols]`` along
+        columns.
+        """
         lengths = []
         distances = np.diff(self.col_of, axis=1), np.diff(self.row_of)[:, None] + np.abs(np.diff(self.col_of, axis=0))
         for kinds, hops, runs in zip(self._kinds, distances, self._detours, strict=True):
@@ -108,12 +110,12 @@ class LogicalMesh:
 
     @cached_property
     def hops_before(self) -> tuple[I32, I32]:
-        """Physical links of all routes before a row and a column, int32 with a row and a column more than ``hops``."""
+        """Return the physical links of all paths before a row and a column."""
         before = [np.pad(hops, ((1, 0), (1, 0))).cumsum(axis=0, dtype=np.int32) for hops in self.hops]
         return before[0].cumsum(axis=1, dtype=np.int32), before[1].cumsum(axis=1, dtype=np.int32)
 
     def physical_words(self, words: I64) -> I64:
-        """Return the words on physical links from those on logical ones.
+        """Return the words on physical links for given words on logical links.
 
         Args:
             words: int64 ``[4, rows, cols]``: words that leave each logical PE to the north, east, south and west.
@@ -127,7 +129,7 @@ class LogicalMesh:
         return loads.total()
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """The most routes over one physical link, in one direction, of the links of a rectangle along an axis."""
+        """Return the maximum number of paths over one physical link in one direction, within a rectangle."""
         if (axis, rect) not in self._streams:
             runs, shape = self.runs(axis, rect), self.links(axis)
             loads, links = LinkLoads.empty_over(runs), shape[0] * shape[1]
@@ -142,7 +144,7 @@ class LogicalMesh:
         return {}
 
     def _straight(self, axis: int, rect: Rect) -> Stretches:
-        """Return the routes that need no search: those in one stretch, and then those in two."""
+        """Return the paths that need no search: those in one straight segment, then those in two."""
         rows, cols = (slice(begin, begin + size) for begin, size in zip(rect[:2], rect[2:], strict=True))
         row_of, col_of, kinds = self.row_of[rows], self.col_of[rows, cols], self._kinds[axis]
         link = np.arange(kinds.size).reshape(kinds.shape)[rows, cols]
@@ -169,7 +171,7 @@ class LogicalMesh:
 
     @cached_property
     def _kinds(self) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-        """The kind of each route: int8 ``[rows, cols - 1]`` along rows and ``[rows - 1, cols]`` along columns."""
+        """Return the kind of each path, int8 ``[rows, cols - 1]`` along rows and ``[rows - 1, cols]`` along columns."""
         along_row, along_column = self.fabric.faults_before()
         row, col = self.row_of[:, None], self.col_of
         clear = along_row[row, col[:, 1:]] == along_row[row, col[:, :-1]]
@@ -200,7 +202,7 @@ class LogicalMesh:
 
 
 class TurnedMesh:
-    """A ``LogicalMesh`` whose rows a Program counts as columns; the fabric is turned with it.
+    """A transposed ``LogicalMesh``: a Program counts its rows as columns, and the fabric is transposed too.
 
     North and west change places, and south and east.
     """
@@ -216,25 +218,26 @@ class TurnedMesh:
 
     @cached_property
     def hops(self) -> tuple[I32, I32]:
-        """Physical links of each route, as `LogicalMesh.hops` with the axes in each other's place."""
+        """Return the physical links of each path, like `LogicalMesh.hops` with the axes exchanged."""
         along_rows, along_columns = self.mesh.hops
         return along_columns.T, along_rows.T
 
     @cached_property
     def hops_before(self) -> tuple[I32, I32]:
-        """Physical links before a row and a column, as `LogicalMesh.hops_before` with the axes exchanged."""
+        """Return the physical links before a row and a column, like `LogicalMesh.hops_before` with the axes exchanged.
+        """
         along_rows, along_columns = self.mesh.hops_before
         return along_columns.T, along_rows.T
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """Return the most routes over one physical link, as `LogicalMesh.streams`."""
+        """Return the maximum number of paths over one physical link, like `LogicalMesh.streams`."""
         return self.mesh.streams(1 - axis, Rect(rect.col, rect.row, rect.cols, rect.rows))
 
     def physical_words(self, words: I64) -> I64:
-        """Return the words on physical links from those on logical ones, as `LogicalMesh.physical_words`."""
+        """Return the words on physical links for given words on logical links, like `LogicalMesh.physical_words`."""
         return turned_words(self.mesh.physical_words(turned_words(words)))
 
 
 def turned_words(words: I64) -> I64:
-    """Return the words by direction and place ``[4, rows, cols]``, the directions north, east, south, west, turned."""
+    """Return words by direction and place ``[4, rows, cols]`` (north, east, south, west), transposed."""
     return words[::-1].transpose(0, 2, 1)

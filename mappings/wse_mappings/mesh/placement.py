@@ -16,7 +16,7 @@ class Rect(NamedTuple):
 
 
 def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequence[int]]) -> list[Rect]:
-    """Regions side by side in bands one below the other: rows of each band, and ``widths`` of its regions in order.
+    """Return regions side by side in bands below each other, from the heights of bands and the ``widths`` of regions.
 
     A band begins below the end of the one before and goes back from there, or on where there is more room, and where
     neither way has room it is set against a side of the mesh: the way on which its first region has the most columns
@@ -45,7 +45,7 @@ def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequenc
 
 
 def even_bands(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
-    """Bands and regions in a band for ``count`` equal regions on a mesh: most PEs in use, then nearest to a square.
+    """Return bands and regions per band for ``count`` equal regions: most PEs in use, then nearest to a square.
 
     Raises:
         ValueError: the mesh has fewer PEs than regions are requested.

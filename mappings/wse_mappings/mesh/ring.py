@@ -11,7 +11,7 @@ from wse_mappings.cuts.split import I32
 
 
 def ring_place(pe: int, length: int) -> int:
-    """Place on the ring of the PE at index ``pe`` of a line.
+    """Return the position on the ring of the PE at index ``pe`` of a line.
 
     >>> [ring_place(p, 5) for p in range(5)]
     [0, 4, 1, 3, 2]
@@ -20,7 +20,7 @@ def ring_place(pe: int, length: int) -> int:
 
 
 def ring_pe(place: int, length: int) -> int:
-    """Return the index on the line of the PE at ``place`` of the ring, counted modulo its length.
+    """Return the index on the line of the PE at position ``place`` of the ring, modulo its length.
 
     >>> [ring_pe(k, 5) for k in range(5)]
     [0, 2, 4, 3, 1]
@@ -30,7 +30,7 @@ def ring_pe(place: int, length: int) -> int:
 
 
 def skew(line: int, length: int) -> I32:
-    """int32 ``[length]``: the block k of the contracted extent that each PE of a line holds in a skewed square.
+    """Return the block of the contracted extent on each PE of a line in a skewed square, int32 ``[length]``.
 
     The ring place of k is the sum of those of the line and of the PE.
 

@@ -16,7 +16,7 @@ I64 = npt.NDArray[np.int64]
 
 
 def skipped_columns(unreachable: Bools, count: int) -> I64:
-    """int64 ``[rows, count]``: the columns that each row skips, ascending, those of its ``unreachable`` PEs among them.
+    """Return the columns that each row skips, int64 ``[rows, count]``, ascending, its ``unreachable`` PEs included.
 
     Args:
         unreachable: bool ``[rows, cols]``: at most ``count`` in a row.
@@ -34,7 +34,7 @@ def skipped_columns(unreachable: Bools, count: int) -> I64:
 
 
 def move_skips(places: I64, targets: I64) -> I64:
-    """Columns of skips after some moved to where they are ``targets``, by the least distance in all; both ascending.
+    """Return the columns of skips after some moved to ``targets``, with the minimum total distance.
 
     >>> move_skips(np.array([2, 9]), np.array([7])).tolist()
     [2, 7]
@@ -56,7 +56,7 @@ def move_skips(places: I64, targets: I64) -> I64:
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Initial columns of skips: those of the first dead PEs from the north, and at the east end."""
+    """Return the initial columns of skips: those of the first dead PEs from the north, and others at the east end."""
     _, cols = np.nonzero(unreachable)
     _, first = np.unique(cols, return_index=True)
     places = cols[np.sort(first)][:count]

@@ -13,7 +13,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class Stretches(NamedTuple):
-    """Straight stretches of routes, those of a route in their order: int64 ``[n]`` each.
+    """Straight segments of paths in order, int64 ``[n]`` each.
 
     ``link`` numbers the logical link, row-major by its west or north PE; ``row`` and ``col`` are the physical PE that a
     stretch begins at, ``down`` and ``right`` its hops with their sign, one of them 0.
@@ -36,7 +36,7 @@ def concatenate(*several: Stretches) -> Stretches:
 
 
 class LinkLoads:
-    """Words on the links inside a box of a fabric, as differences along each direction.
+    """Words on the links in a box of a fabric, as differences along each direction.
 
     ``top`` and ``left`` are the box's first row and column, ``rows`` and ``cols`` its size.
     """
@@ -47,7 +47,7 @@ class LinkLoads:
 
     @classmethod
     def empty_over(cls, runs: Stretches) -> LinkLoads:
-        """Return an empty count in the smallest box that holds some stretches."""
+        """Return an empty count for the smallest box that contains the segments."""
         if not len(runs.link):
             return cls(0, 0, 0, 0)
         row, col = (np.append(begin, begin + hops) for begin, hops in ((runs.row, runs.down), (runs.col, runs.right)))

@@ -12,7 +12,7 @@ SPAN_QUEUES: Final = 96  # 12 KiB of state, which the nearest cache stores besid
 
 
 def components(count: int, pairs: I32) -> I32:
-    """Return the smallest member of each node's component, int32 ``[count]``, from edges ``[n, 2]``.
+    """Return the smallest member of each node's connected component, int32 ``[count]``, for edges ``[n, 2]``.
 
     Every root hooks onto the smallest root that an edge leads to, then every node onto its root, until nothing changes:
     in each round at least half of the roots that still have an edge go.
@@ -37,7 +37,9 @@ def components(count: int, pairs: I32) -> I32:
 
 
 def spans(component: I32, queues: int) -> I32:
-    """The batch of each node, int32 ``[nodes]``: small components share one, so that a core has work while one waits.
+    """Return the batch of each node, int32 ``[nodes]``.
+
+    Small components share a batch, so that a core has work while one waits.
 
     Args:
         component: int32 ``[nodes]``, queues first.

@@ -38,7 +38,10 @@ def check_finished(machine: Machine, table: Tables) -> None:
 
 
 class _Waits:
-    """The graph of queues and threads that wait for each other. Queues are their numbers, threads -1 - number."""
+    """The graph of queues and threads that wait for each other.
+
+    Queues have their indices, threads have -1 - index.
+    """
 
     def __init__(self, table: Tables) -> None:
         self.table = table
@@ -87,7 +90,7 @@ class _Waits:
         return [target for target in targets if self.waiting_words[target] >= table.queues[target, k.CAPACITY]]
 
     def cycle(self, starts: list[int]) -> list[int]:
-        """Nodes that wait for each other in a ring; empty without one."""
+        """Return nodes that wait for each other in a ring; empty without one."""
         finished: set[int] = set()
         for start in starts:
             path, place = [start], {start: 0}
@@ -108,7 +111,7 @@ class _Waits:
 
 
 def _describe(machine: Machine, table: Tables, nodes: list[int]) -> str:
-    """PEs and colours of some nodes, each once, the first few."""
+    """Return the PEs and colours of some nodes as text, the first few of them."""
     names: dict[str, None] = {}
     for node in nodes:
         if node >= 0:

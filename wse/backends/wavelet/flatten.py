@@ -18,7 +18,7 @@ from wse_kernels import wavelet as k
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tables:
-    """The kernel's arrays, and what they stand for.
+    """The arrays of the kernel, and what they represent.
 
     ``identity`` int32 ``[queue, 3]``: PE, side, colour. ``thread_pe``: the PE of each thread. ``op_order``: the number
     of each operation in the Machine.
@@ -39,7 +39,7 @@ class Tables:
 
 
 def tables(machine: Machine, *, shuffle: int | None = None) -> Tables:
-    """Flatten ``machine``.
+    """Return the arrays of a machine for the kernel.
 
     Args:
         machine: What to run.
@@ -57,7 +57,7 @@ class _Flattening:
         self._renumber(shuffle)
 
     def _renumber(self, shuffle: int | None) -> None:
-        """Sort queues by span of components, then plain ones, those that share a link, those that only a PE reads."""
+        """Renumber queues: by batch, then plain ones, those that share a link, and those that only a PE reads."""
         queues = len(self.wiring.key)
         order = np.arange(queues)
         if shuffle is not None:
@@ -117,7 +117,7 @@ class _Flattening:
         return table
 
     def _link_table(self) -> tuple[I32, I32, I32, I32]:
-        """Links, members, routers, and the component of each router; members by colour, then by port.
+        """Create links, members, routers and the component of each router; members by colour, then by port.
 
         All links of a queue that shares one of them have members, be it that queue alone.
         """
@@ -138,7 +138,7 @@ class _Flattening:
         return table, self.renumbered[user].astype(np.int32), routers, keys[:, 0].astype(np.int32)
 
     def _thread_table(self) -> tuple[I32, I64, I64]:
-        """Threads, their order and that of the operations, which are numbered thread by thread."""
+        """Create the threads with the order of their operations."""
         component = self.component[len(self.wiring.key) :]
         thread_order = np.lexsort((self.wiring.thread_key, component))
         rank = np.empty(len(thread_order), np.int64)
@@ -166,7 +166,7 @@ class _Flattening:
         return table
 
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
-        """First and end of each component's plain queues, routers and threads."""
+        """Return the first and last plain queue, router and thread of each component."""
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)
         plain = self.component[self.order] * 3 + self.kind[self.order]

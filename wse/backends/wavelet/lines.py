@@ -30,7 +30,7 @@ SENDS, STORES = 1, 2  # threads beside the main one: of sends where it only rece
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """The place of a pattern's words in memory, and their cut into parts."""
+    """The address of a pattern's words, and their division into parts."""
 
     words: int
     parts: int
@@ -46,7 +46,7 @@ class _Cut:
 
 @dataclass(slots=True, kw_only=True)
 class Lines:
-    """Lays patterns on a machine, one after another; a PE executes its share of each in their order.
+    """A builder that adds patterns to a machine; a PE executes its operations in the order in which they are added.
 
     Lines that do the same are planned once.
 
@@ -74,7 +74,7 @@ class Lines:
     adding: Bools = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start with no PE that has anything to add."""
+        """Start without pending additions on any PE."""
         self.adding = np.zeros(self.machine.rows * self.machine.cols, bool)
 
     def rows(
@@ -88,7 +88,7 @@ class Lines:
         colour: int = 0,
         chosen: slice = slice(None),
     ) -> int:
-        """Lay one round of ``schedule`` on the ``chosen`` rows of the machine; arguments as of ``path``."""
+        """Add one round of ``schedule`` on the ``chosen`` rows of the machine. Arguments are those of ``path``."""
         return self._lay(schedule, self._grid()[chosen], chosen, words, source, target, round_, colour)
 
     def columns(
@@ -102,7 +102,10 @@ class Lines:
         colour: int = 0,
         chosen: slice = slice(None),
     ) -> int:
-        """Lay one round of ``schedule`` on the ``chosen`` columns, index 0 at the north; arguments as of ``path``."""
+        """Add one round of ``schedule`` on the ``chosen`` columns, index 0 at the north.
+
+        Arguments are those of ``path``.
+        """
         return self._lay(schedule, self._grid().T[chosen], chosen, words, source, target, round_, colour)
 
     def path(
@@ -117,7 +120,7 @@ class Lines:
         round_: int = 0,
         colour: int = 0,
     ) -> int:
-        """Lay one round of line ``line`` of ``schedule`` along ``pes``, each a neighbour of the one before.
+        """Add one round of line ``line`` of ``schedule`` along ``pes``, each a neighbour of the one before.
 
         Args:
             schedule: The pattern.
@@ -136,7 +139,7 @@ class Lines:
         return self._lay(schedule, numbers, slice(line, line + 1), words, source, target, round_, colour)
 
     def plane(self, schedule: PlaneSchedule, words: int, *, source: int = 0, target: int = 0, colour: int = 0) -> int:
-        """Lay ``schedule``, which spans the machine; arguments as of ``path``."""
+        """Add ``schedule``, which covers the machine. Arguments are those of ``path``."""
         plan = plan_plane(schedule)
         numbers = self._grid().reshape(1, -1)
         self._routes(plan, numbers, colour, lambda _, side: Port(side))
@@ -158,7 +161,7 @@ class Lines:
         round_: int,
         colour: int,
     ) -> int:
-        """``numbers`` ``[line, place]``: PEs of parallel lines, which are ``lines`` of the schedule."""
+        """Add a round on parallel lines with PEs ``numbers`` ``[line, place]``."""
         free = colour
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
         for variant in np.unique(variants).tolist():
@@ -176,7 +179,7 @@ class Lines:
         return free
 
     def _port(self, line: I32, place: int, step: int) -> Port:
-        """Return the port of a place that a step along its line goes through."""
+        """Return the port of a place for a step along its line."""
         if step == 0:
             return Port.RAMP
         cols, source, target = self.machine.cols, int(line[place]), int(line[place + step])
@@ -228,7 +231,7 @@ class Lines:
                 self._last(self.written, address)[pes] = numbers_of
 
     def _store(self, pes: I32, colour: int, flow: Flow, address: int, words: int, first: int) -> None:
-        """A receive beside the main thread, after the operation that still reads the words that it replaces.
+        """Add a receive beside the main thread, after the operation that still reads the words that it replaces.
 
         A multicast in the pattern that reduced those words needs not wait: each result follows its own operands.
         """
@@ -241,7 +244,7 @@ class Lines:
             self._last(self.written, address)[pes] = stores
 
     def _last(self, last_by_address: dict[int, I32], address: int) -> I32:
-        """Return the operations ``[PE]`` last noted at an address."""
+        """Return the last operations ``[PE]`` recorded for an address."""
         if address not in last_by_address:
             last_by_address[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)
         return last_by_address[address]

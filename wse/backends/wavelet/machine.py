@@ -19,7 +19,7 @@ LARGEST_WORDS: Final = 2**28  # 1 GiB of float32
 
 
 class Port(IntEnum):
-    """The sides of a router. ``opposite`` of a link's end is its other end."""
+    """The sides of a router. ``opposite`` is the port at the other end of a link."""
 
     NORTH = 0
     EAST = 1
@@ -37,7 +37,7 @@ STEP: Final = {Port.NORTH: (-1, 0), Port.EAST: (0, 1), Port.SOUTH: (1, 0), Port.
 
 @dataclass(frozen=True, slots=True)
 class SwitchPosition:
-    """A switch position of a colour on a PE: the side that wavelets are taken from, and those that they are copied to.
+    """A switch position of a colour on a PE: the side that wavelets come from, and the sides that they are copied to.
 
     After ``controls`` wavelets with a control bit the position ends and the colour's next one begins, the last one
     again; 0: it stays. ``waits_for_release``: after this position the colour takes nothing until another position of
@@ -81,7 +81,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class RouteBlock:
-    """A switch position of one colour on some PEs ``[n]``, which follows those that they have."""
+    """A switch position of one colour on some PEs ``[n]``, after the positions that they already have."""
 
     pes: I32
     colour: int
@@ -90,7 +90,7 @@ class RouteBlock:
 
 @dataclass(frozen=True, slots=True)
 class OperationBlock:
-    """An operation on a thread of some PEs ``[n]``, and the operation ``[n]`` of each that must have ended, or -1."""
+    """An operation on a thread of some PEs ``[n]``, and the operation ``[n]`` that must have ended before, or -1."""
 
     pes: I32
     thread: int
@@ -100,7 +100,7 @@ class OperationBlock:
 
 @dataclass(slots=True)
 class Machine:
-    """A region of ``rows`` × ``cols`` PEs with ``memory_words`` float32 words each.
+    """A region of ``rows`` x ``cols`` PEs with ``memory_words`` float32 words each.
 
     Threads of a PE run at the same time, the operations of one thread in their order. A lower thread has the ramp first
     where two would send in one cycle.
@@ -118,7 +118,7 @@ class Machine:
     operations: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is too large before anything is allocated."""
+        """Refuse sizes that are too large before anything is allocated."""
         if self.rows < 1 or self.cols < 1 or self.memory_words < 1:
             msg = f"wavelet reference: a region of {self.rows}x{self.cols} PEs with {self.memory_words} words is empty"
             raise BadMesh(msg)
@@ -140,7 +140,7 @@ class Machine:
             raise BadInput(msg)
 
     def queue_words(self, latency: int) -> int:
-        """Places of a queue behind a link of ``latency`` cycles: those of the router, and the wire's own registers."""
+        """Return the places of a queue after a link of ``latency`` cycles: those of the router and of the wire."""
         return self.wafer.router_queue_words + max(latency, 1) - 1
 
     def pe(self, row: int, col: int) -> int:
@@ -152,14 +152,14 @@ class Machine:
         return f"PE ({pe // self.cols}, {pe % self.cols})"
 
     def neighbours(self, pes: I32, side: int) -> I32:
-        """Return the PEs on that side of some, -1 beyond the edge."""
+        """Return the neighbours of PEs on one side, -1 beyond the edge."""
         down, right = STEP[Port(side)]
         row, col = pes // self.cols + down, pes % self.cols + right
         inside = (row >= 0) & (row < self.rows) & (col >= 0) & (col < self.cols)
         return np.where(inside, row * self.cols + col, -1).astype(np.int32)
 
     def route(self, pes: int | I32, colour: int, position: SwitchPosition) -> None:
-        """Append a switch position to a colour of one PE or of several."""
+        """Append a switch position to a colour of one or several PEs."""
         numbers, usable = np.atleast_1d(np.asarray(pes, np.int32)), self.wafer.colours - self.wafer.reserved_colours
         if not 0 <= colour < usable:
             where = self.pe_text(int(numbers[0]))
@@ -168,7 +168,7 @@ class Machine:
         self.route_blocks.append(RouteBlock(numbers, colour, position))
 
     def operate(self, pes: int | I32, thread: int, operation: Operation, after: int | I32 = -1) -> I32:
-        """Append an operation to a thread of one PE or of several.
+        """Append an operation to a thread of one or several PEs.
 
         Args:
             pes: Numbers of PEs.

@@ -24,7 +24,7 @@ from wse.program.program import Program
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhaseRun:
-    """Cycles and traffic of a phase, wavelet by wavelet.
+    """The cycles and the traffic of a phase in the cycle-by-cycle simulation.
 
     Attributes:
         step_cycles: int64 ``[steps]``: cycles by which a step moves the end of the phase, over all turns of its loop.
@@ -54,7 +54,7 @@ def phase_run(
     workers: int = 1,
     on_moves: OnMoves | None = None,
 ) -> PhaseRun:
-    """Carry out ``phase`` from its first step to its last.
+    """Simulate ``phase`` from its first step to its last.
 
     Args:
         program: What was compiled.

@@ -45,7 +45,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class PlannedOperation:
-    """A vector operation of a PE: the stream that it receives, the one that it sends, or both at once."""
+    """A vector operation of a PE: the stream that it receives, the stream that it sends, or both at once."""
 
     place: int
     flow: Flow  # either of them: both carry the same words
@@ -55,7 +55,7 @@ class PlannedOperation:
 
 @dataclass(slots=True)
 class PlannedPosition:
-    """A switch position on a line: its sides, the streams that cross it, and what ends with it."""
+    """A switch position on a line: its sides, the streams that cross it, and what ends it."""
 
     config: Config
     flows: list[Flow]
@@ -73,7 +73,7 @@ class Plan:
     colours: int = 0
 
     def carries_control_bit(self, flow: Flow) -> bool:
-        """Return whether a switch in transit counts the stream's control bit."""
+        """Return whether a switch on the path counts the stream's control bit."""
         return any(self._counts(pe, flow.colour) for pe in flow.way)
 
     def _counts(self, pe: int, colour: int) -> bool:
@@ -115,7 +115,7 @@ def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
 
 
 def _steps(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
-    """Return the operations of all PEs, in order.
+    """Return the operations of all PEs in order.
 
     Where they ``fuse``, a receive that combines and the next send are one.
     """
@@ -135,7 +135,7 @@ def _steps(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
 
 
 def _hold(plan: Plan) -> None:
-    """Hold a PE's receive colour, where its receive is fused with its send, until the last word is sent."""
+    """Keep the receive colour of a PE whose receive is fused with its send until the last word is sent."""
     for step in plan.operations:
         if step.receive is None or step.send is None:
             continue
@@ -165,7 +165,7 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
 
 
 def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Config]:
-    """Return the switch positions of places for words from ``source`` to ``targets``.
+    """Return the switch positions along a line for words from ``source`` to ``targets``.
 
     With ``tap`` all between take them.
     """
@@ -180,7 +180,7 @@ def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Conf
 
 
 def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
-    """Return a stream of a plane, its links from the source outward."""
+    """Return a stream of a plane, with its links from the source outward."""
     entered: dict[int, int] = {stream.source[0] * cols + stream.source[1]: Port.RAMP}
     leaving: dict[int, list[int]] = {place: [] for place in entered}
     for row, col, side in stream.links.tolist():
@@ -196,7 +196,7 @@ def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
 
 
 def _choose_colours(flows: list[Flow]) -> None:
-    """The lowest colour on which no PE of the way is configured otherwise; from low indices on, which needs fewest.
+    """Return for each stream the lowest colour that no PE on its path uses differently.
 
     What is combined and what is stored come on different colours, because different threads take them.
     """

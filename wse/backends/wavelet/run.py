@@ -24,7 +24,7 @@ NO_EVENTS = np.zeros((0, 3), np.int32)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MachineRun:
-    """Times, values and traffic of a run.
+    """The times, values and traffic of a simulation.
 
     Attributes:
         cycles: From the start to the end of the last vector operation.
@@ -48,14 +48,14 @@ class MachineRun:
 
     @property
     def hops(self) -> int:
-        """Wavelets carried over links between neighbouring routers; ramps do not count."""
+        """Wavelets carried over links between neighbouring routers, without ramps."""
         return int(self.link_words.sum())
 
 
 def run(
     machine: Machine, memory: F32 | None = None, *, workers: int = 1, log: bool = False, shuffle: int | None = None
 ) -> MachineRun:
-    """Carry out every operation of ``machine``.
+    """Simulate every operation of ``machine``.
 
     Args:
         machine: Routes and operations.
@@ -85,7 +85,7 @@ def run(
 
 
 def execute(machine: Machine, table: Tables, memory: F32, workers: int, log: int = 0) -> tuple[int, I32]:
-    """Run the kernel on ``table``, which it changes; gives the visits and the events."""
+    """Run the kernel on ``table``, which it changes; return the visits and the events."""
     burst = burst_words(machine.wafer.stream_words_per_cycle)
     function = compiled_kernel("run_wavelets").serial
     workers = max(1, min(workers, os.cpu_count() or 1, len(table.spans))) if log == 0 else 1
@@ -144,7 +144,7 @@ def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I
 
 
 def _moves(machine: Machine, table: Tables, events: I32) -> I32:
-    """Events, which name the queues that a wavelet enters and leaves, by the router that it leaves."""
+    """Return events, which name the queues that a wavelet enters and leaves, by the router that it leaves."""
     events = events[np.argsort(events[:, 0], kind="stable")]
     pe, side, colour = table.identity[events[:, 1]].T
     leaves, through = pe.copy(), np.full(len(pe), Port.RAMP, np.int32)

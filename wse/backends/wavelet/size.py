@@ -16,7 +16,7 @@ from wse_mappings.mesh.placement import Rect
 
 
 def check_size(program: Program, wafer: WaferSpec) -> None:
-    """Refuse a Program with a region, or a rectangle between two, that the reference cannot hold; runs nothing.
+    """Refuse a Program with a region, or a rectangle between two regions, that is too large for the simulator.
 
     Raises:
         BadMesh: with the size and the limit.
@@ -36,7 +36,7 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
 
 
 def check_fixed(phase: Phase) -> None:
-    """Refuse a phase whose words depend on which experts are chosen: the reference carries what a Program fixes.
+    """Refuse a phase whose words depend on the choice of experts.
 
     One whose regions span wafers is refused as well.
 
@@ -57,7 +57,7 @@ def check_fixed(phase: Phase) -> None:
 
 
 def bounding_rect(first: Rect, second: Rect) -> Rect:
-    """Return the smallest rectangle that holds both."""
+    """Return the smallest rectangle that contains both rectangles."""
     row, col = min(first.row, second.row), min(first.col, second.col)
     bottom = max(first.row + first.rows, second.row + second.rows)
     right = max(first.col + first.cols, second.col + second.cols)

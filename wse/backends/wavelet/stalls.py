@@ -26,7 +26,7 @@ from wse_mappings.schedule import COMBINING, Arrival
 
 
 def find_stall(plan: Plan) -> str:
-    """Return the first circle of streams in words, or the first colour with two uses on a PE.
+    """Return the first deadlock of streams, or the first colour with two uses on a PE, as text.
 
     Empty where nothing stalls.
     """
@@ -34,7 +34,7 @@ def find_stall(plan: Plan) -> str:
 
 
 def _mixed_colour(plan: Plan) -> str:
-    """Return a PE that adds some of the words of a colour and stores others: two threads would read one queue."""
+    """Return a PE that adds some words of a colour and stores others, so that two threads would read one queue."""
     combines: dict[tuple[int, int], bool] = {}
     for flow in plan.flows:
         for place in flow.receivers:
@@ -45,7 +45,7 @@ def _mixed_colour(plan: Plan) -> str:
 
 
 def _circle(plan: Plan) -> str:
-    """Return the first circle of groups that wait for each other, in words."""
+    """Return the first ring of groups of messages that wait for each other, as text."""
     number = {id(flow): i for i, flow in enumerate(plan.flows)}
     if all(step.receive is None or step.send is None for step in plan.operations):
         order = [number[id(step.flow)] for step in plan.operations]
@@ -71,7 +71,7 @@ def _circle(plan: Plan) -> str:
 
 
 def _waiting(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
-    """Pairs of streams of which the first waits for the second."""
+    """Return the pairs of streams of which the first waits for the second."""
     for positions in plan.positions.values():  # 1. at a router
         yield from ((later, earlier) for earlier, later in pairwise(flow for turn in positions for flow in turn.flows))
     last: dict[int, list[Flow]] = {}  # on the main thread of a PE
@@ -91,7 +91,7 @@ def _waiting(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
 
 
 def _first_circle(waits: dict[int, dict[int, tuple[Flow, Flow]]]) -> list[tuple[Flow, Flow]]:
-    """Return the pairs of streams along a circle of groups; none without one."""
+    """Return the pairs of streams along a ring of groups; empty without one."""
     finished: set[int] = set()
     for start in waits:
         path, place = [start], {start: 0}

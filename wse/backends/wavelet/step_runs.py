@@ -28,7 +28,7 @@ from wse_mappings.patterns.translation import translation
 
 
 class StepRun(NamedTuple):
-    """The cycle in which each PE ended, int32 ``[rows, cols]``, 0 where idle; the rest as in `MachineRun`."""
+    """The cycle in which each PE ended, int32 ``[rows, cols]`` (0: idle), and the other results of `MachineRun`."""
 
     ends: I32
     link_words: I64
@@ -37,7 +37,9 @@ class StepRun(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class StepRuns:
-    """Runs steps of one Program. ``start`` int32 ``[rows, cols]`` is when each PE of a machine begins.
+    """A simulator of single steps of one Program.
+
+    ``start`` int32 ``[rows, cols]`` is when each PE of a machine begins.
 
     Attributes:
         program: What was compiled.
@@ -58,7 +60,7 @@ class StepRuns:
     runs_by_key: dict[tuple[object, ...], StepRun] = field(default_factory=dict)
 
     def lines(self, carried: Sequence[tuple[LineMessages, Transfer]], start: I32) -> StepRun:
-        """Patterns on lines of one region that run at the same time, each with colours and threads of its own.
+        """Simulate patterns on lines of one region at the same time, each with colours and threads of its own.
 
         Each has the messages of a transfer, whose words they carry.
         """
@@ -91,7 +93,7 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def translate(self, source: Rect, target: Rect, messages: Translation, start: I32) -> StepRun:
-        """PEs of ``source`` send pieces to PEs of ``target``."""
+        """Simulate pieces that PEs of ``source`` send to PEs of ``target``."""
         key = ("translation", source, target, tuple(messages.sent_words), messages.stride, start.tobytes())
         if key not in self.runs_by_key:
             most = int(messages.words.max())
@@ -102,7 +104,7 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def to_edge(self, words: int, start: I32) -> StepRun:
-        """Return every PE sends ``words`` words to the last of its row, which stands for the edge."""
+        """Simulate ``words`` words from every PE to the last PE of its row, which represents the edge."""
         key = ("edge", words, start.shape, start.tobytes())
         if key not in self.runs_by_key:
             machine = self._machine(start, words)
@@ -112,7 +114,7 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def from_edge(self, words: int, start: I32) -> StepRun:
-        """The first place of every row, which stands for the edge, sends ``words`` words to each PE behind it."""
+        """Simulate ``words`` words from the first PE of every row, which represents the edge, to each PE of the row."""
         key = ("entry", words, start.shape, start.tobytes())
         if key not in self.runs_by_key:
             machine = self._machine(start, 2 * words)
@@ -126,7 +128,7 @@ class StepRuns:
         return Machine(self.wafer, rows, cols, memory_words, start)
 
     def _lines(self, machine: Machine, *, main: int = 0, add: int | None = None) -> Lines:
-        """Runs of messages along lines; with ``add``, transfers store them, are awaited and added in so many cycles."""
+        """Simulate messages along lines; with ``add``, transfers are stored, awaited and added in so many cycles."""
         gap = self.software.reduce_gap_cycles if add is None else self.software.transfer_sync_cycles
         relay = self.software.relay_cycles
         return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, add_cycles=add or 0, main=main)

@@ -47,7 +47,7 @@ and came by."""
 
 
 class PhaseWalk:
-    """State of a phase that is executed step by step: the cycle from which each PE of each stage is free."""
+    """The state of a phase that is simulated step by step: the cycle from which each PE of each stage is free."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class PhaseWalk:
         self.links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
 
     def carry_out(self, steps: range, turn: int) -> None:
-        """Carry out a step, or the steps of an overlap group, in one turn of their loop."""
+        """Simulate a step, or the steps of an overlap group, in one iteration of their loop."""
         phase, first, hops = self.phase, steps.start, int(self.links.sum())
         transfers = {step: self._transfer(step, turn) for step in steps if not phase.steps.computes(step)}
         working = [step for step in steps if step not in transfers or _works(transfers[step])]
@@ -113,7 +113,7 @@ class PhaseWalk:
         self.end = end
 
     def wait(self) -> None:
-        """Make all PEs of all stages wait for the last."""
+        """Make all PEs of all stages wait for the last one."""
         for free in self.free:
             free[:] = self.end
 
@@ -126,7 +126,7 @@ class PhaseWalk:
         return transfer_of(self.program, self.phase, step, self.slots, turn)
 
     def _compute(self, step: int, turn: int, idle: I64) -> None:
-        """A kernel on some rows, from when they have no other kernel of the group to run; ``idle`` says when."""
+        """Simulate a kernel on some rows, from when they have no other kernel of the group; ``idle`` says when."""
         a = self.phase.steps.operands(step, self.slots, turn)
         over_heads = bool(self.phase.steps.over_heads[step])
         cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a, self.pe, over_heads=over_heads)
@@ -134,7 +134,7 @@ class PhaseWalk:
         idle[a[0] : a[0] + a[1]] += math.ceil(cycles - 1e-9)
 
     def _follow(self, step: int, transfer: Transfer, idle: I64) -> None:
-        """A pattern in the chain of its group; ``idle`` says from when each PE has no other part of the chain to do."""
+        """Simulate a pattern in the chain of its group; ``idle`` says from when each PE is free in that chain."""
         if not self.phase.steps.joined[step]:
             idle += self.software.task_dispatch_cycles
         if transfer.in_memory:
@@ -148,7 +148,7 @@ class PhaseWalk:
             idle[:] = np.maximum(idle, base + ran.ends)
 
     def _copy(self, transfer: Transfer, begin: I64) -> None:
-        """A pattern whose messages all stay on their PEs."""
+        """Simulate a pattern whose messages all stay on their PEs."""
         site = transfer.site
         self._work(site.stage, site.first_row, site.rows, self.pe.vector(transfer.elements, self.pe.acc), begin)
 
@@ -157,13 +157,13 @@ class PhaseWalk:
         free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
 
     def _lines(self, step: int, carried: Sequence[tuple[LineMessages, Transfer]], begin: I64) -> None:
-        """Patterns on lines that run at the same time, in the group whose first step is ``step``."""
+        """Simulate patterns on lines at the same time, in the group whose first step is ``step``."""
         overlap = self.phase.steps.overlap[step] >= 0
         start, base = _relative(begin - self.way if overlap else begin + self.issue)
         self._note_end(step, carried[0][1].site.stage, base, self.runs.lines(carried, start))
 
     def _shift_lines(self, transfer: Transfer, turn: int) -> list[tuple[LineMessages, Transfer]]:
-        """Return a shift of rows as a pattern down the columns of its region; none where no row passes any words up."""
+        """Return a shift of rows as a pattern down the columns of its region; None where no row sends words."""
         rect = transfer.site.placed_stage.rect
         passing = CacheBalance.passing_rows(self.lengths[turn], rect.rows)
         if not passing:
@@ -173,7 +173,7 @@ class PhaseWalk:
         return [(shifted, transfer)]
 
     def _stream(self, step: int, transfer: Transfer, turn: int, begin: I64) -> None:
-        """A shift of rows, words from region to region, or the part of a crossing that is on a mesh."""
+        """Simulate a shift of rows, words between regions, or the part of a crossing on a mesh."""
         stage, issued = transfer.site.stage, begin + self.issue
         self.free[stage] += self.issue
         match transfer.messages:
@@ -190,7 +190,7 @@ class PhaseWalk:
                     self._to_edge(step, stage, edge, issued)
 
     def _hand_over(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
-        """Wavelets on the smallest rectangle that holds both regions."""
+        """Simulate a transfer between regions on the smallest rectangle that contains both."""
         stages, sender, receiver = self.program.stages, transfer.site.stage, messages.target_stage
         source, target = stages[sender].rect, stages[receiver].rect
         top, left, rows, cols = bounding_rect(source, target)
@@ -210,7 +210,7 @@ class PhaseWalk:
             self._free(stage, base, ran.ends[area])
 
     def _cross(self, step: int, transfer: Transfer, receiver: int, begin: I64) -> None:
-        """Columns of all rows to the edge of their region, and from there to columns of the other region.
+        """Simulate words of all rows to the edge of their region, and from there to columns of the other region.
 
         Words come in as soon as the slowest row's first is at the edge, but not so early that they run out.
         """
@@ -228,7 +228,7 @@ class PhaseWalk:
         self._note_end(step, receiver, base, StepRun(ends, links, moves))
 
     def _to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> I64:
-        """Columns of some rows to the east edge of their region; the cycles in which the last words are there."""
+        """Simulate words of some rows to the east edge of their region; return when the last words are there."""
         first_row, first_col, cols = edge.first_row, edge.first_col, edge.cols
         rows, columns = slice(first_row, first_row + edge.rows), slice(first_col, first_col + cols)
         start, base = _relative(np.concatenate([begin[rows, columns], begin[rows, first_col : first_col + 1]], axis=1))
@@ -245,7 +245,7 @@ class PhaseWalk:
         return at_edge.astype(np.int64) + base
 
     def _note_end(self, step: int, stage: int, base: int, ran: StepRun) -> None:
-        """A run on a region, whose cycle 0 was ``base``."""
+        """Record a simulation on a region whose cycle 0 was ``base``."""
         wafer, rect = self.program.stages[stage].wafer, self.program.stages[stage].rect
         self.links[(wafer, slice(None), *_area(rect))] += ran.link_words
         self._log(step, base, wafer, rect.row, rect.col, ran.moves)
@@ -263,7 +263,7 @@ class PhaseWalk:
 
 
 def _works(transfer: Transfer) -> bool:
-    """Whether a transfer does anything: a line of one PE does not, and the host takes a token while others are made."""
+    """Return whether a transfer does anything."""
     messages = transfer.messages
     return transfer.is_awaited and not (isinstance(messages, LineMessages) and not len(messages.schedule.messages))
 
@@ -273,6 +273,6 @@ def _area(rect: Rect) -> tuple[slice, slice]:
 
 
 def _relative(start: I64) -> tuple[I32, int]:
-    """Starts counted from the first of them, and that one."""
+    """Return start cycles relative to the first of them, and that one."""
     base = int(start.min())
     return (start - base).astype(np.int32), base

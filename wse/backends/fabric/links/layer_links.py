@@ -227,7 +227,7 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
 
 
 def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
-    """Return the words on the physical links of a wafer, without the rows and columns around those that carried any."""
+    """Return the words on the physical links of a wafer, cropped to the rows and columns that carried any."""
     is_used = words.max(axis=0) > 0
     rows, cols = np.flatnonzero(is_used.any(axis=1)), np.flatnonzero(is_used.any(axis=0))
     row, end_row, col, end_col = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1) if len(rows) else (0, 1, 0, 1)

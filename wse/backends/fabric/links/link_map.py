@@ -33,14 +33,14 @@ def rectangles_of(
     row_step: Number = 0,
     col_step: Number = 0,
 ) -> I64:
-    """Rectangles int64 ``[n, 9]`` that have links; each side is int64 ``[n]`` or a number that all of them share."""
+    """Return rectangles with links, int64 ``[n, 9]``; each side is int64 ``[n]`` or one number for all."""
     sides = (plane, row, end_row, col, end_col, words, times, row_step, col_step)
     rectangles = np.stack(np.broadcast_arrays(*map(np.atleast_1d, sides)), axis=1).astype(np.int64, copy=False)
     return rectangles[links_of(rectangles) > 0]
 
 
 def links_of(rectangles: I64) -> I64:
-    """int64 ``[n]``: links of each rectangle, over all the times that it is there; 0 where it has none."""
+    """Return the links of each rectangle over all its repetitions, int64 ``[n]``; 0 for rectangles without links."""
     rows, cols = rectangles[:, END_ROW] - rectangles[:, ROW], rectangles[:, END_COL] - rectangles[:, COL]
     return np.asarray(rows.clip(0) * cols.clip(0) * rectangles[:, TIMES], np.int64)
 
@@ -49,7 +49,7 @@ NOTHING: Final = rectangles_of(0, 0, 0, 0, 0, 0)
 
 
 def one_by_one(rectangles: I64) -> I64:
-    """Return the rectangles with each that is there several times as so many rectangles."""
+    """Return the rectangles with each repetition as a rectangle of its own."""
     times = rectangles[:, TIMES]
     if times.max(initial=1) == 1:
         return rectangles
@@ -61,7 +61,7 @@ def one_by_one(rectangles: I64) -> I64:
 
 
 def merge_repeats(rectangles: I64) -> I64:
-    """Rectangles that are there once, those of the same rows and words that follow each other at equal steps as one."""
+    """Return the rectangles with equal ones at equal steps merged into one with repetitions."""
     width = rectangles[:, END_COL] - rectangles[:, COL]
     what = [width, *(rectangles[:, side] for side in (WORDS, END_ROW, ROW, PLANE))]
     order = np.lexsort((rectangles[:, COL], *what))
@@ -79,7 +79,7 @@ def merge_repeats(rectangles: I64) -> I64:
 
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
-    """Return one past the last row and one past the last column of any rectangle; 0 where there are none."""
+    """Return one past the last row and one past the last column of any rectangle; 0 without rectangles."""
     later = (rectangles[:, TIMES, None] - 1) * rectangles[:, [ROW_STEP, COL_STEP]]
     end_row, end_col = (rectangles[:, [END_ROW, END_COL]] + later).max(axis=0, initial=0).tolist()
     return end_row, end_col
@@ -142,7 +142,7 @@ def busiest_links(rectangles: I64) -> list[Link]:
 
 
 def cached_most_words(rectangles: I64) -> int:
-    """Return the words on the busiest link, memoised for all rectangles that differ by a translation alone."""
+    """Return the words on the busiest link, cached for rectangles that differ by a translation only."""
     if not len(rectangles):
         return 0
     plane, row, _, col, *_ = rectangles.min(axis=0)
@@ -163,12 +163,12 @@ def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
 
 
 def _scratch(rows: int, cols: int) -> I64:
-    """Memory that the planes use in turn: the difference array of one, with a row for those that end at the last."""
+    """Return memory for the difference array of one plane, with an additional row for the ends."""
     return np.empty((rows + 1, cols), np.int64)
 
 
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
-    """A plane as bands of equal rows: the band of each row, and words ``[bands, cols]``, which lie in ``scratch``."""
+    """Return a plane as bands of equal rows: the band of each row, and words ``[bands, cols]`` in ``scratch``."""
     row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
     begins = np.zeros(len(scratch), np.int64)
     begins[row] = begins[end_row] = 1
@@ -187,12 +187,12 @@ def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
 
 
 def scale_words(rectangles: I64, times: int) -> I64:
-    """Return the rectangles with so many times their words."""
+    """Return the rectangles with their words multiplied."""
     scaled = rectangles.copy()
     scaled[:, WORDS] *= times
     return scaled
 
 
 def hops_of(rectangles: I64) -> int:
-    """Return the words times links, over all rectangles."""
+    """Return the sum of words times links over all rectangles."""
     return int(links_of(rectangles) @ rectangles[:, WORDS])

@@ -33,7 +33,8 @@ MOST_EXPANDED = 4_000_000  # messages that are expanded one by one before loads 
 
 
 def line_loads(pattern: LineSchedule, turns: int, words: int = 1) -> I64:
-    """int64 ``[2, lines, length]``: words over the link that leaves each PE upward, then downward in index.
+    """Return the words on the links that leave each PE in ascending, then in descending index, int64 ``[2, lines,
+    length]``.
 
     Summed over ``turns`` turns of the pattern's loop. A message has ``words``, or its part of them.
     """
@@ -53,7 +54,7 @@ def line_loads(pattern: LineSchedule, turns: int, words: int = 1) -> I64:
 
 
 def line_rectangles(loads: I64) -> I64:
-    """The loads of a pattern as rectangles of a map of its own: planes up and down, a row a line, a column a place."""
+    """Return the loads of a pattern as rectangles of a map with one row per line and one column per place."""
     _, lines, length = loads.shape
     fresh = np.append(True, (loads[:, 1:] != loads[:, :-1]).any(axis=(0, 2)))  # lines unlike the one before
     first = np.flatnonzero(fresh)
@@ -68,7 +69,7 @@ def line_rectangles(loads: I64) -> I64:
 
 
 def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
-    """Rectangles of a pattern on some lines of a region, each message of ``words`` words, in planes by direction."""
+    """Return the rectangles of a pattern on some lines of a region, with ``words`` per message."""
     low, high = np.clip(unit[:, ROW : END_ROW + 1].T, lines.start, lines.stop)
     inside = high > low
     unit, low, high = unit[inside], low[inside], high[inside]
@@ -81,7 +82,7 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
 
 
 def translation(source: Rect, target: Rect, messages: Translation) -> I64:
-    """Return a transfer to the next stage, every PE along its row and then along its column.
+    """Return the rectangles of a transfer to another region, along rows and then along columns.
 
     Columns that send the same pieces are ``stride`` apart; what they send is one rectangle, as often as there are such
     columns.
@@ -97,7 +98,7 @@ def translation(source: Rect, target: Rect, messages: Translation) -> I64:
 
 
 def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I64:
-    """Rectangles of pieces in transit along the rows of a region, from columns ``start`` to ``end``.
+    """Return the rectangles of pieces along the rows of a region, from columns ``start`` to ``end``.
 
     The pieces of a PE go together, and rows are in one rectangle with those before them that send as much.
     """
@@ -115,13 +116,15 @@ def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I6
 
 
 def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
-    """The links of streams along lines: whether each goes up in index, and the PEs that they leave, first and end."""
+    """Return the links of streams along lines: whether each ascends in index, and the first and last PE that they
+    leave.
+    """
     rises = end > start
     return rises, np.where(rises, start, end + 1), np.where(rises, end, start + 1)
 
 
 def edge_streams(edge: EdgeStream) -> I64:
-    """Return the words of every column in transit to the east edge of its region, or from its west edge."""
+    """Return the words of every column on the path to the east edge of its region, or from its west edge."""
     rect, columns = edge.rect, edge.rect.col + edge.first_col + np.arange(edge.cols)
     row = rect.row + edge.first_row
     col, end_col = (columns, rect.col + rect.cols - 1) if edge.leaving else (rect.col, columns)
@@ -129,7 +132,7 @@ def edge_streams(edge: EdgeStream) -> I64:
 
 
 def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
-    """Return the northward words of the last rows of a region, so many of them in each of some shifts."""
+    """Return the northward words of the last rows of a region, for several cache shifts."""
     bottom = rect.row + rect.rows
     over = np.bincount(passing)[:0:-1].cumsum()[::-1]  # shifts that the link from the last row takes part in, and so on
     if not len(over):

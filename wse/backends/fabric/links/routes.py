@@ -38,7 +38,7 @@ DIRECTIONS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LongestLine:
-    """The longest of the lines along an axis of all regions of one shape, which stands for all of them.
+    """The longest line along an axis of all regions of one shape, which represents all of them.
 
     Attributes:
         key: What tells it from lines with other places.
@@ -54,7 +54,7 @@ class LongestLine:
 
     @classmethod
     def of(cls, hops: I64, farthest: int, streams: int) -> LongestLine:
-        """Return a line with so many hops between neighbours."""
+        """Return a line with given hops between neighbours."""
         places = np.append(0, hops.cumsum(dtype=np.int64))
         return cls(places.tobytes(), places, farthest, streams)
 
@@ -76,7 +76,7 @@ class Routes:
         return not self.meshes
 
     def words(self, rectangles: I64) -> I64:
-        """int64 ``[wafers, 4, rows, cols]`` of the fabric: words on every physical link."""
+        """Return the words on every physical link, int64 ``[wafers, 4, rows, cols]`` of the fabric."""
         program = self.program
         wafers, rows, cols = program.wafers, program.wafer_rows, program.wafer_cols
         words = link_map(rectangles, wafers * DIRECTIONS, rows, cols).reshape(wafers, DIRECTIONS, rows, cols)
@@ -85,21 +85,21 @@ class Routes:
         return np.stack([mesh.physical_words(of_mesh) for mesh, of_mesh in zip(self.meshes, words, strict=True)])
 
     def words_on(self, wafer: int, rectangles: I64) -> I64:
-        """Words on every physical link of one wafer, int64 ``[4, rows, cols]``, of rectangles that all lie on it."""
+        """Return the words on every physical link of one wafer, int64 ``[4, rows, cols]``."""
         local = rectangles - np.array([wafer * DIRECTIONS, 0, 0, 0, 0, 0, 0, 0, 0])
         if self.whole:
             return link_map(local, DIRECTIONS, self.program.wafer_rows, self.program.wafer_cols)
         return self.meshes[wafer].physical_words(link_map(local, DIRECTIONS, *self.meshes[wafer].shape))
 
     def hops_of(self, rectangles: I64) -> int:
-        """Return the words times physical links, over all rectangles."""
+        """Return the sum of words times physical links over all rectangles."""
         if self.whole:
             return hops_of(rectangles)
         planes = np.unique(rectangles[:, PLANE]).tolist()
         return sum(self._hops_on(plane, rectangles[rectangles[:, PLANE] == plane]) for plane in planes)
 
     def busiest_links(self, rectangles: I64) -> list[Link]:
-        """The busiest physical links, the busiest first: of planes that are loaded equally, or of each, the first."""
+        """Return the busiest physical links, the busiest first, one per plane."""
         if self.whole:
             return busiest_links(rectangles)
         of_wafer, links = rectangles[:, PLANE] // DIRECTIONS, []
@@ -110,7 +110,7 @@ class Routes:
         return sorted(links, key=lambda link: -link.words)
 
     def farthest(self, rectangles: I64) -> int:
-        """The hops of the farthest words of streams over rectangles of one wafer: along rows, then along columns."""
+        """Return the maximum hops of streams over rectangles of one wafer: along rows, then along columns."""
         direction = rectangles[:, PLANE] % DIRECTIONS
         sideways = (direction == EAST) | (direction == WEST)
         along_rows, along_columns = rectangles[sideways], rectangles[~sideways]
@@ -120,7 +120,7 @@ class Routes:
         return self._most_hops(0, along_rows) + self._most_hops(1, along_columns)
 
     def _most_hops(self, axis: int, rectangles: I64) -> int:
-        """Return the most hops that one line of some rectangles has."""
+        """Return the maximum hops of one line of some rectangles."""
         hops = [0]
         for plane, *sides in one_by_one(rectangles)[:, :WORDS].tolist():
             wafer, direction = divmod(plane, DIRECTIONS)
@@ -132,17 +132,18 @@ class Routes:
         return max(hops)
 
     def contention(self, *stages: int) -> int:
-        """Return the most streams that share a link of the regions of some stages, along either axis."""
+        """Return the maximum number of streams that share a link of the regions of some stages."""
         lines = [self.line(stage, axis) for stage in stages for axis in (ROWS, COLUMNS)]
         return max(line.streams if line else 1 for line in lines)
 
     def line(self, stage: int, axis: int) -> LongestLine | None:
-        """Return the line that stands for a stage's own; None on a whole wafer, where neighbours are a hop apart."""
+        """Return the line that represents those of a stage; None on a whole wafer, where neighbours are one hop apart.
+        """
         placed = self.program.stages[stage]
         return None if self.whole else self._longest(placed.rect.rows, placed.rect.cols, placed.span, axis)
 
     def _hops_on(self, plane: int, rectangles: I64) -> int:
-        """Return the words times physical links, over rectangles of one plane."""
+        """Return the sum of words times physical links over rectangles of one plane."""
         wafer, direction = divmod(plane, DIRECTIONS)
         row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
         row, end_row, col, end_col = _sides(direction, row, end_row, col, end_col)
@@ -152,7 +153,7 @@ class Routes:
 
 
 def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the sides of rectangles of links by the PEs that those leave, as sides by their west or north PEs."""
+    """Return the sides of rectangles of links, relative to their west or north PEs."""
     left, up = int(direction == WEST), int(direction == NORTH)
     return row - up, end_row - up, col - left, end_col - left
 
@@ -160,7 +161,7 @@ def _sides(direction: int, row: Any, end_row: Any, col: Any, end_col: Any) -> tu
 def _longest_line(
     stages: Sequence[Stage], meshes: Sequence[TurnedMesh | LogicalMesh], rows: int, cols: int, span: int, axis: int
 ) -> LongestLine:
-    """Return the longest line of all regions of a shape. Where they span wafers, a row has the longest one of each."""
+    """Return the longest line of all regions of a shape. A row that spans wafers has the longest line of each."""
     same_shape = [s for s in stages if (s.rect.rows, s.rect.cols, s.span) == (rows, cols, span)]
     regions = [(meshes[wafer], stage.rect) for stage in same_shape for wafer in stage.wafers]
     high, wide = (rows, cols - 1) if axis == ROWS else (rows - 1, cols)

@@ -31,7 +31,7 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 class StepTraffic(NamedTuple):
-    """Words of a step's messages, the same times the links that each crosses, bytes of a crossing, and the links.
+    """The traffic of a step: words, words times links, bytes between wafers, and the links.
 
     ``rectangles`` int64 ``[n, 9]`` are those of ``link_map``; planes are wafers times directions.
     """
@@ -46,7 +46,7 @@ NO_TRAFFIC: Final = StepTraffic(0, 0, 0, NOTHING)
 
 
 class Traffic:
-    """The traffic of a Program's steps. Keeps what a pattern does, for any words."""
+    """The traffic of a Program's steps, with a cache of patterns."""
 
     def __init__(self, program: Program, routes: Routes | None = None) -> None:
         self.program, self.routes = program, routes or Routes(program)
@@ -60,7 +60,7 @@ class Traffic:
         )
 
     def step_traffic(self, phase: Phase, step: int, slots: Slots, chosen: frozenset[int] | None = None) -> StepTraffic:
-        """Return the traffic of a step; that of shifts of rows, whose number differs by token, is ``shift_traffic``.
+        """Return the traffic of a step. Shifts of rows, which differ by token, are in ``shift_traffic``.
 
         A step that depends on the choice of experts is taken between the wafers ``chosen``.
         """
@@ -79,7 +79,7 @@ class Traffic:
         return NO_TRAFFIC
 
     def traffic_by_pairs(self, phase: Phase, step: int, slots: Slots, columns: I64) -> StepTraffic:
-        """Return the traffic of a pattern along columns that have so many pairs of tokens and experts each."""
+        """Return the traffic of a pattern along columns with given pairs of tokens and experts."""
         starts = [0, *(np.flatnonzero(np.diff(columns)) + 1).tolist(), len(columns)]
         parts = []
         for start, end in pairwise(starts):
@@ -91,7 +91,7 @@ class Traffic:
         return StepTraffic(sum(part.words for part in parts), sum(part.hops for part in parts), 0, rectangles)
 
     def shift_traffic(self, phase: Phase, step: int, slots: Slots, lengths: Sequence[int]) -> StepTraffic:
-        """Return the traffic of shifts of rows, one for each decoded token of a user, after so many others."""
+        """Return the traffic of shifts of rows, one for each decoded token of a user."""
         transfer = transfer_of(self.program, phase, step, slots)
         stage = transfer.site.placed_stage
         passing = [CacheBalance.passing_rows(length, stage.rect.rows) for length in lengths]
@@ -100,7 +100,7 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """Return the rectangles of a step of one stage, in every stage that has such steps, times their number.
+        """Return the rectangles of a step in every stage that has such steps, multiplied by their number.
 
         ``counts`` int64 ``[stages]`` are these numbers.
         """
@@ -110,7 +110,7 @@ class Traffic:
         return np.asarray(placed.reshape(-1, placed.shape[2]), np.int64)
 
     def stretches(self, transfer: Transfer) -> list[I64]:
-        """Return the rectangles of a transfer's streams, in the order in which words go through them.
+        """Return the rectangles of a transfer's streams in the order in which words pass them.
 
         None in memory.
         """
@@ -136,7 +136,7 @@ class Traffic:
         return self._region_traffic(times * self._carried_words(pattern, unit, turns, lines), stage, rectangles)
 
     def _over_edges(self, transfer: Transfer) -> StepTraffic:
-        """Return a transfer that leaves its wafer loads links from the PEs that send to the edge, and on from there.
+        """Return the rectangles of a transfer that leaves its wafer: to the edge, and from the edge of the other wafer.
 
         Its words are those that leave a wafer.
         """
@@ -146,13 +146,13 @@ class Traffic:
         return StepTraffic(words, self.routes.hops_of(rectangles), payload, rectangles)
 
     def _region_traffic(self, words: int, stage: Stage, rectangles: I64) -> StepTraffic:
-        """Return the rectangles of a region whose columns are counted through all of its wafers."""
+        """Return the rectangles of a region whose columns are counted over all of its wafers."""
         placed = _on_wafer(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
         return StepTraffic(words, self.routes.hops_of(placed), 0, placed)
 
 
 def _by_wafer(stage: Stage, rectangles: I64) -> I64:
-    """Return each rectangle once on every wafer that it lies on, wafers counted from the first of the stage."""
+    """Return each rectangle once per wafer that it covers, with wafers counted from the first of the stage."""
     west, cols, rectangles = stage.rect.col, stage.rect.cols, one_by_one(rectangles)
     first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols
     times = np.maximum(last - first + 1, 0)
@@ -166,23 +166,23 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
 
 
 def _edge(edge: EdgeStream) -> I64:
-    """Return the rectangles of a stream to the edge of a wafer, or from it."""
+    """Return the rectangles of a stream to or from the edge of a wafer."""
     return _on_wafer(edge.wafer, edge_streams(edge))
 
 
 def _on_wafer(wafer: int, rectangles: I64) -> I64:
-    """Return the rectangles on a wafer, whose planes are its own."""
+    """Return the rectangles on a wafer, with the planes of that wafer."""
     rectangles[:, PLANE] += wafer * DIRECTIONS
     return rectangles
 
 
 def _unit_rectangles(pattern: LineSchedule, turns: int, words: int) -> I64:
-    """Return the links that a pattern loads over all turns, as rectangles of a map of its own."""
+    """Return the links that a pattern uses over all iterations, as rectangles of a map of its own."""
     return line_rectangles(line_loads(pattern, turns, words))
 
 
 def _carried_words(pattern: LineSchedule, words: int, turns: int, lines: range) -> int:
-    """Return the words of the messages that travel, over some lines and all turns."""
+    """Return the words of the messages that travel, over some lines and all iterations."""
     wire = np.where(pattern.messages[:, 2] != Arrival.COPY, pattern.words_of_messages(words), 0)
     per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)
     rounds = pattern.variants[np.arange(turns) % len(pattern.variants)][:, lines.start : lines.stop]
