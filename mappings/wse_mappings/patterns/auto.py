@@ -34,7 +34,7 @@ RootedPattern = tuple[LineSchedule, int]
 
 @dataclass(frozen=True, slots=True)
 class PatternFamily:
-    """Patterns that differ in a number.
+    """A family of patterns that differ in one number, such as the number of groups.
 
     Attributes:
         label: The name, with a place for the number where it has one.
@@ -53,7 +53,7 @@ class PatternFamily:
 
 @dataclass(frozen=True, slots=True)
 class PatternChoice:
-    """A pattern for an operation.
+    """The pattern chosen for an operation, with its cost.
 
     Attributes:
         label: Its name and number.
@@ -79,7 +79,10 @@ def cheapest_pattern(
     cost: Cost,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> PatternChoice:
-    """Return the pattern of the least cost. Arguments and errors as of ``pattern_families``, and ``cost``."""
+    """Return the pattern with the lowest cost.
+
+    Arguments and errors are those of ``pattern_families``, plus ``cost``.
+    """
     candidates = pattern_families(
         operation, length, lines, arrival, words=words, level_cycles=level_cycles, reduces=reduces
     )
@@ -98,7 +101,7 @@ def cheapest_pattern(
 
 
 class _Search:
-    """The patterns that were tried, and the best of them."""
+    """The state of a search: the patterns tried so far and the best one."""
 
     best: PatternChoice
 
@@ -109,14 +112,14 @@ class _Search:
         self._least: dict[tuple[int, int], int] = {}
 
     def least(self, key: tuple[int, int]) -> int:
-        """Return the cycles that the pattern of a family and a number cannot go below."""
+        """Return a lower bound of the cycles of a pattern, given by family and number."""
         if key not in self._least:
             chosen = self.families[key[0]]
             self._least[key] = chosen.least or schedule_bound_cycles(self._make(key)[0], self.words, self.level_cycles)
         return self._least[key]
 
     def try_number(self, family: int, number: int) -> bool:
-        """Time a family's pattern of that number, unless it cannot be cheaper; return whether it is the best so far."""
+        """Time one pattern of a family unless its lower bound exceeds the best; return whether it is the new best."""
         key, has_bound = (family, number), self.at[0] >= 0
         if has_bound and self.least(key) >= self.best.cost:
             return False
@@ -146,7 +149,7 @@ def pattern_families(
     level_cycles: int,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> list[PatternFamily]:
-    """Return all families of patterns that execute an operation over every line.
+    """Return all families of patterns that compute an operation over every line.
 
     Args:
         operation: ``reduce`` into whatever PE is best, ``all_reduce``, or ``broadcast`` from PE 0.
@@ -204,7 +207,8 @@ def pattern_families(
 
 
 def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
-    """Return the cycles of the longest way and a message's words, or of the words that one PE takes in to combine."""
+    """Return a lower bound of a schedule's cycles: its longest path plus the words, or the words that one PE combines.
+    """
     ready = [0] * schedule.length
     received_words = [0] * schedule.length
     for source, target, arrival in schedule.messages.tolist():
@@ -215,13 +219,13 @@ def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int)
 
 
 def _starts(most: int, *authors: int) -> tuple[int, ...]:
-    """Return the powers of two up to ``most``, and what authors choose."""
+    """Return powers of two up to ``most``, and the numbers that the authors of patterns choose."""
     powers = {1 << i for i in range(most.bit_length())}
     return tuple(sorted(powers | {max(1, number) for number in authors}))
 
 
 def _even_groups(length: int, levels: int) -> tuple[int, ...]:
-    """Groups in all levels but the last, so that all are about as large.
+    """Return the groups in all levels but the last so that all have about the same size.
 
     >>> _even_groups(64, 3), _even_groups(64, 1)
     ((16, 4), ())

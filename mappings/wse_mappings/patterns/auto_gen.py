@@ -24,7 +24,7 @@ UNREACHED = np.int32(2**29)  # of depth 0; the sum of two and a distance is stil
 
 
 def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSchedule:
-    """Reduce ``arrival`` (ADD, MAX or ARGMAX) over every line of ``length`` PEs into PE 0.
+    """Return the reduce of ``arrival`` (ADD, MAX or ARGMAX) over lines of ``length`` PEs into PE 0, as a best tree.
 
     Args:
         length: PEs in a line.
@@ -56,7 +56,7 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
 
 @lru_cache(maxsize=4)
 def least_energy(length: int) -> I32:
-    """int32 ``[length + 1, length]``: E*(n, d), the fewest hops by which n neighbours reduce into the first at depth d.
+    """Return E*(n, d), the minimum hops by which n neighbours reduce into the first at depth d.
 
     E*(1, d) = 0; E*(n, d) is the least of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s, d) + (n - s).
     Row 0 and, for n > 1, column 0 are not reached.
@@ -73,7 +73,7 @@ def least_energy(length: int) -> I32:
 
 
 def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
-    """float64 ``[length - 1]``: cycles at depth 1, 2, ... by the published model, except for the hops of the way.
+    """Return the cycles at depth 1, 2, ... by the published model, without the hops of the path.
 
     That is the mean load of a link, ``words E* / (length - 1)``, and ``level_cycles`` a level.
     """
@@ -82,7 +82,7 @@ def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
 
 
 def best_depth(length: int, words: int, level_cycles: int) -> int:
-    """Return the depth with the fewest cycles, the smallest of several; 0 for one PE.
+    """Return the depth with the fewest cycles, the smallest such depth; 0 for one PE.
 
     >>> best_depth(16, 16, 5), best_depth(256, 4096, 5)
     (4, 255)
@@ -91,13 +91,13 @@ def best_depth(length: int, words: int, level_cycles: int) -> int:
 
 
 def _last_subtree(count: int, depth: int, energy: I32) -> int:
-    """Return the number of last PEs that form the farthest subtree; the fewest of several that are as good."""
+    """Return the number of PEs at the end that form the farthest subtree; the smallest of equally good numbers."""
     split_energy = energy[1:count, depth - 1] + energy[count - 1 : 0 : -1, depth] + np.arange(count - 1, 0, -1)
     return 1 + int(split_energy.argmin())
 
 
 def terms(length: int, words: int, level_cycles: int) -> Terms:
-    """Return the closed form: the tree of the depth that suits the words best, contention ignored: the lower bound."""
+    """Return the terms of the tree with the best depth, without contention: the published lower bound."""
     depth = best_depth(length, words, level_cycles)
     return line_terms(length, contention=0, energy=words * int(least_energy(length)[length, depth]), depth=depth)
 

@@ -15,7 +15,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Arrival, teams: int = 1) -> LineSchedule:
-    """All-reduce between wafers: column ``place`` of each gets the words of its team's, combined in their order.
+    """Return the all-reduce between wafers: column ``place`` of each combines the words of its team in order.
 
     ``cols`` are those of all ``wafers``; they make ``teams`` of neighbours.
     """
@@ -30,7 +30,9 @@ def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Ar
 
 
 def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: int, enter: int) -> LineSchedule:
-    """Multicast of one wafer: column ``enter`` of every other gets the words of column ``leave`` of ``root_wafer``."""
+    """Return the multicast of one wafer: column ``enter`` of every other receives from column ``leave`` of
+    ``root_wafer``.
+    """
     cols_of_wafer = cols // wafers
     targets = [wafer for wafer in range(wafers) if wafer != root_wafer]
     messages = [
@@ -40,7 +42,7 @@ def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: 
 
 
 def wafer_reduce(cols: int, lines: int, wafers: int, root_wafer: int, place: int) -> LineSchedule:
-    """Reduce between wafers: column ``place`` of ``root_wafer`` adds the words of all others to its own, in order."""
+    """Return the reduce between wafers: column ``place`` of ``root_wafer`` adds the words of all others in order."""
     cols_of_wafer = cols // wafers
     root_col, sources = root_wafer * cols_of_wafer + place, [wafer for wafer in range(wafers) if wafer != root_wafer]
     messages = [

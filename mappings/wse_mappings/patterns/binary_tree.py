@@ -15,7 +15,8 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Reduce ``arrival`` (ADD, MAX or ARGMAX) over every line of ``length`` PEs into PE 0."""
+    """Return the reduce of ``arrival`` (ADD, MAX or ARGMAX) over lines of ``length`` PEs into PE 0, as a binary tree.
+    """
     messages: list[tuple[int, int, Arrival]] = []
     step = 1
     while step < length:
@@ -26,7 +27,7 @@ def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """The closed form: halves of halves; published for powers of two, and read with a real logarithm between them."""
+    """Return the terms of a binary tree. They are published for powers of two; in between a real logarithm is used."""
     levels = math.log2(length)
     return line_terms(length, contention=words * levels, energy=words * length * levels / 2, depth=levels)
 

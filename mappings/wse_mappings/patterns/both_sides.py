@@ -12,7 +12,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> LineSchedule:
-    """Reduce ``arrival`` over every line of ``length`` PEs into PE ``length // 2`` by a ``reduce``."""
+    """Return the reduce of ``arrival`` from both ends of a line into PE ``length // 2``, each by a ``reduce``."""
     root = length // 2
     west, east = reduce(root + 1, 1, arrival), reduce(length - root, 1, arrival)
     messages = [(root - source, root - target, arrival) for source, target in west.messages[:, :2].tolist()]

@@ -13,7 +13,7 @@ COLOURS = 2  # neighbours alternate by parity
 
 
 def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
-    """Along ``lines`` columns of ``length`` PEs, of which the last ``passing`` pass an entry up."""
+    """Return the cache shift down ``lines`` columns, in which the last ``passing`` PEs send an entry up."""
     senders = range(length - passing, length)
     messages = [(row, row - 1, Arrival.REPLACE) for row in senders]
     return uniform_schedule(

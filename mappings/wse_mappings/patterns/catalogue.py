@@ -20,14 +20,14 @@ part of its results. Files that are not named here follow in alphabetical order.
 
 
 def _found() -> dict[str, Pattern]:
-    """Return the patterns of the folder by file."""
+    """Return the patterns of the folder by file name."""
     files = sorted(module.name for module in pkgutil.iter_modules(patterns.__path__) if module.name != "catalogue")
     modules = {file: importlib.import_module(f"{patterns.__name__}.{file}") for file in files}
     return {file: module.PATTERN for file, module in modules.items() if hasattr(module, "PATTERN")}
 
 
 def _in_order(found: dict[str, Pattern]) -> dict[str, Pattern]:
-    """Return the patterns by name, in the order in which searches try them and checks show them."""
+    """Return the patterns by name in the order of searches and reports."""
     files = [*(file for file in _FIRST if file in found), *(file for file in found if file not in _FIRST)]
     return {found[file].name: found[file] for file in files}
 

@@ -12,14 +12,14 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Reduce ``arrival`` (ADD, MAX or ARGMAX) over every line of ``length`` PEs into PE 0."""
+    """Return the reduce of ``arrival`` (ADD, MAX or ARGMAX) over lines of ``length`` PEs into PE 0, as a chain."""
     senders = range(length - 1, 0, -1)
     messages = [(pe, pe - 1, arrival) for pe in senders]
     return uniform_schedule("chain", length, lines, messages, colours=2, message_colours=[pe % 2 for pe in senders])
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the closed form: every PE adds its words to its neighbour's."""
+    """Return the terms of a chain, in which every PE adds its words to its neighbour's."""
     return line_terms(length, contention=words, energy=words * (length - 1), depth=length - 1)
 
 

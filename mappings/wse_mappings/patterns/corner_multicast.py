@@ -11,7 +11,7 @@ from wse_mappings.plane import EAST, SOUTH, PlaneSchedule, PlaneStream, straight
 
 
 def corner_multicast(rows: int, cols: int) -> PlaneSchedule:
-    """Return every PE of ``rows`` × ``cols`` gets the words of PE (0, 0)."""
+    """Return the multicast of PE (0, 0) to all of ``rows`` x ``cols`` PEs."""
     links = [straight(0, 0, EAST, cols - 1), *(straight(0, col, SOUTH, rows - 1) for col in range(cols))]
     receivers = tuple((row, col) for row in range(rows) for col in range(cols) if row or col)
     stream = PlaneStream(source=(0, 0), links=np.concatenate(links), receivers=receivers)

@@ -12,13 +12,13 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def edge_stream(senders: int, lines: int) -> LineSchedule:
-    """Streams of ``senders`` PEs to the place behind them, which is no PE and keeps nothing."""
+    """Return streams of ``senders`` PEs to the edge, a place after the last PE that stores nothing."""
     messages = [(pe, senders, Arrival.DROP) for pe in reversed(range(senders))]
     return uniform_schedule("edge_stream", senders + 1, lines, messages, colours=1, message_colours=[0] * senders)
 
 
 def entry_stream(receivers: int, lines: int) -> LineSchedule:
-    """Streams from a place that is no PE to the ``receivers`` PEs behind it."""
+    """Return streams from the edge, a place before the first PE, to ``receivers`` PEs."""
     messages = [(0, pe, Arrival.REPLACE) for pe in range(receivers, 0, -1)]
     return uniform_schedule("entry_stream", receivers + 1, lines, messages, colours=1, message_colours=[0] * receivers)
 

@@ -18,7 +18,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def gather(length: int, lines: int, owners: Sequence[int], root: int, stretches: int = 1) -> LineSchedule:
-    """Part i of the words goes from PE ``owners[i]`` of each line, where it stands, to PE ``root``.
+    """Return the gather of part i of the words from PE ``owners[i]`` of each line to PE ``root``.
 
     In each of the line's equal ``stretches`` PEs are counted from its first; messages that all of them send at once
     stand together. Parts are cut as `LineSchedule.parts` says, and none is empty. The side with the nearer last owner

@@ -24,7 +24,7 @@ def halo_colour(row: int, col: int) -> int:
 
 
 def halo_exchange(rows: int, cols: int) -> PlaneSchedule:
-    """Return an exchange on ``rows`` × ``cols`` PEs; those at the edges have fewer neighbours."""
+    """Return the exchange of words between all neighbours of ``rows`` x ``cols`` PEs."""
     streams, stream_colours = [], []
     for row in range(rows):
         for col in range(cols):

@@ -30,7 +30,7 @@ SHARED_COLOURS_PER_LEVEL, SHARED_COLOURS_OF_BROADCAST = 2, 1
 
 
 def group_count(length: int) -> int:
-    """Return the number of groups with the fewest relays on the longest way, floor(g / 2) + floor(G / 2); the smallest.
+    """Return the number of groups with the fewest relays on the longest path, floor(g / 2) + floor(G / 2).
 
     >>> group_count(16), group_count(1)
     (3, 1)
@@ -40,7 +40,7 @@ def group_count(length: int) -> int:
 
 
 def relays_of(count: int, groups: Groups = None) -> int:
-    """Messages that wait for each other on the longest way to the root of ``count`` PEs.
+    """Return the number of messages that wait for each other on the longest path to the root of ``count`` PEs.
 
     >>> relays_of(64, ()), relays_of(64, (8,)), relays_of(64, (16, 4))
     (32, 8, 6)
@@ -54,7 +54,7 @@ def relays_of(count: int, groups: Groups = None) -> int:
 
 
 def equal_group_count(length: int) -> int:
-    """Return the number of equal groups nearest to the square root of ``length``; the smaller of two that are as near.
+    """Return the number of equal groups nearest to the square root of ``length``, the smaller of two equally near.
 
     The group counts of the released WaferLLM configurations follow it for 10 of their 11 lengths; at 512 they take 32.
     A length without a divisor within half and twice the root is cut into as many groups as the root, which then differ
@@ -81,7 +81,7 @@ def k_tree(
     shared_colours: bool = False,
     to_all: bool = False,
 ) -> LineSchedule:
-    """Reduce ``arrival`` (ADD, MAX or ARGMAX) over each segment of every line of ``length`` PEs.
+    """Return the K-tree reduce of ``arrival`` (ADD, MAX or ARGMAX) over each segment of lines of ``length`` PEs.
 
     Args:
         length: PEs in a line.
@@ -150,7 +150,7 @@ def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
 
 
 def _check(length: int, groups: Groups, *, whole: bool) -> None:
-    """Whether every level has a group, and on a whole line no more than places."""
+    """Check that every level has a group, and that a whole line has no more groups than PEs."""
     for level, (places, group_count) in enumerate(pairwise((length, *(groups or ()))), start=1):
         if group_count < 1 or (whole and group_count > places):
             msg = f"k_tree: {group_count} groups in level {level} of a line of {length} PEs: give 1 to {places}"
@@ -158,7 +158,7 @@ def _check(length: int, groups: Groups, *, whole: bool) -> None:
 
 
 def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
-    """Return the groups of each level, as the indices of their places; one group in the last."""
+    """Return the groups of each level as the indices of their places; the last level has one group."""
     places = list(range(count))
     levels: list[list[list[int]]] = []
     for group_count in (*_groups_of(count, groups), 1):
@@ -169,7 +169,7 @@ def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
 
 
 def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
-    """Two chains toward the middle of a group of places."""
+    """Return two chains toward the middle of a group of places."""
     middle = len(places) // 2
     return [(a, b, arrival) for a, b in pairwise(places[: middle + 1])] + [
         (b, a, arrival) for a, b in reversed(list(pairwise(places[middle:])))
@@ -177,12 +177,12 @@ def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
 
 
 def _outward_multicasts(root: int, start: int, end: int) -> list[Message]:
-    """Multicasts from a root to both ends of a stretch."""
+    """Return multicasts from a root to both ends of a segment."""
     return [(root, last, Arrival.MULTICAST) for last in (end - 1, start) if last != root]
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
-    """Return a sample with the group count of least relays half of the time, with any one or two counts otherwise."""
+    """Return a random tree, half of the time with the group count of fewest relays."""
     groups: Groups = None
     if sizes.number_below(2):
         groups = (1 + sizes.number_below(sizes.length),)
@@ -194,7 +194,7 @@ def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
 
 
 def _sample_of_stretch(sizes: Sizes) -> Case:
-    """Return a sum over a stretch of a line for all of its PEs, in groups as `_sample` has them."""
+    """Return a random all-reduce over a segment of a line."""
     first = sizes.number_below(sizes.length)
     count = 1 + sizes.number_below(sizes.length - first)
     groups: Groups = None if sizes.number_below(2) else (1 + sizes.number_below(count),)
@@ -206,7 +206,7 @@ def _sample_of_stretch(sizes: Sizes) -> Case:
 
 
 def _on_line(length: int, number: int | None, *, broadcast: bool) -> LineSchedule:
-    """Return the tree over one line, in ``number`` groups."""
+    """Return the tree over one line with ``number`` groups."""
     groups = None if number is None else (number,)
     return k_tree(length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)
 

@@ -19,7 +19,7 @@ LINE_REDUCES: Final = MappingProxyType(
 
 
 def sample_reduce(sizes: Sizes) -> tuple[str, Reduce]:
-    """Name and reduce of a random one, as its authors size it."""
+    """Return the name and the schedule of a random reduce with its authors' parameters."""
     depth = auto_gen.best_depth(sizes.length, sizes.words, LEVEL_CYCLES)
     reduces: dict[str, Reduce] = {
         "chain": chain.chain,

@@ -10,7 +10,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, even_schedule, uniform_
 
 
 def _from(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
-    """Return the two streams of a root to the ends of its stretch, from ``start`` to before ``end``.
+    """Return the two streams from a root to the ends of its segment, from ``start`` to before ``end``.
 
     At its own PE there is a copy, so that it too finds the words at the target address.
     """
@@ -23,7 +23,7 @@ COLOURS = 2  # one for each direction
 
 
 def multicast(length: int, lines: int, root: int, stretches: int = 1, *, shared_colours: bool = False) -> LineSchedule:
-    """Every PE of a line, or of each of its equal ``stretches``, gets the words of the PE at index ``root`` there.
+    """Return the multicast of the PE at index ``root`` of each line, or of each of its equal ``stretches``.
 
     With ``shared_colours`` both directions share one colour, which the router of the root sends both ways.
     """
@@ -37,7 +37,10 @@ def multicast(length: int, lines: int, root: int, stretches: int = 1, *, shared_
 
 
 def diagonal_multicast(length: int) -> LineSchedule:
-    """Multicast on a square: line i gets the words of its PE i. A vector cut on one axis is then cut on the other."""
+    """Return the multicast on a square in which line i receives from its PE i.
+
+    A vector divided along one axis is then divided along the other.
+    """
     groups = [_from(root, 0, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]
     return varied_schedule("diagonal_multicast", length, groups, variants, colours=COLOURS, slowest=(0, length - 1))
@@ -46,7 +49,8 @@ def diagonal_multicast(length: int) -> LineSchedule:
 def shared_multicast(
     length: int, lines: int, first: int, count: int, stride: int, *, shared_colours: bool = False
 ) -> LineSchedule:
-    """Line i gets the words that its PEs ``first + i % stride``, and every ``stride``-th of ``count`` from there, have.
+    """Return the multicast in which line i receives from its PEs ``first + i % stride``, every ``stride``-th of
+    ``count``.
 
     Each of them serves the PEs of its stretch of ``stride``; the first and the last also those beyond. There are at
     least as many PEs that have words as the stride. ``shared_colours``: as of `multicast`.
@@ -65,7 +69,7 @@ def shared_multicast(
 
 
 def diagonal_stream(length: int) -> LineSchedule:
-    """Messages on a square: in round r, line i sends the words of its PE i to its PE r, through the PEs between."""
+    """Return the messages on a square in which, in round r, line i sends from its PE i to its PE r."""
     target, line = np.divmod(np.arange(length * length), length)
     arrival = np.where(line == target, Arrival.COPY, Arrival.REPLACE)
     messages = np.stack([line, target, arrival], axis=1).astype(np.int32)[:, None]
@@ -84,7 +88,7 @@ def diagonal_stream(length: int) -> LineSchedule:
 
 
 def terms(pes: int, words: int, distance: int) -> Terms:
-    """The closed form of flooding: the words of a root to ``pes`` others, the farthest ``distance`` hops away."""
+    """Return the terms of flooding: the words of a root to ``pes`` others, the farthest ``distance`` hops away."""
     return Terms(contention_words=words, energy_hops=words * pes, links=pes, distance_hops=distance, depth=1)
 
 

@@ -26,7 +26,7 @@ def all_reduce_on_stretches(
     segments: Sequence[tuple[int, int]] = (),
     to_all: bool = False,
 ) -> LineSchedule:
-    """All-reduce ``arrival`` over each segment of every line of ``length`` PEs.
+    """Return the all-reduce of ``arrival`` over each segment of lines of ``length`` PEs.
 
     Args:
         make: From PEs to a reduce or an all-reduce of one line of as many.
@@ -61,7 +61,7 @@ def all_reduce_on_stretches(
 
 
 def _of_count(make: Callable[[int], LineSchedule], count: int, arrival: Arrival) -> tuple[LineSchedule, int | None]:
-    """Return the pattern of a stretch, and its root; None where every PE has the sum."""
+    """Return the pattern of a segment and its root; None where every PE has the sum."""
     schedule = make(count)
     outcome = outcome_of(schedule)
     if outcome.collective not in ("reduce", "all_reduce"):
@@ -81,5 +81,5 @@ def _moved(messages: I32, start: int) -> list[Message]:
 
 
 def _multicasts(roots: list[int], ends: tuple[int, int]) -> list[Message]:
-    """Return the multicasts of roots to both ends of a stretch."""
+    """Return the multicasts of roots to both ends of their segments."""
     return [(root, end, Arrival.MULTICAST) for root in roots for end in dict.fromkeys(ends[::-1]) if end != root]

@@ -18,7 +18,7 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Counts of one collective.
+    """The counts of a collective in the published cost model.
 
     Attributes:
         contention_words: The most words that one PE sends or receives.
@@ -36,7 +36,8 @@ class Terms:
 
 
 def line_terms(length: int, *, contention: float, energy: float, depth: float) -> Terms:
-    """Counts of a reduce over a whole line of ``length`` PEs into its end, which uses every link one way."""
+    """Return the terms of a reduce over a line of ``length`` PEs into its end, which uses every link in one direction.
+    """
     return Terms(
         contention_words=contention, energy_hops=energy, links=length - 1, distance_hops=length - 1, depth=depth
     )
@@ -48,7 +49,7 @@ Reduce = Callable[[int, int, Arrival], LineSchedule]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineReduce:
-    """Reduces of a line into its PE 0, one or a family that differs in a whole number.
+    """A reduce of a line into its PE 0, or a family of them that differ in a whole number.
 
     Attributes:
         label: Words for readers, with a place ``{}`` for the number where there is one.
@@ -68,7 +69,7 @@ class LineReduce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCollective:
-    """A collective of a whole line that is no reduce into its end, as `wse pattern` compares them.
+    """A collective of a whole line other than a reduce into its end, for comparisons by `wse pattern`.
 
     Attributes:
         make: From PEs and a number, None for the authors' choice, to the pattern of one line.

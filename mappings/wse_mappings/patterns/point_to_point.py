@@ -16,7 +16,7 @@ Stream = tuple[int, int]
 
 
 def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> LineSchedule:
-    """The words of each source replace those of its target, on every line of ``length`` PEs; all streams at once.
+    """Return point-to-point streams on lines of ``length`` PEs; words of each source replace those of its target.
 
     Raises:
         ValueError: a stream begins or ends off the line, ends where it begins, or ends where another does.
@@ -37,7 +37,7 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
 
 
 def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[int, int]]:
-    """(row, col) of the PEs from ``source`` along its row and then along the column of ``target``.
+    """Return (row, col) of the PEs from ``source`` along its row and then along the column of ``target``.
 
     >>> corner_path((2, 0), (0, 1))
     [(2, 0), (2, 1), (1, 1), (0, 1)]
@@ -49,7 +49,7 @@ def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[
 
 
 def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
-    """Return the lowest colour that is free on all of a stream's PEs, from the west on: the fewest that do."""
+    """Return the lowest colour for each stream that is free on all of its PEs."""
     free_from: list[int] = []  # by colour, the first PE east of its streams so far
     message_colours = [0] * len(streams)
     for i in sorted(range(len(streams)), key=lambda i: min(streams[i])):
@@ -61,7 +61,7 @@ def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Up to four streams between PEs of which none has two."""
+    """Return up to four streams, at most one per PE."""
     ends = sizes.rng.permutation(sizes.length)[: 2 * (1 + sizes.number_below(4))]
     streams = tuple((int(a), int(b)) for a, b in zip(ends[::2], ends[1::2], strict=False))
     detail = ", ".join(f"{a} to {b}" for a, b in streams)

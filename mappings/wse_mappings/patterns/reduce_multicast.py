@@ -13,7 +13,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
-    """``reduce``, the same on all lines, and then the words of its ``root`` to every PE on one more colour."""
+    """Return ``reduce``, the same on all lines, followed by a multicast of its ``root`` on one more colour."""
     length, lines = reduce.length, reduce.variants.shape[1]
     out = [(root, end, Arrival.MULTICAST) for end in (length - 1, 0) if end != root]
     messages = [(source, target, Arrival(what)) for source, target, what in reduce.messages.tolist()]
@@ -26,7 +26,7 @@ def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return an all-reduce by a reduce into an end or from both sides, and a multicast."""
+    """Return a random all-reduce that is a reduce and a multicast."""
     name, reduce = sample_reduce(sizes)
     if sizes.number_below(2):
         into_end = reduce_multicast(reduce(sizes.length, 1, Arrival.ADD), 0)

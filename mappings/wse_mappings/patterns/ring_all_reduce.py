@@ -18,7 +18,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return every PE of a line gets ``arrival`` (ADD or MAX) over the line.
+    """Return the ring all-reduce of ``arrival`` (ADD or MAX) over each line.
 
     The words are cut into ``length`` parts.
     """
@@ -35,7 +35,7 @@ def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the closed form: 2 (P - 1) rounds of a P-th of the words each."""
+    """Return the terms of a ring: 2 (P - 1) rounds, each with 1 / P of the words."""
     moved = 2 * (length - 1) * words / length
     links = 2 * (length - 1)
     return Terms(

@@ -24,7 +24,10 @@ def _roots(length: int) -> I32:
 
 
 def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule:
-    """Sum every line of a square into the root of its round; ``store_and_forward``, as released, or streaming."""
+    """Return the sum of every line of a square into the root of its round.
+
+    ``store_and_forward`` is the released form; otherwise words stream.
+    """
     root, nth = np.arange(length)[:, None], np.arange(length - 1)[None, :]
     rises = nth < root
     source = np.where(rises, nth, length - 1 - (nth - root))
@@ -36,7 +39,7 @@ def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule
 
 
 def ring_keep(length: int) -> LineSchedule:
-    """Return a copy of the sum to where the result is kept, at the root of each round; nothing travels."""
+    """Return the copy of the sum to its final place at the root of each round; nothing travels."""
     messages = np.array([[(root, root, Arrival.COPY)] for root in range(length)], np.int32)
     return even_schedule("ring_keep", length, messages, _roots(length), colours=0)
 

@@ -21,12 +21,12 @@ def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arriva
 
 
 def ring_shift(length: int, lines: int) -> LineSchedule:
-    """Return every PE sends to the next place of the ring, at most two hops away."""
+    """Return the shift in which every PE sends to the next place of the ring, at most two hops away."""
     return uniform_schedule("ring_shift", length, lines, _step(length, 1, Arrival.REPLACE), colours=3)
 
 
 def ring_align(length: int) -> LineSchedule:
-    """Skew a square for MeshGEMM in ``length // 2`` rounds: line i moves its tiles ring_place(i) places back.
+    """Return the skew of a square for MeshGEMM in ``length // 2`` rounds.
 
     Even lines step backward i / 2 times, odd ones forward (i + 1) / 2 times; a line that is done sends on unchanged
     words, which nobody stores, so that every round costs the same.

@@ -18,7 +18,7 @@ def _two_shifts(sizes: Sizes) -> Case:
 
 
 def _rows_and_columns(schedule: LineSchedule, sizes: Sizes) -> Case:
-    """A case of one pattern on all rows and on all columns of a square at once, with other words, as in MeshGEMM."""
+    """Return a case of one pattern on all rows and all columns of a square at the same time, as in MeshGEMM."""
     side, words, round_ = schedule.length, sizes.words, sizes.number_below(len(schedule.variants))
     column_words = min(MOST_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))
     laid = (

@@ -20,7 +20,10 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlacedPattern:
-    """A round of a pattern along lines of PEs. ``lines``: (line of the schedule, its PEs in order)."""
+    """A round of a pattern along lines of PEs.
+
+    ``lines`` are pairs of a line of the schedule and its PEs in order.
+    """
 
     schedule: LineSchedule
     lines: tuple[tuple[int, tuple[Place, ...]], ...]
@@ -29,13 +32,13 @@ class PlacedPattern:
 
     @property
     def reduces(self) -> bool:
-        """Whether the words meet at one address; otherwise they are copied to another."""
+        """Whether the words are combined at one address; otherwise they are copied."""
         return bool(np.isin(self.schedule.messages[:, 2], COMBINING).any())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """Patterns on a mesh: groups one after another, those of a group at once.
+    """Patterns on a mesh: groups one after another, the patterns of a group at the same time.
 
     ``detail`` is what else there is to say beside sizes: a group size, a root.
     """
@@ -59,22 +62,22 @@ class Sizes:
         self.cols = int(rng.integers(2, WIDEST + 1))
 
     def number_below(self, limit: int) -> int:
-        """Return a number from 0 to ``limit`` - 1."""
+        """Return a random number from 0 to ``limit`` - 1."""
         return int(self.rng.integers(limit))
 
 
 def rows_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """Return the rows of a mesh as lines: index, and (row, col) of its PEs."""
+    """Return the rows of a mesh as lines: index, and (row, col) of their PEs."""
     return tuple((row, tuple((row, col) for col in range(cols))) for row in range(rows))
 
 
 def columns_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """Return the columns of a mesh as lines: index, and (row, col) of its PEs."""
+    """Return the columns of a mesh as lines: index, and (row, col) of their PEs."""
     return tuple((col, tuple((row, col) for row in range(rows))) for col in range(cols))
 
 
 def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "") -> Case:
-    """Return a case of one line of a schedule, in one round, both drawn at random."""
+    """Return a case of one random line of a schedule in one random round."""
     words = min(sizes.words, MOST_STREAMED // schedule.length)
     row = tuple((0, col) for col in range(schedule.length))
     line, round_ = sizes.number_below(schedule.variants.shape[1]), sizes.number_below(len(schedule.variants))

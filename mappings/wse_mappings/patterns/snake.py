@@ -18,7 +18,7 @@ def snake(rows: int, cols: int, arrival: Arrival) -> LineSchedule:
 
 
 def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
-    """(row, col) of the chain's PEs, its root first.
+    """Return (row, col) of the PEs of the chain, its root first.
 
     >>> snake_path(2, 3)
     [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]

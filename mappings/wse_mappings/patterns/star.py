@@ -12,19 +12,19 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Reduce ``arrival`` (ADD, MAX or ARGMAX) over every line of ``length`` PEs into PE 0."""
+    """Return the reduce of ``arrival`` (ADD, MAX or ARGMAX) over lines of ``length`` PEs into PE 0, as a star."""
     messages = [(pe, 0, arrival) for pe in range(1, length)]
     return uniform_schedule("star", length, lines, messages, colours=1, message_colours=[0] * len(messages))
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the closed form: all send to the root, one after another."""
+    """Return the terms of a star: all PEs send to the root, one after another."""
     energy = words * length * (length - 1) / 2
     return line_terms(length, contention=words * (length - 1), energy=energy, depth=1)
 
 
 def _published_cycles(length: int, words: int, level_cycles: int) -> float:
-    """Cycles without load and way: words of the nearest come first and the others' follow without a pause."""
+    """Return the published cycles without load and path: words of the nearest PE first, the others without a pause."""
     return words * (length - 1) + level_cycles
 
 

@@ -15,7 +15,7 @@ from wse_mappings.plane import PlaneSchedule, PlaneStream, row_then_column
 def translation(
     rows: int, cols: int, source: Rect, target: Rect, pieces: Sequence[tuple[int, int, int]], stride: int = 1
 ) -> PlaneSchedule:
-    """Streams from ``source`` to ``target``, disjoint and of as many columns, both on ``rows`` × ``cols`` PEs.
+    """Return streams from ``source`` to ``target``, disjoint rectangles with the same number of columns.
 
     ``pieces`` are the row that sends, the row that receives and the words, in the order of the words. Of a row that
     receives, every ``stride``-th column does, from the one on that has the row's number modulo the stride.

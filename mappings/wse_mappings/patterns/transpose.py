@@ -27,7 +27,8 @@ COLOURS = 4  # two directions on hooks and on mirrored hooks
 
 
 def transpose(side: int) -> LineSchedule:
-    """Return the pattern on ``transpose_paths(side)``: line k is hook k, line ``side + k`` mirrored hook k.
+    """Return the transpose of a square on ``transpose_paths(side)``: line k is hook k, line ``side + k`` its mirror
+    image.
 
     A line's places are counted along its path, at most ``2 side - 1``. Words are sent at one address and stored at
     another, where the diagonal keeps copies of its own.
@@ -51,7 +52,8 @@ def transpose(side: int) -> LineSchedule:
 
 
 def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
-    """(row, col) of the PEs of each line: hooks from the east end to the south, mirrored from the north to the west.
+    """Return (row, col) of the PEs of each line: hooks from the east end to the south, mirrored from the north to the
+    west.
 
     >>> transpose_paths(2)
     [[(0, 1), (0, 0), (1, 0)], [(1, 1)], [(0, 0)], [(0, 1), (1, 1), (1, 0)]]
@@ -62,7 +64,7 @@ def transpose_paths(side: int) -> list[list[tuple[int, int]]]:
 
 
 def _farthest(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, ...]:
-    """Lines that dominate the others: for each other line one of these has as many pairs, all at least as far."""
+    """Return the lines that dominate the others: with at least as many pairs, all at least as far."""
     inward = np.zeros((len(distances), side), np.int64)
     for line, far in enumerate(distances):
         inward[line, : len(far)] = far[::-1]
@@ -74,7 +76,7 @@ def _farthest(distances: list[npt.NDArray[np.int64]], side: int) -> tuple[int, .
 
 
 def _hooks(side: int) -> Bool:
-    """``[side, side]``: whether the pair (i, j), i < j, takes hook i; otherwise it takes mirrored hook j.
+    """Return whether the pair (i, j), i < j, uses hook i rather than mirrored hook j, ``[side, side]``.
 
     With at most ``most`` pairs on each hook, column j needs j - ``most`` rows to take its pairs. Each row serves those
     columns that have been served least, which is the order of least slack: all have as many rows left as they have

@@ -17,7 +17,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = None) -> LineSchedule:
-    """Reduce ``arrival`` (ADD, MAX or ARGMAX) over every line of ``length`` PEs into PE 0.
+    """Return the two-phase reduce of ``arrival`` (ADD, MAX or ARGMAX) over lines of ``length`` PEs into PE 0.
 
     Args:
         length: PEs in a line.
@@ -42,12 +42,12 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 
 
 def _head_colour(number: int, group: int) -> int:
-    """Return the colour on which the head of a group sends: that of its place in the first, then alternately."""
+    """Return the colour on which the head of a group sends."""
     return (group - 1 + number) % 2
 
 
 def terms(length: int, words: int, group: float | None = None) -> Terms:
-    """Return the closed form: chains inside groups and one of their heads.
+    """Return the terms of chains in groups followed by a chain of their heads.
 
     Groups are of the square root of the line, not rounded, where ``group`` does not say their size.
     """

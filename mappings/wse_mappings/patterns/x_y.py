@@ -12,7 +12,7 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 def x_y(rows: int, cols: int, arrival: Arrival, reduce: Reduce) -> tuple[LineSchedule, LineSchedule]:
-    """Return the pattern of all rows, and then that of column 0."""
+    """Return the reduce along all rows, followed by that along column 0."""
     return reduce(cols, rows, arrival), reduce(rows, 1, arrival)
 
 

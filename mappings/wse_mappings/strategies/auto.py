@@ -22,7 +22,7 @@ class Auto(Strategy):
     block_parts = (2, 4, 8)
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """Return the layouts of all other strategies that differ, those that do the same once."""
+        """Return the layouts of all other strategies, without duplicates."""
         layouts: dict[Layout, Layout] = {}
         for strategy in others:
             apart = strategy.spans_wafers or strategy.experts_apart
@@ -31,7 +31,7 @@ class Auto(Strategy):
         return list(layouts.values())
 
     def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
-        """Layouts of the same cut with regions of fewer rows or columns, or both, that have room for their bytes.
+        """Yield layouts with regions of fewer rows or columns that still have room for their bytes.
 
         Their sides are those of the layout and the whole numbers nearest to powers of the ``steps``-th root of two. Of
         a turned layout there are those alone that the mesh as it lies has no room for.
@@ -52,13 +52,13 @@ class Auto(Strategy):
 
 
 def _wafer_bytes(demand: Demand) -> float:
-    """Return the bytes that a wafer stores if all hold equally many."""
+    """Return the bytes per wafer if all wafers store the same number."""
     tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
     return (sum(demand.whole_layer_bytes) + tables) / demand.wafers
 
 
 def _sides(below: int, steps: int) -> tuple[int, ...]:
-    """Return the whole numbers below one that are nearest to powers of a root of two, the largest first."""
+    """Return whole numbers below a number that are nearest to powers of a root of two, the largest first."""
     exponents = range(steps * below.bit_length(), -1, -1)
     return tuple(dict.fromkeys(side for n in exponents if (side := round(2 ** (n / steps))) < below))
 

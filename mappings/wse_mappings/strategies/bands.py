@@ -12,7 +12,7 @@ MOST_BANDS = 12
 
 
 class Bands(Strategy):
-    """Consecutive layers on consecutive regions, as many bands of them and as many in one as is fastest."""
+    """Consecutive layers on consecutive regions, in the fastest number of bands and regions per band."""
 
     name = "bands"
     summary = "Layers on consecutive regions of a wafer, in the fastest number of bands and of regions, turned or not."
@@ -20,7 +20,7 @@ class Bands(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """Yield every number of bands and of regions in one, as the mesh lies and turned; none of a stated shape.
+        """Yield every number of bands and of regions per band, on the mesh as it is and transposed.
 
         A square mesh is not turned: the layouts would be the same.
         """

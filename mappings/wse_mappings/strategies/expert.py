@@ -8,7 +8,7 @@ from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy, co
 
 
 class Expert(Strategy):
-    """Consecutive layers on consecutive wafers, their experts on all wafers."""
+    """Consecutive layers on consecutive wafers, with their experts on all wafers."""
 
     name = "expert"
     summary = (
@@ -22,7 +22,7 @@ class Expert(Strategy):
     experts_apart = True
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """Layers without their experts, in order, and a share of all experts; on one wafer layers as they are."""
+        """Return layers without experts in order, and one share with all experts; on one wafer whole layers."""
         if demand.wafers == 1:
             return super().partition(demand, layout)
         experts = Share(

@@ -24,7 +24,7 @@ class Pipeline(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """Two regions and more, at most one a layer, as many bands of them as use most PEs; or of the shape stated.
+        """Yield layouts with two or more regions, at most one per layer, in bands that use the most PEs.
 
         Of regions that are listed there is one layout.
         """
@@ -42,7 +42,7 @@ class Pipeline(Strategy):
         return [Layout(self.name, bands, per_band) for bands, per_band in cuts]
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """Return the regions that are listed, or as even a share of the bytes for each as whole layers allow."""
+        """Return the listed regions, or regions with nearly equal bytes."""
         if not demand.listed:
             return super().partition(demand, layout)
         return [

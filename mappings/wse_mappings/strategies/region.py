@@ -6,7 +6,7 @@ from wse_mappings.strategies.strategy import Strategy
 
 
 class Region(Strategy):
-    """Consecutive layers on consecutive wafers, each of which is one region."""
+    """Consecutive layers on consecutive wafers, with one region per wafer."""
 
     name = "region"
     summary = "All layers of a wafer time-share one region; every op is spread over the whole of it."

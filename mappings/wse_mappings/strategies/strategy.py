@@ -20,7 +20,7 @@ from wse_mappings.result_cache import ResultCache
 
 
 class ListedRegion(NamedTuple):
-    """A region that a request lists, in the order of layers.
+    """A region from a mapping file, in the order of layers.
 
     Attributes:
         wafer: The wafer.
@@ -44,7 +44,7 @@ class ListedRegion(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """Layers to be placed on some wafers of one mesh, with what stands before and after them.
+    """The layers to be placed on some wafers of one mesh, with the embedding and the head.
 
     Attributes:
         layer_bytes: By layer, bytes of weights and cache, those of experts left out.
@@ -97,16 +97,16 @@ class Demand:
 
     @property
     def whole_layer_bytes(self) -> tuple[float, ...]:
-        """Bytes of weights and cache by layer, with those of experts."""
+        """Bytes of weights and cache by layer, including experts."""
         return tuple(layer + experts for layer, experts in zip(self.layer_bytes, self.expert_bytes, strict=True))
 
     def mesh(self, *, turned: bool) -> tuple[int, int]:
-        """Return the rows and columns of PEs, as the mesh lies or turned."""
+        """Return rows and columns of PEs, exchanged if the mesh is transposed."""
         return (self.mesh_cols, self.mesh_rows) if turned else (self.mesh_rows, self.mesh_cols)
 
 
 class Layout(NamedTuple):
-    """A cut of each wafer's mesh into regions, one that a search may try.
+    """A division of each wafer's mesh into regions that a search may try.
 
     Attributes:
         mapping: Name of the strategy.
@@ -131,24 +131,24 @@ class Layout(NamedTuple):
 
     @property
     def of_bands(self) -> Layout:
-        """The layout with all that its layers are divided by, and nothing of the size of its regions."""
+        """The layout without the sizes of its regions."""
         return Layout(self.mapping, self.bands, self.per_band, block_parts=self.block_parts)
 
     def region(self, demand: Demand) -> tuple[int, int]:
-        """Return the rows and columns of a region where all have as many; of listed ones the fewest that any has."""
+        """Return rows and columns of the regions; for listed regions the smallest of each."""
         if demand.listed:
             return min(one.rect.rows for one in demand.listed), min(one.rect.cols for one in demand.listed)
         rows, cols = self.mesh or demand.mesh(turned=self.turned)
         return demand.region or (rows // self.bands, cols // self.per_band)
 
     def has_equal_squares(self, demand: Demand) -> bool:
-        """Return whether all regions are squares of one size, so far as their shape is the layout's."""
+        """Return whether all regions are squares of one size, as far as the layout determines their shape."""
         listed = [(one.rect.rows, one.rect.cols) for one in demand.listed]
         return all(rows == cols == self.region(demand)[0] for rows, cols in listed or [self.region(demand)])
 
 
 class Share(NamedTuple):
-    """Layers that one region stores.
+    """The layers that one region stores.
 
     Attributes:
         wafer: The wafer, the first one of a region that spans several.
@@ -180,7 +180,7 @@ class Share(NamedTuple):
 
 
 class Strategy(Protocol):
-    """A mapping strategy.
+    """A mapping strategy: which layouts there are, and how each divides the layers.
 
     Attributes:
         name: The value of ``--mapping`` that asks for it.
@@ -209,7 +209,7 @@ class Strategy(Protocol):
     block_parts: tuple[int, ...] = ()
 
     def differs(self, demand: Demand) -> bool:
-        """Return whether it differs from strategies without ``spans_wafers`` and ``experts_apart`` on that demand.
+        """Return whether the strategy differs from the ordinary ones for a demand.
 
         What tries several strategies leaves it out where it does not.
         """
@@ -218,21 +218,23 @@ class Strategy(Protocol):
         return demand.wafers > 1 or not (self.spans_wafers or self.experts_apart)
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """Layouts that may be used for a demand, the fewest regions first; by default one region of the whole mesh.
+        """Return the possible layouts for a demand, those with the fewest regions first.
+
+        By default one region of the whole mesh.
 
         ``others`` are all strategies but this where it ``tries_others``, and none otherwise.
         """
         return [Layout(self.name, 1, 1)]
 
     def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
-        """A layout of the whole mesh with regions of fewer rows or columns, for a search to try; by default none.
+        """Return layouts with regions of fewer rows or columns for a search to try; none by default.
 
         ``steps`` is the number of sides, for each time that a side doubles.
         """
         return ()
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """Return the layers of every region of a layout, in order; the embedding goes with the first of them.
+        """Return the layers of every region of a layout in order; the first region has the embedding.
 
         The head goes with the last, or with the first where it uses the embedding's table. By default layers stand with
         their experts, as `consecutive` places them.
@@ -241,14 +243,14 @@ class Strategy(Protocol):
 
 
 class _Unit(NamedTuple):
-    """Layers, parts of one, or a table, that stay together, and their bytes."""
+    """Layers, parts of a layer, or a table that stay together, with their bytes."""
 
     bytes: float
     layers: LayerRange
 
 
 def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) -> list[Share]:
-    """Layers in order on wafers, on the bands of a wafer and on the regions of a band.
+    """Return layers in order on wafers, on the bands of a wafer and on the regions of a band.
 
     Each has as even a share of the bytes as what stays together allows: whole layers or parts of them, and the tables
     before and after them. A wafer has some of a layer at least; a region may hold a table alone.
@@ -294,7 +296,10 @@ def _units(layer_bytes: tuple[float, ...], attention_bytes: tuple[float, ...], b
 
 
 def _runs(sizes: tuple[float, ...], cuts: tuple[bool, ...], most: int) -> list[tuple[int, int]]:
-    """(start, end) of at most so many even runs of units, with as few cut layers as there can be."""
+    """Divide the units into at most ``most`` contiguous runs of nearly equal size, cutting the fewest layers.
+
+    Returns (start, end) pairs.
+    """
     runs = min(most, len(sizes))
     if runs == 1:
         return [(0, len(sizes))]
@@ -303,6 +308,6 @@ def _runs(sizes: tuple[float, ...], cuts: tuple[bool, ...], most: int) -> list[t
 
 
 def _share(wafer: int, band: int, first: _Unit, last: _Unit, size: float) -> Share:
-    """Return the share of a region of a band, from a unit to another."""
+    """Return the share of a region of a band, from one unit to another."""
     (first_layer, _, first_part, _), (_, last_layer, _, last_part) = first.layers, last.layers
     return Share(wafer, band, first_layer, last_layer, size, first_part=first_part, last_part=last_part)

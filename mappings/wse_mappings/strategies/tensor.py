@@ -8,7 +8,7 @@ from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
 
 class Tensor(Strategy):
-    """A single region of all layers, on all wafers."""
+    """A single region with all layers on all wafers."""
 
     name = "tensor"
     summary = "Every op is split over all wafers, whose partial sums are exchanged over their links twice a layer."

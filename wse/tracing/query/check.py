@@ -18,7 +18,7 @@ from wse_traces.validate import problems
 
 @dataclass(frozen=True, kw_only=True)
 class CheckView(View):
-    """Whether a trace is sound; of a sound one, what it holds."""
+    """Whether a trace is valid, with its contents or its errors."""
 
     sound: Annotated[bool, Doc("whether nothing is wrong with it")]
     problems: Annotated[tuple[str, ...], Doc("what is wrong, each with the path inside the file")]
@@ -32,7 +32,7 @@ class CheckView(View):
 
 
 def check_trace(path: Path) -> CheckView:
-    """Everything that is wrong with the trace at a path.
+    """Return everything that is wrong with the trace at a path.
 
     Raises:
         BadTrace: there is no such file, or it is none.

@@ -14,7 +14,7 @@ I64 = npt.NDArray[np.int64]
 
 
 def load_in(trace: Trace) -> ExpertLoad:
-    """Return the load that a trace contains, as far as it goes."""
+    """Return the load of experts in a trace, as far as it is recorded."""
     load = ExpertLoad()
     rows = trace.table("routed")
     if not len(rows["expert"]):
@@ -27,7 +27,7 @@ def load_in(trace: Trace) -> ExpertLoad:
 
 
 def tokens_by_layer(rows: Columns, experts: int) -> dict[int, I64]:
-    """Add up rows of ``layer``, ``expert`` and ``tokens``: by layer, ascending, int64 ``[experts]``."""
+    """Return tokens summed by layer, int64 ``[experts]`` each, from rows of ``layer``, ``expert`` and ``tokens``."""
     layers, group = np.unique(rows["layer"], return_inverse=True)
     sums = group_sums(rows["tokens"], group * experts + rows["expert"], len(layers) * experts)
     return dict(zip(layers.tolist(), sums.reshape(len(layers), experts), strict=True))

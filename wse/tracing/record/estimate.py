@@ -35,7 +35,7 @@ NO_TOKEN = -1
 def write_estimate(
     path: Path, prepared: Placeable, program: Program, counted: TimedRun, report: dict[str, Any]
 ) -> None:
-    """Write the trace of what was counted; ``report`` is kept in it, with inputs that are the options in the header.
+    """Write the trace of an estimate; ``report`` is stored in it.
 
     Raises:
         BadTrace: the trace cannot be written.
@@ -54,7 +54,7 @@ def write_estimate(
 
 
 class _Passes:
-    """Writes passes in their order, and the tokens that they read and generate."""
+    """A writer of passes in order, with the tokens that they read and generate."""
 
     def __init__(self, recorder: Recorder, program: Program, clock: RunTotals) -> None:
         self._recorder, self._program, self._clock, self._fabric = recorder, program, clock, clock.fabric
@@ -105,20 +105,20 @@ class _Passes:
                 waited[:] = 0
 
     def write_verification(self, length: int) -> None:
-        """Write a pass over several tokens of the first user, after so many in the cache; none of them is kept."""
+        """Write a verification pass of the first user after ``length`` cached tokens; none of its tokens is kept."""
         phase, use = self._program.phases.index(self._program.verify[0]), self._fabric.verify_use(length)
         self._clock.lengths[0] = length
         cost = self._clock.verify_pass(0)
         self._passes(phase, self._recorder.sequence(phase, cost, use[0], ()), cost, [use])
 
     def _use(self) -> CacheUse:
-        """Return the use of the caches that the next token of each user depends on."""
+        """Return the cache usage on which the next token of each user depends."""
         use = self._fabric.cache_use(self._lengths.tolist())
         self._lengths += 1
         return use
 
     def _passes(self, phase_index: int, sequence: int, cost: PhaseCost, uses: Sequence[CacheUse]) -> range:
-        """Passes of one sequence, from now on; their indices."""
+        """Append passes with one sequence of steps; return their indices."""
         phase = self._program.phases[phase_index]
         pairs = even_routing(self._program, phase)
         starts = self._now + cost.cycles * np.arange(len(uses))
@@ -136,13 +136,13 @@ class _Passes:
 
 
 def even_routing(program: Program, phase: Phase) -> Pairs:
-    """Count how many of a phase's tokens choose each expert of each layer where they choose as evenly as they can."""
+    """Count the tokens of a phase that choose each expert of each layer, as evenly as possible."""
     ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
     mixtures = {layer: program.mixtures[stage] for kind, layer, stage in ops if kind == "experts"}
     return {layer: mixture.even_pairs(phase.tokens) for layer, mixture in mixtures.items() if mixture is not None}
 
 
 def _with_shifts(cost: PhaseCost, moved: I64) -> PhaseCost:
-    """Return a cost with words and hops ``[steps, 2]`` of cache shifts besides."""
+    """Return a cost with the words and hops ``[steps, 2]`` of cache shifts added."""
     traffic = replace(cost.traffic, words=cost.traffic.words + moved[:, 0], hops=cost.traffic.hops + moved[:, 1])
     return replace(cost, count_traffic=lambda: traffic)

@@ -14,7 +14,9 @@ from wse_traces.write import TraceWriter
 
 
 class ExpertRecord:
-    """A writer that remembers totals over passes: ``chosen`` by index of a phase and layer, int64 ``[experts]``.
+    """A writer of choices of experts that keeps totals over passes.
+
+    ``chosen`` is int64 ``[experts]`` by phase index and layer.
 
     ``reached`` has in the same way how many passes chose experts of each wafer, int64 ``[wafers]``.
     """
@@ -27,7 +29,7 @@ class ExpertRecord:
         self._stage_of = {layer: stage for kind, layer, stage in layers if kind == "experts"}
 
     def count(self, phase_index: int, pairs: Pairs, times: int) -> None:
-        """Count some runs of a phase, in each of which tokens chose as ``pairs`` says."""
+        """Count several runs of a phase in which tokens chose experts according to ``pairs``."""
         totals = self.chosen[phase_index]
         for layer, tokens in pairs.items():
             totals[layer] = totals.get(layer, np.zeros_like(tokens)) + tokens * times
@@ -48,7 +50,7 @@ class ExpertRecord:
         counts[layer][list(self._program.chosen_wafers(stage, mixture.pairs_by_column(tokens)))] += times
 
     def finish(self, load: ExpertLoad) -> None:
-        """Write totals over the run, experts that got no token among them."""
+        """Write totals over the run, including experts that no token chose."""
         for layer, tokens in load.over_run.items():
             row = {"layer": np.full(len(tokens), layer), "expert": np.arange(len(tokens)), "tokens": tokens}
             self._writer.append("expert_load", row)

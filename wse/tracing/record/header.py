@@ -13,7 +13,7 @@ from wse_traces.header import RunHeader
 
 
 def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, options: dict[str, Any]) -> RunHeader:
-    """Return the header of the trace of a compiled request; ``options`` are those that its command has besides."""
+    """Return the header of the trace of a compiled request, with the further ``options`` of its command."""
     rows, cols = prepared.fabric_shape[::-1] if program.turned else prepared.fabric_shape
     return RunHeader(
         created_by=f"wse {wse.__version__}",
@@ -32,7 +32,7 @@ def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, 
 
 
 def encode_names(value: Any) -> Any:
-    """``value`` with what a file name may hold but UTF-8 may not (half of a surrogate pair) spelt out."""
+    """Return ``value`` with characters escaped that file names may contain and UTF-8 may not."""
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     return {key: encode_names(item) for key, item in value.items()} if isinstance(value, dict) else value
@@ -54,7 +54,7 @@ def _options(prepared: Placeable) -> dict[str, Any]:
 
 
 def _defects(prepared: Placeable, program: Program) -> dict[str, Any]:
-    """``mesh``: rows and columns that programs see on a wafer with defects; nothing where all of it is alive."""
+    """Return rows and columns of the logical mesh of a wafer with defects; empty where all PEs are live."""
     if prepared.defects is None or not prepared.meshes:
         return {}
     mesh = [program.wafer_rows, program.wafer_cols]

@@ -21,18 +21,20 @@ T = TypeVar("T")
 
 
 def check_policy(policy: str) -> None:
-    """Raise UnknownName for a policy that there is not."""
+    """Raise UnknownName for an unknown policy."""
     if policy not in POLICIES:
         raise UnknownName("trace policy", policy, POLICIES, where="--trace-policy")
 
 
 class TraceKeeper:
-    """A context manager around the recorder of a run, which is None where there is no trace, or no longer one."""
+    """A context manager around the recorder of a run, which is None without a trace or after a failure."""
 
     def __init__(
         self, open_recorder: Callable[[], RunRecorder] | None, policy: str, on_warning: Callable[[str], None]
     ) -> None:
-        """Open the recorder where there is one; ``on_warning`` gets the reason when a run goes on without.
+        """Open the recorder.
+
+        ``on_warning`` is called with the reason when a run continues without a trace.
 
         Raises: TraceError where there can be none, and the policy is to stop.
         """
@@ -46,7 +48,7 @@ class TraceKeeper:
                 self._go_on_without(error)
 
     def write(self, method: Callable[Concatenate[RunRecorder, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Call a method of the recorder, such as ``RunRecorder.add_token``; None where there is no recorder.
+        """Call a method of the recorder, such as ``RunRecorder.add_token``; return None without a recorder.
 
         Raises: TraceError where the trace can no longer be written, and the policy is to stop.
         """

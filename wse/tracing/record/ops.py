@@ -15,7 +15,7 @@ ACTIVATIONS: Final = "activations"
 
 
 def recorded_ops(text: str, program: Program, *, traced: bool) -> tuple[int, ...]:
-    """Return the indices of the ops of a Program that ``activations`` or ``activations=OP,OP...`` asks for, ascending.
+    """Return the indices of the ops that ``activations`` or ``activations=OP,OP...`` selects, ascending.
 
     An OP may hold ``*``, as in ``layers.*.attention``. Without any, all are meant that can be read.
 
@@ -37,7 +37,7 @@ def recorded_ops(text: str, program: Program, *, traced: bool) -> tuple[int, ...
 
 
 def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> list[str]:
-    """Return the ops that one name or pattern means."""
+    """Return the ops that a name or pattern selects."""
     matches = [name for name in readable if fnmatchcase(name, pattern)]
     if matches:
         return matches
@@ -53,5 +53,5 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
 
 
 def _text_of(names: list[str]) -> str:
-    """Return the names with * instead of the layer, each once."""
+    """Return the distinct names with * instead of the layer."""
     return ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", name) for name in names))

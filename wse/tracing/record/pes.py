@@ -15,7 +15,7 @@ MOST_BYTES: Final = 1 << 30
 
 
 def recorded_pes(text: str, program: Program, *, passes: int, traced: bool) -> tuple[PePlace, ...]:
-    """Return the PEs that ``ROW,COL`` or ``WAFER:ROW,COL``, or several with ``+`` between, ask for.
+    """Return the PEs that ``ROW,COL`` or ``WAFER:ROW,COL``, or several joined by ``+``, select.
 
     Args:
         text: The option.
@@ -40,7 +40,7 @@ def recorded_pes(text: str, program: Program, *, passes: int, traced: bool) -> t
 
 
 def _place(text: str, program: Program) -> PePlace:
-    """Return the PE that one part of the option names."""
+    """Return the PE that one part of the option selects."""
     match = PLACE.fullmatch(text)
     if match is None:
         message = f"--record-pe {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3 or 1:0,3+1:0,4"

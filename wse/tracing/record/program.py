@@ -13,7 +13,7 @@ from wse_traces.write import TraceWriter
 
 
 def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
-    """Write stages, ops, buffers and colours of a Program before anything runs; rows that others refer to are first."""
+    """Write stages, ops, buffers and colours of a Program before anything runs."""
     used = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
     placed = [(s.wafer, i) for i, s in enumerate(p.stages)]
     placed += [(w, i) for i, s in enumerate(p.stages) for w in s.wafers[1:]]  # after those that others refer to
@@ -37,12 +37,12 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
 
 
 def _rectangles(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """Return the columns of the stages' rectangles."""
+    """Return the columns of the rectangles of stages."""
     return {name: [getattr(stage.rect, name) for stage in stages] for name in ("row", "col", "rows", "cols")}
 
 
 def _attention_columns(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """Return the rows of the stages with attention: on all columns of each wafer where a region spans several."""
+    """Return the rows of the stages with attention, with columns counted over all wafers of a region."""
     rows = [
         (index, stage.rect.col, stage.rect.cols)
         if stage.span > 1
@@ -71,7 +71,7 @@ def _write_buffers(writer: TraceWriter, p: Program) -> None:
 
 
 def _write_lives(writer: TraceWriter, p: Program) -> None:
-    """The steps between which buffers are needed, of the first phase of each name."""
+    """Write the steps between which buffers are live, for the first phase of each name."""
     first = {p.phases[index].name: index for index in reversed(range(len(p.phases)))}
     codes = {first[name]: PHASES.index(name) for name in first}
     rows = [

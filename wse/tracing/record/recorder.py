@@ -35,7 +35,7 @@ NO_STEPS = np.zeros(0, np.int64)
 
 
 class Recorder:
-    """Writes one trace. Use as a context manager, as TraceWriter is."""
+    """A writer of one trace, used as a context manager like TraceWriter."""
 
     def __init__(self, path: Path, program: Program, header: RunHeader) -> None:
         """Raises TraceError when the path cannot be written."""
@@ -56,14 +56,14 @@ class Recorder:
         self.writer.__exit__(*details)
 
     def steps(self, phase_index: int) -> PhaseSteps:
-        """Return the steps of a phase, which chunks of a prompt may share."""
+        """Return the steps of a phase, which several chunks of a prompt may share."""
         phase = self._program.phases[phase_index]
         if phase.steps not in self._steps:
             self._steps[phase.steps] = PhaseSteps(self._program, phase, self.writer.append_names)
         return self._steps[phase.steps]
 
     def sequence(self, phase_index: int, cost: PhaseCost, slots: Slots, key: Hashable, apart: I64 = NO_STEPS) -> int:
-        """Return the index of a sequence of steps; written once for each ``key`` of phases that have the same steps.
+        """Return the index of a sequence of steps, written once for each ``key``.
 
         What the steps ``apart`` send is left out, as it differs from pass to pass.
         """
@@ -86,7 +86,7 @@ class Recorder:
         pairs: Pairs,
         wall_times_s: Iterable[float] = repeat(0.0),
     ) -> range:
-        """Passes of one sequence after each other; their indices.
+        """Append passes with one sequence of steps; return their indices.
 
         Args:
             phase_index: The phase that ran.
@@ -111,7 +111,7 @@ class Recorder:
         return index
 
     def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:
-        """Write traffic of cache shifts beyond that of their sequence: words and hops, int64 ``[passes, steps]``."""
+        """Write the words and hops of cache shifts that are not part of their sequence, int64 ``[passes, steps]``."""
         shifting = self.steps(phase_index).shifting
         passes, which = (words | hops)[:, shifting].nonzero()
         if len(passes):
@@ -141,7 +141,7 @@ class Recorder:
             self.writer.append("crossing", {**columns, "pass": np.repeat(some, rows)})
 
     def _write_layer_links(self, links: Iterable[LayerLinks]) -> None:
-        """Write each distinct map of words once, and where each layer has it, by layer and wafer."""
+        """Write each distinct map of words once, and the map of each layer and wafer."""
         patterns: dict[tuple[int, int, bytes], int] = {}  # by digest: the maps themselves are as large as regions
         placed: list[tuple[int, int, int, int, int]] = []
         for link_map in links:

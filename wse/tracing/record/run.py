@@ -49,7 +49,7 @@ class _PhaseRun(NamedTuple):
 
     @property
     def sequence_key(self) -> tuple[Hashable, ...]:
-        """Equal keys mean that passes differ in cache shifts alone; with a choice of experts no two do."""
+        """A key that is equal for passes that differ in cache shifts only."""
         return (self.number,) if self.pairs else (self.phase, self.cost.cost_class)
 
 
@@ -83,7 +83,7 @@ class RunRecorder(Recorder):
         self._flush_placement()
 
     def _flush_placement(self) -> None:
-        """Write the Program and its placement at once, for whoever looks at a run that was killed early on."""
+        """Write the Program and its placement at once, so that a run killed early can be read."""
         try:
             self.writer.flush()
         except TraceError as error:
@@ -100,17 +100,17 @@ class RunRecorder(Recorder):
         super().__exit__(kind, error, trace)
 
     def add_op_output(self, op: int, values: Values) -> None:
-        """Add what an op made in the pass that runs; it is written with the pass."""
+        """Add the output of an op in the current pass; it is written with the pass."""
         self._outputs.append((op, values))
 
     def add_content(self, place: PePlace, buffer: int, values: Bytes) -> None:
-        """Add what a buffer of a PE held in the pass that runs; it is written with the pass, where it is new."""
+        """Add the contents of a buffer of a PE in the current pass; it is written with the pass if it changed."""
         if self._last_bytes.get((place, buffer)) != (now := values.tobytes()):
             self._last_bytes[place, buffer] = now
             self._contents.append((place, buffer, values))
 
     def add_prompt(self, user: int, ids: tuple[int, ...], texts: list[bytes], passes: list[int]) -> None:
-        """Add the tokens of a user's prompt, each with the pass that read it, once its chunks have run."""
+        """Add the tokens of a user's prompt, each with the pass that read it."""
         for position, (token, text, index) in enumerate(zip(ids, texts, passes, strict=True)):
             self._tokens.append(Token(token, text, True, index, position, user))  # noqa: FBT003
         self._write_if_due()
@@ -118,7 +118,7 @@ class RunRecorder(Recorder):
     def add_pass(
         self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
     ) -> int:
-        """Add one run of a phase, whose tokens chose experts as ``pairs`` says; its index among the passes."""
+        """Add one run of a phase with its choice of experts ``pairs``; return its index among the passes."""
         number, self._passes = self._passes, self._passes + 1
         outputs, self._outputs = self._outputs, []
         contents, self._contents = self._contents, []
@@ -140,7 +140,7 @@ class RunRecorder(Recorder):
         super().finish(clock, load, summary)
 
     def write_waiting(self) -> None:
-        """Write down what waits: passes, then the tokens that they read and generated.
+        """Write the passes added so far, then the tokens that they read and generated.
 
         Raises: TraceError when it cannot be written.
         """
@@ -153,7 +153,7 @@ class RunRecorder(Recorder):
             self.writer.append_tokens(*tokens)
 
     def _write_passes(self, runs: list[_PhaseRun]) -> None:
-        """Passes after each other that differ in cache shifts alone."""
+        """Write consecutive passes that differ in cache shifts only."""
         first, (slots, _) = runs[0], runs[0].use
         routed = self._program.phases[first.phase].steps.routed.any()
         chosen = b"".join(tokens.tobytes() for tokens in first.pairs.values()) if routed else b""

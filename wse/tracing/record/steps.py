@@ -26,7 +26,7 @@ BusyRectangles = list[tuple[int, int, int, int]]
 
 
 class PhaseSteps:
-    """The steps of a phase, of which all that its runs have in common is looked up once.
+    """The steps of a phase, with everything that its runs have in common computed once.
 
     Attributes:
         shifting: int64 ``[shifts]``: the steps that are cache shifts.
@@ -35,7 +35,10 @@ class PhaseSteps:
     def __init__(
         self, program: Program, phase: Phase, index_names: Callable[[Sequence[str]], npt.NDArray[Any]]
     ) -> None:
-        """``index_names`` gives the indices of names in the trace."""
+        """Create the steps.
+
+        ``index_names`` returns the indices of names in the trace.
+        """
         steps = phase.steps
         self.shifting = by_counters(steps)
         self._places = _place_columns(program, steps) | {"name": index_names(step_names(program, steps))}
@@ -47,7 +50,7 @@ class PhaseSteps:
         self._which = which.ravel()
 
     def columns(self, cost: PhaseCost, apart: I64) -> Columns:
-        """Return the table of steps of one sequence; the steps ``apart`` send nothing."""
+        """Return the table of steps of one sequence; steps in ``apart`` have no traffic."""
         by_cause = cost.by_cause.astype(np.int64)
         words, hops = cost.traffic.words.copy(), cost.traffic.hops.copy()
         words[apart] = hops[apart] = 0
@@ -61,7 +64,7 @@ class PhaseSteps:
         }
 
     def crossings(self, cost: PhaseCost) -> Columns:
-        """Return the table of crossings but ``pass``, one row for each step and pair of wafers; there may be none."""
+        """Return the table of crossings without ``pass``, one row per step and pair of wafers."""
         pairs = [(step, *pair) for step, known in self._crossings for pair in cost.crossed.get(step, known)]
         steps, sources, targets = np.array(pairs, np.int64).reshape(-1, 3).T
         crossing, host = CAUSES.index("crossing"), CAUSES.index("host")
@@ -73,14 +76,14 @@ class PhaseSteps:
         }
 
     def busy(self, cost: PhaseCost) -> BusyRectangles:
-        """Return the rectangles of PEs that compute in one run, each once, with their cycles."""
+        """Return the distinct rectangles of PEs that compute in one run, with their cycles."""
         compute = cost.by_cause[self._computing, CAUSES.index("compute")]
         sums = np.bincount(self._which, compute, len(self._busy))
         return [(*place, int(cycles)) for place, cycles in zip(self._busy.tolist(), sums, strict=True)]
 
 
 def _place_columns(program: Program, steps: Steps) -> Columns:
-    """Return the columns that say where steps are and what they belong to."""
+    """Return the columns with the places of steps and what they belong to."""
     stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[steps.stage]
     wafer, row, col, rows, cols = stages.T
     crosses = transfer_steps(steps, lambda kind: kind.leaves_wafer)
@@ -99,7 +102,7 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
 
 
 def step_names(program: Program, steps: Steps) -> list[str]:
-    """Return the kernel that a step runs, the pattern that it executes along lines, or its kind of transfer."""
+    """Return the name of each step: its kernel, its pattern, or its kind of transfer."""
     names = []
     for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):
         if kind == Kind.COMPUTE:

@@ -16,7 +16,7 @@ from wse_traces.write import TraceWriter
 
 
 class WaveletLog(NamedTuple):
-    """The length of a pass in cycles, the links that its wavelets went over, and the moves in the log."""
+    """The length of a pass in cycles, the links that its wavelets used, and the number of moves in the log."""
 
     cycles: int
     wavelet_hops: int
@@ -24,7 +24,7 @@ class WaveletLog(NamedTuple):
 
 
 def check_loggable(program: Program, wafer: WaferSpec, *, traced: bool) -> None:
-    """Refuse what cannot be logged before anything long is done.
+    """Refuse what cannot be logged, before any long computation.
 
     Raises:
         BadInput: there is no trace to write to.
@@ -46,7 +46,7 @@ def log_wavelets(
     *,
     pass_index: int,
 ) -> WaveletLog:
-    """Carry out ``phase`` and append its log.
+    """Simulate ``phase`` and append its log.
 
     ``lengths`` are the tokens in the cache before it, of the user whose prompt it reads, or of each.
     Cycles are those of the wavelet reader, without crossings between wafers and to the host.

@@ -28,7 +28,7 @@ Stretches = tuple[tuple[int, int], ...]
 
 
 def stretches(numbers: Iterable[int]) -> Stretches:
-    """Return the distinct numbers of some as stretches.
+    """Return the distinct numbers as ranges.
 
     >>> stretches([3, 0, 1, 2, 7, 7])
     ((0, 3), (7, 7))
@@ -52,7 +52,7 @@ def op_in_layer(name: str, layer: int) -> str:
 
 
 class LayerOps:
-    """The ops of a trace, those that several layers have under one number, with one more at the end for no op.
+    """The ops of a trace, with ops of several layers under one number, and one more entry for no op.
 
     Attributes:
         number: The number of each op, int64 ``[op + 1]``.
@@ -72,13 +72,13 @@ class LayerOps:
         self.layer: Array = np.array([record["layer"] for record in records] + [-1], np.int64)
 
     def rows(self, op: Array) -> Array:
-        """Return the ops of steps as rows of ``number``: what is no op is the last."""
+        """Return the ops of steps as rows of ``number``; steps without an op have the last row."""
         none = len(self.number) - 1
         return np.where((op >= 0) & (op < none), op, none)
 
 
 def fold_steps(sums: StepSums) -> tuple[Columns, list[Stretches]]:
-    """Return the steps of a trace, equal ones as one row, and the layers of each row.
+    """Return the steps of a trace with equal ones as one row, and the layers of each row.
 
     Returns:
         The columns of ``StepSums.steps``: times, cycles, words and hops of all steps of a row together, the rest of the
@@ -103,7 +103,7 @@ def fold_steps(sums: StepSums) -> tuple[Columns, list[Stretches]]:
 
 
 def layers_by_group(layer: Array, group: Array, groups: int) -> list[Stretches]:
-    """Return the layers of the rows of each group; those outside of the layers are in none."""
+    """Return the layers of the rows of each group, without rows outside of layers."""
     pairs, _ = distinct_rows([group[layer >= 0], layer[layer >= 0]])
     ends = np.searchsorted(pairs[:, 0], np.arange(groups + 1))
     numbers = pairs[:, 1].tolist()

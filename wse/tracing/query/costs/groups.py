@@ -24,7 +24,7 @@ _ROW_BYTES: Final = 1 << 10  # of a group in memory
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Result):
-    """The cycles of a group of steps in one phase, with what names the group."""
+    """The cycles of a group of steps in one phase, with the name of the group."""
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
     op: Annotated[
@@ -68,7 +68,7 @@ class GroupsView(View):
 
 
 def check_group(by: str, *, each_layer: bool) -> None:
-    """Raise UnknownName for what cycles are not added up by, and BadInput for what has no layers one by one."""
+    """Raise UnknownName for an unknown grouping, and BadInput for one that cannot be shown by layer."""
     if by not in _GROUPS:
         raise UnknownName("group", by, _GROUPS, where="--by")
     if each_layer and by not in _EACH_LAYER:
@@ -78,7 +78,7 @@ def check_group(by: str, *, each_layer: bool) -> None:
 
 
 def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = False) -> list[Group]:
-    """Return the groups of each phase, its ``top`` largest or all.
+    """Return the groups of each phase, all or the ``top`` largest.
 
     Layers that are equal, and their ops, are one group (`wse.tracing.query.costs.folds`), except with ``each_layer``.
     """
@@ -125,7 +125,7 @@ def _layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
-    """Layers whose cycles are equal in each cause, together; what is outside of them on its own."""
+    """Return groups of layers with equal cycles in each cause; ops outside of layers are separate."""
     layers, layer_of = np.unique(sums.steps["layer"], return_inverse=True)
     totals = sums.by_group(layer_of, len(layers))
     for code in range(len(PHASES)):
@@ -142,7 +142,7 @@ def _wafers(sums: StepSums) -> Iterator[Group]:
 
 
 def _of_steps(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> Iterator[Group]:
-    """Yield the groups of steps, each named by its item of ``heads``, where they cost or send anything."""
+    """Yield the groups of steps with any cost or traffic, each named by its item of ``heads``."""
     totals = sums.by_group(group, len(heads))
     for code, phase in enumerate(PHASES):
         for at, head in enumerate(heads):
@@ -158,7 +158,7 @@ def _of_steps(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> 
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
-    """Return each cause with the op that has most of its cycles in all layers.
+    """Return each cause with the op that has most of its cycles over all layers.
 
     Words and hops belong to steps, not causes.
     """
@@ -171,7 +171,7 @@ def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
 
 
 def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Yield each cause with the one of the named ops that has most of its cycles; ``op`` is that of each step."""
+    """Yield each cause with the named op that has most of its cycles; ``op`` is that of each step."""
     of_ops, totals = sums.by_group(op, len(names)).cycles_by, sums.by_phase().cycles_by[:, 0]
     for code, phase in enumerate(PHASES):
         for at, cause in enumerate(CAUSES):

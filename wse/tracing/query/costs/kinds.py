@@ -34,7 +34,7 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """The steps of equal ops that are of one kernel or pattern."""
+    """The steps of equal ops with the same kernel or pattern."""
 
     name: Annotated[str, Doc("kernel or pattern")]
     kind: Annotated[str, Doc("`compute`, `transfer` or `cross`")]
@@ -42,7 +42,7 @@ class KernelCycles(PartCycles):
 
 @dataclass(frozen=True, kw_only=True)
 class EqualOps(PartCycles):
-    """Ops of one name within their layers whose cycles are equal in each cause, together."""
+    """Ops with the same name in their layers and equal cycles in each cause."""
 
     op: Annotated[str, Doc("name of the op within its layer, empty for steps of none")]
     layers: Annotated[Stretches, Doc("first and last of each stretch of layers; empty outside of the layers")]
@@ -61,7 +61,7 @@ class OpKind(PartCycles):
 
 
 def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
-    """Return the kinds of op that cost or send anything, the costliest first, by phase that ran.
+    """Return the kinds of op with any cost or traffic by phase, the most expensive first.
 
     Ops are equal as `wse.tracing.query.costs.folds` says.
     """
@@ -72,7 +72,7 @@ def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
 
 
 def _kinds_of(sums: StepSums, ops: LayerOps, op: Array, totals: Sums, phase: int) -> tuple[OpKind, ...]:
-    """Return the kinds of op of a phase; ``op`` is the row of ``ops`` of each step, ``totals`` are those by op."""
+    """Return the kinds of op of a phase; ``op`` is the row of ``ops`` of each step."""
     active = np.flatnonzero((totals.cycles[phase] != 0) | (totals.words[phase] != 0))
     keys, group = distinct_rows([ops.number[active], *totals.cycles_by[phase, active].T])
     layers = layers_by_group(ops.layer[active], group, len(keys))
@@ -91,7 +91,7 @@ def _kinds_of(sums: StepSums, ops: LayerOps, op: Array, totals: Sums, phase: int
 
 
 def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: LayerOps) -> OpKind:
-    """Return a kind of op out of its equal ops, each with the rows of ``ops`` that it stands for."""
+    """Return a kind of op from its groups of equal ops."""
     ordered = sorted((fold for fold, _ in folds), key=lambda fold: (-fold.cycles, fold.layers, fold.op))
     members = np.concatenate([rows for _, rows in folds])
     return OpKind(
@@ -107,7 +107,7 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: LayerOps) -> OpKi
 
 
 def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[KernelCycles, ...]]:
-    """Return the steps of each fold by kernel or pattern; ``fold`` is that of each step, -1 for what is in none."""
+    """Return the steps of each group by kernel or pattern; ``fold`` is the group of each step, -1 for none."""
     chosen = np.where(fold >= 0, fold, folds)
     keys, group = distinct_rows([chosen, sums.steps["name"], sums.steps["kind"]])
     parts, names = _parts(sums.by_group(group, len(keys)), phase), sums.trace.texts("strings/names")

@@ -28,7 +28,7 @@ def run_cycles(trace: Trace) -> int:
 
 
 def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
-    """Return the bytes of a mean pass by phase, and whether the host is at an end.
+    """Return the bytes of crossings of an average pass, by phase and by whether the host takes part.
 
     Bytes of loading belong to no phase.
     """
@@ -45,7 +45,7 @@ def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
 
 
 def _of_sequences(trace: Trace, path: str, unknown: int) -> Array:
-    """Return a column of sequences of steps for the passes that carried them out, int64 ``[pass]``."""
+    """Return a column of sequences of steps for the passes that use them, int64 ``[pass]``."""
     column, sequence = trace.column(path).astype(np.int64), trace.column("passes/schedule")
     in_table = (sequence >= 0) & (sequence < len(column))
     return np.where(in_table, np.append(column, unknown)[np.where(in_table, sequence, len(column))], unknown)

@@ -28,7 +28,7 @@ def cycle_fraction(cycles: float, phase_cycles: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class PassTotals(Result):
-    """Totals of a phase, in all and in its mean pass."""
+    """The totals of a phase, and the averages per pass."""
 
     passes: Annotated[int, Doc("passes of the phase")]
     cycles: Annotated[int, Doc("cycles of all of its steps", "cycles")]
@@ -53,7 +53,7 @@ class Sums:
 
 
 class StepSums:
-    """A trace with its steps, equal ones of one phase summed to one row.
+    """A trace with equal steps of one phase summed to one row.
 
     Attributes:
         trace: The open trace.
@@ -70,7 +70,7 @@ class StepSums:
         self.passes: dict[str, int] = dict(zip(PHASES, executed, strict=False))
 
     def by_group(self, group: Array, groups: int) -> Sums:
-        """Totals of groups of the steps by phase; steps whose group is none of 0 to ``groups`` are left out."""
+        """Return totals of groups of steps by phase; steps with a group outside of 0 to ``groups`` are left out."""
         phase = self.steps["phase"]
         is_grouped = (phase < len(PHASES)) & (group >= 0) & (group < groups)
         cell = phase[is_grouped] * groups + group[is_grouped]
@@ -82,15 +82,15 @@ class StepSums:
         return Sums(total("cycles"), total("words"), total("hops"), by_cause)
 
     def by_op(self) -> Sums:
-        """Totals of the ops in the order of the graph; steps of no op are left out."""
+        """Return totals of the ops in the order of the graph; steps without an op are left out."""
         return self.by_group(self.steps["op"], self.trace.rows("op"))
 
     def by_phase(self) -> Sums:
-        """Totals of the phases, all steps of each as one group."""
+        """Return totals of the phases."""
         return self.by_group(np.zeros(len(self.steps["phase"]), np.int64), 1)
 
     def phases(self) -> dict[str, PassTotals]:
-        """Return the totals of each phase that ran, by its name."""
+        """Return the totals of each phase that ran, by name."""
         sums = self.by_phase()
         return {
             phase: _phase_totals(sums, code, self.passes[phase])

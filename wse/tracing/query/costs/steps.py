@@ -27,7 +27,7 @@ ORDERS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Result):
-    """Equal steps of one phase, at one place or, put together, of several layers, summed over the run.
+    """Equal steps of one phase, in one place or combined over several layers, summed over the run.
 
     The place of steps that are put together is that of the one that started first.
     """
@@ -70,7 +70,7 @@ class StepsView(View):
 
 
 def check_order(order: str) -> None:
-    """Raise UnknownName for what steps cannot be sorted by."""
+    """Raise UnknownName for an unknown order of steps."""
     if order not in ORDERS:
         raise UnknownName("column", order, ORDERS, where="--sort")
 
@@ -91,7 +91,7 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
 
 
 def _each_step(sums: StepSums) -> tuple[Columns, list[Stretches]]:
-    """Return the steps as `fold_steps` gives them, none of them together."""
+    """Return the steps in the form of `fold_steps`, without combining any."""
     layers = [stretches([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
     return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
 

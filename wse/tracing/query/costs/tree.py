@@ -18,7 +18,7 @@ from wse_traces.schema import PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class OpCycles(Result):
-    """The cycles of an op in a mean pass of each phase."""
+    """The cycles of an op in an average pass of each phase."""
 
     op: Annotated[str, Doc("name of the op")]
     kind: Annotated[str, Doc("what it does")]
@@ -31,7 +31,7 @@ class OpCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerOps(Result):
-    """Ops that follow each other in one layer, and their cycles together."""
+    """Consecutive ops of one layer, and their total cycles."""
 
     layer: Annotated[int, Doc("layer of the model, -1: outside of the layers")]
     ops: Annotated[tuple[OpCycles, ...], Doc("the ops in the order of the graph")]
@@ -55,7 +55,7 @@ class TreeView(View):
 
 
 class KindTotal(NamedTuple):
-    """A kind of op, how many ops are of it, and their cycles."""
+    """A kind of op, the number of its ops, and their cycles."""
 
     kind: str
     ops: int
@@ -63,7 +63,7 @@ class KindTotal(NamedTuple):
 
 
 def read_tree(sums: StepSums) -> list[LayerOps]:
-    """Return the ops in graph order, under the layers that they belong to."""
+    """Return the ops in graph order, grouped by layer."""
     records = sums.trace.records("op")
     passes = np.array([max(1, sums.passes[phase]) for phase in PHASES])
     cycles = (sums.by_op().cycles / passes[:, np.newaxis]).T.tolist()
@@ -81,7 +81,7 @@ def read_tree(sums: StepSums) -> list[LayerOps]:
 
 
 def kind_totals(tree: Sequence[LayerOps], phase: str) -> list[KindTotal]:
-    """Return the kinds of op with the cycles of a mean pass of a phase, the costliest first."""
+    """Return the kinds of op with the cycles of an average pass of a phase, the most expensive first."""
     cycles: dict[str, list[float]] = defaultdict(list)
     for op in (op for layer in tree for op in layer.ops):
         cycles[op.kind].append(getattr(op, phase))
