@@ -20,7 +20,7 @@ SHOWN = {
     "--pe": "SRAM map",
     "--tokens": "emulated in",
     "--diff": "Settings",
-    "--check": ": sound: trace format 2",
+    "--check": ": sound: trace format 1",
     "--cycles": "Moves",
 }
 
