@@ -19,7 +19,7 @@ LATEST_CYCLE: Final = 1 << 53  # up to which numbers in JSON are exact
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassSelection:
-    """Passes and tokens to show.
+    """Passes and tokens to export.
 
     Attributes:
         passes: int64 ``[pass]``: the passes, in order of their start.
@@ -35,7 +35,7 @@ class PassSelection:
 
 
 def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
-    """Return the passes of some tokens; without them all passes, where they make at most ``MOST_SLICES`` slices.
+    """Return the passes of some tokens; without tokens all passes, up to ``MOST_SLICES`` slices.
 
     Where they make more, they are the first of those that generated tokens; of prompts where nothing else was passed.
 
@@ -80,7 +80,7 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
 
 
 def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int = 0) -> None:
-    """Raise BadTrace for a value below ``start`` or not below ``end``; before sums of them, which could overflow."""
+    """Raise BadTrace for a value outside of ``start`` to before ``end``, before sums that could overflow."""
     wrong = (values < start) | (values >= end)
     if wrong.any():
         value = int(values[wrong][0])

@@ -10,7 +10,7 @@ from wse.tracing.query.places.contents import Content
 
 
 def content_file(content: Content, suffix: str) -> bytes:
-    """Return the elements as an array file of numpy where the ``suffix`` is ``.npy``, bfloat16 as float32.
+    """Return the elements as a numpy file where the ``suffix`` is ``.npy`` (bfloat16 as float32), else as bytes.
 
     Else the bytes.
     """

@@ -14,7 +14,7 @@ RUN: Final = HOST - 1
 
 
 def process_name(process: int) -> str:
-    """Return the name of a process.
+    """Return the name of a process of a timeline.
 
     >>> process_name(0), process_name(HOST), process_name(RUN)
     ('wafer 0', 'host', 'run')
@@ -24,7 +24,7 @@ def process_name(process: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A line of a timeline: the process that it belongs to, its name there, and its place among the others."""
+    """A line of a timeline: its process, its name, and its position."""
 
     process: int
     name: str
@@ -33,7 +33,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Something that takes time. Slices of one track never overlap."""
+    """An event with a duration. Slices of one track never overlap."""
 
     track: Track
     name: str
@@ -45,7 +45,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The value of a counter of a process from a cycle on, and the unit that it is in."""
+    """The value of a counter of a process from a cycle on, with its unit."""
 
     process: int
     name: str
@@ -58,7 +58,7 @@ Event = Slice | Count
 
 
 class Lanes:
-    """The lanes of one track. Slices come in order of their start; each gets the lowest lane that is free.
+    """The lanes of one track. Slices come in order of their start; each gets the lowest free lane.
 
     >>> lanes = Lanes()
     >>> [lanes.place(*slice_) for slice_ in ((0, 10), (2, 5), (5, 7), (10, 11))]

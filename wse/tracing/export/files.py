@@ -124,7 +124,7 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Repo
 
 @contextmanager
 def _open_file(path: Path) -> Iterator[IO[bytes]]:
-    """The file to write, compressed where its name says so."""
+    """Open the file to write, compressed where its name says so."""
     with open_output("-o", path) as file:
         if path.suffix == ".gz":
             with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
@@ -134,7 +134,7 @@ def _open_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _tokens(chosen: PassSelection) -> Report:
-    """Return the first and the last token shown."""
+    """Return the first and the last exported token."""
     return {"tokens": (int(chosen.tokens[0]), int(chosen.tokens[-1]))} if len(chosen.tokens) else {}
 
 

@@ -55,14 +55,14 @@ class WaferMap:
 
 
 def check_maps(kinds: tuple[str, ...]) -> None:
-    """Raise UnknownName for a kind of picture that is unknown."""
+    """Raise UnknownName for an unknown kind of picture."""
     for kind in kinds:
         if kind not in KINDS:
             raise UnknownName("picture", kind, KINDS, where="--what")
 
 
 def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
-    """Return the kinds of maps to draw: these, or without any all that were recorded.
+    """Return the kinds of maps to draw: the given ones, or all that were recorded.
 
     Raises:
         BadTrace: what a map shows was not recorded: links and busy times are known when a run is complete.
@@ -114,7 +114,7 @@ def _plane_of(kind: str) -> str:
 
 
 def _values(trace: Trace, kind: str, wafer: int) -> tuple[str, str, Array, int]:
-    """Title, unit, values and their limit of a kind of map that was recorded."""
+    """Return title, unit, values and limit of a kind of map that was recorded."""
     if kind == "sram":
         uses = np.stack(list(sram_bytes(trace, wafer).values())).astype(np.int64)
         size, free = int(uses.sum(axis=0).max(initial=0)), uses[USES.index("free")]
@@ -165,7 +165,7 @@ def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
 
 
 def _outline(axes: Any, stage: Stage, name: str) -> None:
-    """Draw a stage's rectangle, light on dark so that it is seen on every colour, and its name."""
+    """Draw the rectangle of a stage with its name, light on dark so that it is visible on every colour."""
     from matplotlib.patches import Rectangle
     from matplotlib.patheffects import withStroke
 

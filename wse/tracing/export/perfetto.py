@@ -20,7 +20,7 @@ _EVERY: Final = 1000  # events between two calls of `on_progress`
 def write_perfetto(
     events: Iterable[Event], attributes: dict[str, Any], file: IO[bytes], on_progress: Callable[[int], None]
 ) -> int:
-    """Write a timeline and return its number of slices.
+    """Write a timeline; return its number of slices.
 
     Args:
         events: What to show, in any order.
@@ -46,7 +46,7 @@ def write_perfetto(
 
 
 class _EventFile:
-    """An array of events in a file; processes and threads are numbered, and named where they first come up."""
+    """A file with an array of events. Processes and threads get an index and a name at their first event."""
 
     def __init__(self, file: IO[bytes], attributes: dict[str, Any]) -> None:
         self._file = file
@@ -73,7 +73,7 @@ class _EventFile:
         return {"pid": process, "tid": self._threads[track]}
 
     def process(self, process: int) -> int:
-        """The number of a process in the file, where 0 has a meaning of its own: the run, the host, then the wafers."""
+        """Return the index of a process in the file: the run, the host, then the wafers."""
         number = process - RUN + 1
         if process not in self._processes:
             self._processes.add(process)
@@ -86,7 +86,7 @@ class _EventFile:
 
 
 def _json(value: dict[str, Any]) -> bytes:
-    """Strict JSON in ASCII; of a number that is none, its name."""
+    """Return strict JSON in ASCII; a number that is not finite is replaced by its name."""
     try:
         return _ENCODER.encode(value).encode()
     except ValueError:

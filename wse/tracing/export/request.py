@@ -33,7 +33,7 @@ _TAKEN_BY: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """An export.
+    """A request for an export.
 
     Attributes:
         trace: The trace.

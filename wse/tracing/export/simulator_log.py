@@ -43,7 +43,9 @@ _AT_ONCE: Final = 65_536
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RouterEvents:
-    """Moves in the routers of one wafer during a pass, by cycle. All arrays are int64 ``[event]``.
+    """Moves in the routers of one wafer during a pass, by cycle.
+
+    All arrays are int64 ``[event]``.
 
     A wavelet that leaves in the cycle in which it came is one event, one that waits two.
 
@@ -69,7 +71,7 @@ class RouterEvents:
 
 
 def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> RouterEvents:
-    """The events of the last pass that was logged, those in the cycles from the first to the last if they are given.
+    """Return the events of the last logged pass, all or those in a range of cycles.
 
     Raises:
         BadTrace: the trace has no log, or none that says where wavelets came from.
@@ -122,7 +124,7 @@ def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> R
 def write_simulator_log(
     events: RouterEvents, rows: int, cols: int, file: IO[bytes], on_progress: Callable[[int, int, str], None]
 ) -> None:
-    """Write a line for the size of the mesh, then one for each event."""
+    """Write a line with the size of the mesh, then one line per event."""
     columns = [
         getattr(events, name) for name in ("cycle", "col", "row", "colour", "landing", "leaves", "wavelet", "step")
     ]
@@ -135,7 +137,7 @@ def write_simulator_log(
 
 
 def _moves_of(trace: Trace, wafer: int) -> Columns:
-    """Return the moves of the last logged pass on a wafer, in the order in which they were logged."""
+    """Return the moves of the last logged pass on a wafer, in the logged order."""
     passes, rows = wavelet_passes(trace), trace.rows("wavelet")
     if not passes:
         message = f"{trace.path}: has no log of wavelets; make one: wse run --wavelets --trace FILE"
@@ -164,7 +166,7 @@ def _moves_of(trace: Trace, wafer: int) -> Columns:
 
 
 def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
-    """Match each departure from a queue with an arrival in it, int64 ``[departing]``; -1: none came before it."""
+    """Match each departure from a queue with an arrival in it, int64 ``[departing]``; -1 where there is none before."""
     names = ("source", *_PLACE)
     keys = np.stack([np.concatenate([arriving[name], departing[name]]) for name in names], axis=1)
     queue = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
@@ -185,7 +187,7 @@ def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
 
 
 def _queue_numbers(queue: Array) -> Array:
-    """Return the number the members of each queue from 0 in their order, int64 ``[n]``."""
+    """Return the index of each member in its queue, in order, int64 ``[n]``."""
     order = np.argsort(queue, kind="stable")
     ordered = queue[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -195,14 +197,14 @@ def _queue_numbers(queue: Array) -> Array:
 
 
 def _search(pairs: Array, searched_pairs: Array) -> Array:
-    """Find the place of each wanted pair, there or not, among ascending pairs, int64 ``[searched_pairs]``."""
+    """Return the position of each pair in sorted pairs, whether present or not, int64 ``[searched_pairs]``."""
     width = int(max(pairs[:, 1].max(initial=0), searched_pairs[:, 1].max(initial=0))) + 1
     at: Array = np.searchsorted(pairs @ np.array([width, 1]), searched_pairs @ np.array([width, 1]))
     return at
 
 
 def _roots(parent: Array) -> Array:
-    """A number from 1 for each that has no parent, and for the others that of the one which they descend from."""
+    """Return a number from 1 for each item without a parent, and that of its ancestor for each other item."""
     root = np.where(parent >= 0, parent, np.arange(len(parent)))
     for _ in range(len(parent).bit_length()):
         root = root[root]
@@ -210,7 +212,7 @@ def _roots(parent: Array) -> Array:
 
 
 def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times: Array, shown: int) -> None:
-    """Raise BadInput where nothing is to be shown, or too much."""
+    """Raise BadInput where nothing would be shown, or too much."""
     option = f"--wafer-index {wafer}" if cycles is None else f"--cycles {cycles[0]}-{cycles[1]}"
     if not shown:
         has = f"nothing moved on wafer {wafer}" if not len(times) else f"cycles {times.min()} to {times.max()}"
@@ -222,7 +224,7 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
 
 
 def _line(cycle: int, x: int, y: int, colour: int, landing: int, leaves: int, wavelet: int, step: int) -> str:
-    """Return the line of one wavelet at a router. Control bits and payloads are not logged and stand as 0."""
+    """Return the line of one wavelet at a router. Control bits and payloads are not logged and are written as 0."""
     delivered = "" if not leaves & _TO_PE else ", to_ce_from_q" if landing < 0 else ", to_ce_from_router"
     return (
         f"@{cycle} P{x}.{y} (hwtile) wavelet C{colour} ctrl=0, idx=0000, data=00000000 (0 (0)), half=0, "

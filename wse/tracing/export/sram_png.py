@@ -62,7 +62,7 @@ def _figure(lives: SramLives, title: str) -> Any:
 
 
 def _one_layer(lives: SramLives) -> tuple[int, int] | None:
-    """Return the cycles of the second of several layers, which begins and ends as most do.
+    """Return the first and last cycle of the second of several layers.
 
     None where there is but one.
     """
@@ -76,7 +76,7 @@ def _one_layer(lives: SramLives) -> tuple[int, int] | None:
 
 
 def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
-    """Draw all of the SRAM, buffers that are always needed with their names."""
+    """Draw all of the SRAM, with the names of buffers that are always live."""
     axes.set(xlim=(0, 1), ylim=(lives.sram_bytes, 0), ylabel="address in SRAM (bytes)", xticks=[])
     axes.set_title("all of it", fontsize=9, loc="left")
     axes.set_facecolor(GROUND)
@@ -91,7 +91,7 @@ def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
 
 
 def _draw_changing(axes: Any, lives: SramLives, enlarged: tuple[int, int], cycles: tuple[int, int]) -> None:
-    """Draw the stretch of addresses that buffers share in turn, from one cycle to another."""
+    """Draw the addresses that several buffers share, from one cycle to another."""
     low, high = enlarged
     first, last = cycles
     axes.set(xlim=cycles, ylim=(high, low), xlabel="cycle of the pass; each band is a buffer while it is needed")
@@ -111,7 +111,7 @@ def _draw_changing(axes: Any, lives: SramLives, enlarged: tuple[int, int], cycle
 
 
 def _name_ops(axes: Any, lives: SramLives, cycles: tuple[int, int]) -> None:
-    """Draw where ops begin, and the names of those that last longest, as many as have room."""
+    """Draw where ops begin, with the names of the longest ones that fit."""
     starts = [start for _, start in lives.ops] + [lives.last_cycle]
     inside = [at for at in range(len(lives.ops)) if cycles[0] <= starts[at] < cycles[1]]
     apart = OP_LETTERS * FONT * DPI / 72 / axes.get_window_extent().width * (cycles[1] - cycles[0])
@@ -134,7 +134,7 @@ def _rectangle(axes: Any, band: Band, span: tuple[int, int]) -> None:
 
 
 def _name(axes: Any, band: Band, span: tuple[int, int]) -> None:
-    """Write a buffer's name into a stretch of its band: upright where it is high enough alone, not where neither is."""
+    """Write the name of a buffer into its band, vertical where only the height suffices, or not at all."""
     name = printable(tile_name(band.name))
     box = axes.get_window_extent()
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
@@ -153,7 +153,7 @@ def _name(axes: Any, band: Band, span: tuple[int, int]) -> None:
 
 
 def _hexadecimal(axes: Any) -> None:
-    """Have addresses in hexadecimal digits, in steps of a power of two."""
+    """Format addresses in hexadecimal digits, in steps of a power of two."""
     from matplotlib.ticker import MultipleLocator
 
     bottom, top = axes.get_ylim()

@@ -22,7 +22,7 @@ _LANES_A_STAGE = 1000  # in the order of tracks
 
 
 def ordered_steps(trace: Trace, passes: Array) -> Columns:
-    """Return the steps of some passes in order of their start, which is counted from the start of the run.
+    """Return the steps of some passes in order of their start, counted from the start of the run.
 
     The columns of ``wse_traces.executed_steps.executed_steps``. ``passes`` are those of ``chosen_passes``, whose
     schedules have steps.
@@ -68,7 +68,7 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
 
 
 def _rows(columns: Columns) -> Iterator[Report]:
-    """Yield the rows of columns, as plain numbers."""
+    """Yield the rows of columns as plain numbers."""
     for start in range(0, len(columns["op"]), _ROWS_AT_ONCE):
         pieces = (column[start : start + _ROWS_AT_ONCE].tolist() for column in columns.values())
         for values in zip(*pieces, strict=True):
@@ -76,7 +76,7 @@ def _rows(columns: Columns) -> Iterator[Report]:
 
 
 def _facts(step: Report) -> Report:
-    """Return the cost and the traffic of a step, without what is zero."""
+    """Return the cost and the traffic of a step without zeros."""
     by = {f"{cause}_cycles": cycles for cause, cycles in zip(CAUSES, step["cycles_by"], strict=True) if cycles}
     traffic = {"words": step["words"], "bytes": BYTES_PER_WORD * step["words"], "wavelet_hops": step["hops"]}
     return {

@@ -19,7 +19,7 @@ RUN_FILE: Final = "run.json"
 
 
 def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
-    """Write each table to a CSV file of its own, ``columns.csv`` and ``run.json``; return the names of all files.
+    """Write each table to a CSV file, and ``columns.csv`` and ``run.json``; return the names of all files.
 
     ``columns.csv`` says what each column is. A text that a spreadsheet would take for a formula gets an apostrophe in
     front, which spreadsheets take for the sign of a text; control characters, line ends among them, are written as
@@ -37,14 +37,14 @@ def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) ->
 
 
 def check_parquet() -> None:
-    """Raise BadInput where the library that writes Parquet is not there."""
+    """Raise BadInput where the library that writes Parquet is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         message = "--to parquet: needs pyarrow: pip install 'wse[parquet]', or take --to csv"
         raise BadInput(message)
 
 
 def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
-    """Write each table to a Parquet file of its own; return the names of all files.
+    """Write each table to a Parquet file; return the names of all files.
 
     Codes are dictionary-encoded texts. Units and meanings are in the metadata of fields, the run in the schema's.
     """
@@ -65,7 +65,7 @@ def _cells(values: Any) -> list[Any]:
 
 
 def _columns_csv(tables: Sequence[FlatTable]) -> str:
-    """Return a row for each column of each table: what it is."""
+    """Return a description of each column of each table."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)

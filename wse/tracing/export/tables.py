@@ -32,7 +32,7 @@ _PLACE: Final = {"row": "row of the PE", "col": "column of the PE"}
 
 @dataclass(frozen=True, slots=True)
 class FlatColumn:
-    """A column: where it comes from, and what a reader has to know of it."""
+    """A column of an exported table: its origin and its meaning."""
 
     name: str
     path: str
@@ -44,19 +44,22 @@ class FlatColumn:
 
     @property
     def is_text(self) -> bool:
-        """Whether its values are texts: as such, or as the names of codes."""
+        """Whether its values are texts, or codes with names."""
         return self.dtype.startswith("S") or bool(self.labels)
 
     @property
     def attributes(self) -> dict[str, str]:
-        """Unit, meaning, dataset and the table that it refers to, as far as there are any."""
+        """Unit, meaning, dataset and referenced table, as far as they exist."""
         texts = {"unit": self.unit, "doc": self.doc, "dataset": self.path, "refers": self.refers}
         return {name: text for name, text in texts.items() if text}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlatTable:
-    """A table. ``pieces`` gives its columns' values, at most some 16,000 rows at once, texts as lists of str."""
+    """An exported table.
+
+    ``pieces`` yields the values of its columns, at most about 16,000 rows at a time.
+    """
 
     name: str
     columns: tuple[FlatColumn, ...]
@@ -65,7 +68,7 @@ class FlatTable:
 
 
 def check_tables(names: tuple[str, ...]) -> None:
-    """Raise UnknownName for a name that is no table's."""
+    """Raise UnknownName for a name of no table."""
     table_names = (*_plain_tables(), *PLANES.values())
     for name in names:
         if name not in table_names:
@@ -73,7 +76,7 @@ def check_tables(names: tuple[str, ...]) -> None:
 
 
 def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list[FlatTable]:
-    """Return the tables of these names; without names all that have rows, of planes only with ``planes``.
+    """Return the named tables, or all with rows; tables of planes only with ``planes``.
 
     Raises:
         BadInput: nothing was recorded of a table that is named.
@@ -95,7 +98,7 @@ def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list
 
 
 def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, str], None]) -> list[FlatTable]:
-    """The tables; before each of their pieces ``on_progress`` gets the rows so far, all rows, and the table's name."""
+    """Yield the tables; ``on_progress`` is called with (rows so far, all rows, table) before each piece."""
     total, rows_read = sum(table.rows for table in tables), 0
 
     def pieces(table: FlatTable) -> Iterator[list[Array | list[str]]]:
@@ -109,7 +112,7 @@ def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, 
 
 
 def run_attributes(trace: Trace) -> Report:
-    """Return the attributes of a trace, and the report that the run ended with."""
+    """Return the attributes of a trace, and the report of the run."""
     header = trace.header
     return {
         **{name: getattr(header, name) for name in header.__dataclass_fields__},
@@ -122,12 +125,12 @@ def run_attributes(trace: Trace) -> Report:
 
 
 def _plain_tables() -> list[str]:
-    """Return the tables that are written as they are."""
+    """Return the tables that are written unchanged."""
     return [name for name in TABLES if name not in _BYTES and not _is_plane(TABLES[name][0])]
 
 
 def _labels(values: Array, labels: tuple[str, ...]) -> list[str]:
-    """Codes as their names; a code without one as its number."""
+    """Return codes as their names; a code without a name as its number."""
     return [labels[code] if code < len(labels) else str(code) for code in values.tolist()]
 
 

@@ -49,7 +49,7 @@ def _pass_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
 
 
 def _token_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
-    """Slices for each user: passes that read the prompt, and generated tokens, each from the one before to its own end.
+    """Yield slices for each user: passes that read the prompt, and generated tokens.
 
     None begins before the first of the chosen passes, so that a few tokens do not show the whole run before them.
     """
@@ -95,7 +95,8 @@ def _token_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
 
 
 def _link_counts(steps: Columns) -> Iterator[Count]:
-    """Yield the words that enter a link in a cycle, of all links of a wafer: each step's hops, evenly over its cycles.
+    """Yield the words that enter links per cycle, over all links of a wafer: the hops of each step, evenly over its
+    cycles.
 
     ``steps`` are as ``ordered_steps`` gives them. A counter holds until its next value.
     """
@@ -110,7 +111,7 @@ def _link_counts(steps: Columns) -> Iterator[Count]:
 
 
 def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
-    """Bytes that each pass sends from one wafer to another, or from and to the host, while the pass goes on."""
+    """Yield the bytes that each pass sends between wafers, or from and to the host."""
     table, of_pass = trace.table("crossing"), trace.table("pass")
     length = trace.column("schedules/cycles")
     for name in ("src_wafer", "dst_wafer"):
@@ -129,7 +130,7 @@ def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
 
 
 def _levels(times: Array, changes: Array) -> tuple[list[int], list[float]]:
-    """Return the times at which a sum of changes becomes another, ascending, and what it then is."""
+    """Return the times at which a running sum of changes gets a new value, ascending, with that value."""
     at, place = np.unique(times, return_inverse=True)
     change = np.zeros(len(at))
     np.add.at(change, place.ravel(), changes)

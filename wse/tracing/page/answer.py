@@ -37,7 +37,7 @@ LONGEST_TEXT: Final = 200
 
 
 def answer_data(trace: Trace) -> Report:
-    """``answer``: ``numbers`` by name, their ``grades``, the ``bound`` of a token, and the ``gap`` to it by cause.
+    """Return ``answer``: ``numbers`` by name, their ``grades``, the ``bound`` of a token, and the ``gap`` by cause.
 
     What the report lacks, as that of a run lacks dollars, is left out: a report is a file's own text, and nothing in it
     is taken for what it should be. ``gap`` has the ``cycles`` beyond the bound and the ``reason`` of each cause.
@@ -60,7 +60,7 @@ def answer_data(trace: Trace) -> Report:
 
 
 def _gap(rows: object) -> list[Report]:
-    """Return the cycles beyond the bound by cause, the largest first as the report has them."""
+    """Return the cycles beyond the bound by cause, in the order of the report."""
     found = []
     for row in rows if isinstance(rows, list) else ():
         cause, cycles = _mapping(row).get("cause"), _number(_mapping(row).get("cycles"))
@@ -70,7 +70,7 @@ def _gap(rows: object) -> list[Report]:
 
 
 def _at(report: object, path: str) -> object:
-    """Return what is at a dotted path of names and places of lists; None where there is nothing."""
+    """Return the value at a dotted path of names and list indices; None without one."""
     for name in path.split("."):
         if isinstance(report, list) and name.isdigit():
             report = report[int(name)] if int(name) < len(report) else None
@@ -99,7 +99,7 @@ def _text(value: object) -> str | None:
 
 
 def _grade(value: object) -> Report | None:
-    """A grade as the page shows it: its letter, and the source and the constant that it comes from, where known."""
+    """Return a grade for the page: its letter, and where known the source and the constant that it comes from."""
     letter = _mapping(value).get("grade")
     if not isinstance(letter, str) or len(letter) != 1:
         return None

@@ -42,7 +42,7 @@ def check_names(names: list[str]) -> list[Path]:
 
 
 def view_trace(path: Path, pack: Pack) -> Report:
-    """Read a trace as the page shows it; every array is what ``pack`` makes of it, None where it has no room.
+    """Return a trace in the form of the page; every array is packed by ``pack``, None where it has no room.
 
     Args:
         path: A file that ``wse run`` or ``wse estimate`` wrote, complete or not.
@@ -71,7 +71,7 @@ def view_trace(path: Path, pack: Pack) -> Report:
 
 
 def _header(trace: Trace) -> dict[str, Any]:
-    """Return the names and sizes of a run; ``mesh``: rows and columns that programs see where PEs are dead."""
+    """Return the names and sizes of a run; ``mesh`` is the logical mesh where PEs are dead."""
     header = trace.header
     mesh = mesh_of(trace)
     names = ("created_by", "model", "wafer", "mapping", "seed", "program_digest", "wafers", "rows", "cols", "clock_hz")
@@ -86,7 +86,7 @@ def _header(trace: Trace) -> dict[str, Any]:
 
 
 def _experts(trace: Trace) -> list[Report]:
-    """Return the load of experts: ``layer``, ascending, and ``tokens`` by expert, over the run as far as it went.
+    """Return the load of experts: ``layer``, ascending, and ``tokens`` by expert, as far as the run went.
 
     Raises:
         BadTrace: a layer, expert or count cannot be.

@@ -16,7 +16,7 @@ DECODE: Final = PHASES.index("decode")
 
 
 def median_data(phase: Array, cycles: Array, schedule: Array, by_kind: Array, kv_slots: Array) -> Report | None:
-    """Return the decoded token of the median pass, the lower one of two; None where no token was decoded.
+    """Return the decoded token of the median pass, the lower of two; None where no token was decoded.
 
     Args:
         phase: int ``[token]``: the phase of the pass that made each token, -1: none.
@@ -39,7 +39,8 @@ def median_data(phase: Array, cycles: Array, schedule: Array, by_kind: Array, kv
 
 
 def kind_cycles(trace: Trace, begins: Array, counts: Array, kind_of: Array) -> Array:
-    """Return the cycles of the steps of each sequence by kind of op: int64 ``[schedule, kind]``, the last: of no op.
+    """Return the cycles of the steps of each sequence by kind of op, int64 ``[schedule, kind]``; the last kind is no
+    op.
 
     Args:
         trace: An open trace.

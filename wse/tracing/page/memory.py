@@ -19,7 +19,7 @@ MOST_ROWS: Final = 20_000
 
 
 def memory_data(trace: Trace, notes: list[str]) -> Report:
-    """``stages``, ``buffers`` (with ``live`` as names of ops), ``routes``; each a list of small objects.
+    """Return ``stages``, ``buffers`` (with ``live`` as names of ops) and ``routes``, each a list of small objects.
 
     Raises:
         BadTrace: an index points to no stage, op or name, or a stage leaves the mesh.
@@ -50,7 +50,7 @@ def _check_inside(trace: Trace, stages: Columns) -> None:
 
 
 def _stage(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a stage as the page has it, with the fraction of SRAM that is in use on its fullest PE."""
+    """Return a stage for the page, with the used fraction of SRAM on its fullest PE."""
     uses = dict(zip(USES, record["stage_bytes"], strict=True))
     return {**record, "used_fraction": used_fraction(uses)}
 

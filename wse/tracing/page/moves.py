@@ -20,7 +20,7 @@ SHOWN: Final = ("cycle", "step", "wafer", "row", "col", "direction")
 
 
 def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """``moves``: the ``pass`` and the moves of its first cycles as ``columns``, in order of time.
+    """Return ``moves``: the ``pass``, and the moves of its first cycles as ``columns`` in order of time.
 
     None where no wavelets were logged. ``direction`` is a code of ``MOVES``: a side of the PE, or its ramp. ``steps``
     are the ``op`` and ``name`` of the steps of the pass, ``token`` is the first that it read or generated, -1: none.
@@ -53,7 +53,7 @@ def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _steps(trace: Trace, index: int) -> dict[str, Array]:
-    """Op and kernel or pattern of each step of a pass, as indices; no rows where there is no such pass."""
+    """Return op and kernel or pattern of each step of a pass as indices; empty without such a pass."""
     first, counts = schedule_rows(trace)
     schedule = trace.column("passes/schedule", index, index + 1).tolist()
     start, end = (first[schedule[0]], first[schedule[0]] + counts[schedule[0]]) if schedule else (0, 0)
@@ -61,7 +61,7 @@ def _steps(trace: Trace, index: int) -> dict[str, Array]:
 
 
 def _check_places(trace: Trace, columns: dict[str, Array]) -> None:
-    """Raise BadTrace where a move is at no PE, goes nowhere, or has a time or step below 0."""
+    """Raise BadTrace where a move is outside of the mesh, has no direction, or has a negative time or step."""
     header = trace.header
     ends = {"wafer": header.wafers, "row": header.rows, "col": header.cols, "direction": len(MOVES)}
     for name, values in columns.items():

@@ -35,7 +35,7 @@ FEW: Final = 2
 
 
 class Packer:
-    """A packer of arrays, one after another, while there is room."""
+    """A packer of arrays with a limit on their total size."""
 
     def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
         self.blobs: list[str] = []
@@ -43,7 +43,7 @@ class Packer:
         self._known: dict[bytes, dict[str, Any]] = {}
 
     def __call__(self, values: Array) -> dict[str, Any] | None:
-        """Pack an array of whole numbers: its place, type, shape, least and largest value; None without room."""
+        """Pack an array of whole numbers; return its place, type, shape, minimum and maximum, or None without room."""
         least, most = int(values.min(initial=0)), int(values.max(initial=0))
         dtype = _narrowest(least, most)
         plain = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<"))
@@ -73,14 +73,14 @@ def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
 
 
 def _narrowest(least: int, most: int) -> str:
-    """Return the type that holds whole numbers from ``least`` to ``most``; float64 rounds those above 2**53."""
+    """Return the narrowest type for whole numbers from ``least`` to ``most``; float64 rounds those above 2**53."""
     if least < 0:
         return "i4" if least >= -(2**31) and most < 2**31 else WIDE
     return next((dtype for dtype in TYPES if most <= np.iinfo(dtype).max), WIDE)
 
 
 def check_index(path: Path, where: str, index: Array, rows: int) -> None:
-    """Check an index of a file, int ``[n]``: each is -1 or one of ``rows`` rows.
+    """Check that each entry of an index from a file, int ``[n]``, is -1 or one of ``rows`` rows.
 
     Raises:
         BadTrace: one is not.
@@ -92,7 +92,7 @@ def check_index(path: Path, where: str, index: Array, rows: int) -> None:
 
 
 def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Columns:
-    """Read the first rows of a table, or all, each of whose indices and codes is checked.
+    """Read the first rows of a table, or all, and check their indices and codes.
 
     Raises:
         BadTrace: an index or a code points nowhere.
@@ -108,6 +108,6 @@ def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Col
 
 
 def packed_columns(columns: dict[str, Array], pack: Pack) -> dict[str, object] | None:
-    """Return each column packed; None where one found no room."""
+    """Return each column packed; None where one had no room."""
     packed = {name: pack(np.asarray(column)) for name, column in columns.items()}
     return None if any(column is None for column in packed.values()) else packed

@@ -58,7 +58,7 @@ class ViewResult(Result):
 
 
 def view_page(paths: list[Path]) -> bytes:
-    """Return the page of one trace, or of two next to each other, UTF-8.
+    """Return the page of one trace, or of two side by side, as UTF-8.
 
     Raises:
         BadTrace: one cannot be read.
@@ -84,6 +84,7 @@ def view_page(paths: list[Path]) -> bytes:
 
 
 def _colours() -> str:
-    """256 colours of a perceptually even scale that the colour-blind can read, as hexadecimal digits."""
+    """Return 256 colours of a perceptually uniform scale that is readable with colour blindness, as hexadecimal digits.
+    """
     table: Any = mpl.colormaps[COLOUR_MAP](range(256), bytes=True)
     return bytes(table[:, :3].tobytes()).hex()

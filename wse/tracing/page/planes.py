@@ -17,7 +17,7 @@ MOST_WAFERS: Final = 256
 
 
 def plane_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """``planes``: for each wafer, by quantity, its packed values ``[row, col]``.
+    """Return ``planes``: for each wafer, by quantity, its packed values ``[row, col]``.
 
     The quantities are ``sram.USE`` (bytes), ``busy`` (cycles) and ``links.DIRECTION`` (words that leave the PE).
     """
@@ -35,7 +35,7 @@ def plane_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """``layer_links``: for each layer and wafer the packed words ``[direction * rows, col]`` of its rectangle.
+    """Return ``layer_links``: for each layer and wafer the packed words ``[direction * rows, col]`` of its rectangle.
 
     Raises:
         BadTrace: a layer points to no pattern, or one is larger than the mesh.

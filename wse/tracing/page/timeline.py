@@ -21,7 +21,7 @@ AREA: Final = ("row", "col", "rows", "cols")
 
 
 def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """``tokens`` (a list of small objects), ``schedules`` that the page holds, and columns: ``steps`` and ``shifts``.
+    """Return ``tokens``, the ``schedules`` on the page, and the columns ``steps`` and ``shifts``.
 
     ``median`` is the median decoded token; it and each of ``schedules`` has ``by_kind``, cycles of all its steps.
 
@@ -102,7 +102,7 @@ def _shown_schedules(
 
 
 def _chosen_sequences(of_token: Array, cycles: Array, counts: Array, notes: list[str]) -> tuple[list[int], list[int]]:
-    """Choose the sequences that fit, and how many steps of each: of the slowest decoded token first, then by token."""
+    """Choose the sequences that fit and how many steps of each: the slowest decoded token first, then in order."""
     wanted = of_token[of_token >= 0]
     slowest = of_token[np.argsort(-cycles, kind="stable")[:1]]
     order = list(dict.fromkeys([int(s) for s in (*slowest, *wanted) if s >= 0]))
@@ -136,7 +136,7 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 
 
 def _shifts(trace: Trace, schedule_of: Array, shown: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
-    """Cache shifts by pass, where their steps are on the page, and the rows between which those of each pass are.
+    """Return the cache shifts by pass where their steps are on the page, and the row range of each pass.
 
     ``shown`` has the schedules that are, each with the row of its first step there and how many it has.
     """

@@ -19,7 +19,7 @@ MOST_PLACES: Final = 12_000
 
 
 def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """``phases``, ``op_names``, ``op_kinds``, ``kinds``, ``names``, ``work``, ``stage_work`` and ``places``.
+    """Return the work of a trace for the page: phases, ops, kinds and names, with cycles by op and by stage.
 
     ``places`` are the rows of ``Trace.top_steps``, summed over the run. ``work`` has the ``EqualOps`` of each phase and
     kind of op, with ``cycles`` by cause, ``layers`` as stretches and ``steps`` by kernel or pattern. ``stage_work`` has
@@ -49,7 +49,7 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def op_kinds(trace: Trace) -> tuple[list[str], Array]:
-    """Return the kinds of op by number, as they first come up, and the number of each op's kind.
+    """Return the kinds of op in the order of their first op, and the kind of each op.
 
     The last is -1, of no op.
     """
@@ -59,7 +59,7 @@ def op_kinds(trace: Trace) -> tuple[list[str], Array]:
 
 
 def _phases(sums: StepSums) -> Report:
-    """Return the totals of each phase that ran: passes, cycles of all steps, these by cause, words and hops."""
+    """Return the totals of each phase that ran: passes, cycles, cycles by cause, words and hops."""
     totals = sums.by_phase()
     return {
         phase: {
@@ -75,7 +75,7 @@ def _phases(sums: StepSums) -> Report:
 
 
 def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
-    """Ops whose cycles are equal as one row, for each phase; ``kind`` is one of ``kinds``, -1: steps of no op."""
+    """Return ops with equal cycles as one row for each phase; ``kind`` is -1 for steps without an op."""
     return [
         {
             "phase": PHASES.index(phase),
@@ -98,7 +98,7 @@ def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
 
 
 def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
-    """Return the cycles of computing and hops of each stage and kind of op."""
+    """Return the compute cycles and hops of each stage and kind of op."""
     keys, group = distinct_rows([sums.steps["stage"], op_kind])
     totals = sums.by_group(group, len(keys))
     compute = totals.cycles_by[:, :, CAUSES.index("compute")].sum(axis=0).tolist()

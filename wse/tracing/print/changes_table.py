@@ -49,7 +49,7 @@ def _lines(changes: Sequence[Change], kinds: Mapping[str, str], most: int) -> It
 
 
 def _name(change: Change) -> str:
-    """Return what changed: equal layers, or equal ops with their layers, where several are together."""
+    """Return what changed: equal layers, or equal ops with their layers, where several are combined."""
     if change.layers is None:
         return printable(change.name)
     if change.kind == LAYER:
@@ -67,12 +67,12 @@ def _difference(change: Change) -> str:
 
 
 def _amount(number: float) -> str:
-    """Return a number in full, unless it is so long that a line had no room for it."""
+    """Return a number in full, or shortened if it is too long for a line."""
     return count(number) if number < EXACT_BELOW else short_number(number)
 
 
 def _relative(change: Change) -> str:
-    """Return the unit of a change, and the change as a share of what it was."""
+    """Return the unit of a change, and the relative change."""
     texts = [UNITS.get(change.unit, change.unit)]
     if change.only_in is not None:
         texts.append(f"only in the {change.only_in}")

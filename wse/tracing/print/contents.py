@@ -21,7 +21,7 @@ BYTE_WIDTH: Final = 4
 
 
 def print_dump(console: Console, view: DumpView, top: int | None, *, as_hex: bool) -> None:
-    """Print the first elements of a buffer, and what it is."""
+    """Print the first elements of a buffer, and its description."""
     content = view.content
     name = printable(tile_name(content.buffer))
     heading(console, name, f"of the PE at row {content.row}, column {content.col} of wafer {content.wafer}")
@@ -44,7 +44,7 @@ def print_dump(console: Console, view: DumpView, top: int | None, *, as_hex: boo
 
 
 def _range(content: Content) -> list[tuple[str, str]]:
-    """Return the least, the largest and the mean of what is a number."""
+    """Return minimum, maximum and mean of the finite elements."""
     numbers = content.numbers().astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
     if not len(finite):
@@ -55,7 +55,7 @@ def _range(content: Content) -> list[tuple[str, str]]:
 
 
 def _number_lines(content: Content, most: int, width: int) -> Iterator[str]:
-    """Yield the elements in rows, each behind the number of its first."""
+    """Yield the elements in rows, each after the index of its first element."""
     texts = [f"{value:.6g}" for value in content.numbers()[:most].tolist()]
     wide = max(map(len, texts), default=1)
     index = len(str(max(0, len(content.elements) - 1)))
@@ -66,7 +66,7 @@ def _number_lines(content: Content, most: int, width: int) -> Iterator[str]:
 
 
 def _hex_lines(content: Content, most: int, width: int) -> Iterator[str]:
-    """Yield the bytes in rows, each behind the address of its first, and what of them is a letter."""
+    """Yield the bytes in rows, each after the address of its first byte, with printable characters."""
     size = content.bytes // max(1, len(content.elements))
     data = content.raw()[: most * size]
     fitting = [row for row in ROW_BYTES if row * BYTE_WIDTH + 12 + INDENT <= width]

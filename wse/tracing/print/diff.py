@@ -35,7 +35,7 @@ KINDS: Final = {
 
 
 def print_diff(console: Console, view: DiffView) -> None:
-    """Print what is different between two traces."""
+    """Print the differences between two traces."""
     heading(console, "Traces", "the same Program" if view.same_program else "two Programs")
     lines(console, [(side, printable(path)) for side, path in zip(("first", "second"), view.traces, strict=True)])
     print_table(console, _settings_table(view.settings))

@@ -12,7 +12,7 @@ MOST_STRETCHES: Final = 6
 
 
 def op_text(op: str, layers: Stretches, ops: int) -> str:
-    """Return an op, how many are equal where they are several, and their layers.
+    """Return an op with the number of equal ones and their layers.
 
     >>> op_text("gate_up", ((0, 79),), 80), op_text("head", (), 1), op_text("norm", ((3, 3),), 1)
     ('gate_up ×80, layers 0–79', 'head', 'norm, layer 3')
@@ -22,7 +22,7 @@ def op_text(op: str, layers: Stretches, ops: int) -> str:
 
 
 def equal_layers_text(layers: Stretches, number: int) -> str:
-    """Layers, and how many they are where they are several.
+    """Return layers as text, with their number where there are several.
 
     >>> equal_layers_text(((0, 8), (71, 79)), 18), equal_layers_text(((3, 3),), 1)
     ('layers 0–8, 71–79 ×18', 'layer 3')
@@ -31,7 +31,7 @@ def equal_layers_text(layers: Stretches, number: int) -> str:
 
 
 def layers_text(layers: Stretches) -> str:
-    """Stretches of layers in words.
+    """Return ranges of layers as text.
 
     >>> layers_text(((3, 3),)), layers_text(((0, 8), (71, 79))), layers_text(((1, 1), (4, 5)))
     ('layer 3', 'layers 0–8, 71–79', 'layers 1, 4–5')
@@ -45,7 +45,7 @@ def layers_text(layers: Stretches) -> str:
 
 
 def range_text(first: int, last: int) -> str:
-    """Numbers from one to another.
+    """Return a range of numbers as text.
 
     >>> range_text(3, 3), range_text(0, 79)
     ('3', '0–79')

@@ -19,7 +19,7 @@ MOST: Final = 20
 
 
 def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
-    """Print the groups of each phase: of all prompts together, and of a mean generated token."""
+    """Print the groups of each phase: of all prompts together, and of an average generated token."""
     most = MOST if top is None else top
     width = 8 if console.width < 90 else 20
     for phase, totals in view.phases.items():
@@ -37,7 +37,7 @@ def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
 
 
 def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
-    """Return the columns of groups, whose amounts are those of one of so many passes; bars are ``width`` wide."""
+    """Return the columns of groups, with amounts per pass; bars are ``width`` characters wide."""
 
     def mean(text: Callable[[float], str], name: str) -> Callable[[Group], str]:
         return lambda group: text(getattr(group, name) / passes)
@@ -87,7 +87,7 @@ def _folded_name(by: str, group: Group) -> str:
 
 
 def _token_name(group: Group) -> str:
-    """Return the tokens of a pass: the first and the last, and the text of one alone."""
+    """Return the tokens of a pass: the first and the last, and the text of a single one."""
     if group.token is None or group.tokens is None or group.token < 0:
         return "no token"
     if group.tokens > 1:

@@ -17,7 +17,7 @@ MOST_LAYERS: Final = 3
 
 
 class _Layers(NamedTuple):
-    """Layers after each other with as many words on a link, each."""
+    """Consecutive layers with the same number of words each on a link."""
 
     first: int
     last: int
@@ -25,7 +25,7 @@ class _Layers(NamedTuple):
 
 
 def print_links(console: Console, view: LinksView) -> None:
-    """Print the busiest links, each with the layers whose words they are, and the layer that loads a link the most."""
+    """Print the busiest links, each with the layers whose words they are, and the layer that loads a link most."""
     print_table(console, _table(view.links, 10 if console.width < 90 else 20))
     if not view.links:
         lines(console, [("none", "links are counted at the end of a run")])
@@ -35,7 +35,7 @@ def print_links(console: Console, view: LinksView) -> None:
 
 
 def _table(links: Sequence[Link], width: int) -> Table:
-    """Return a row a link; bars are ``width`` wide."""
+    """Return a row per link; bars are ``width`` characters wide."""
     most = max((link.words for link in links), default=0) or 1
     folded = any(link.count > 1 for link in links)
     return Table(
@@ -56,7 +56,7 @@ def _table(links: Sequence[Link], width: int) -> Table:
 
 
 def link_line(link: Link) -> str:
-    """Return a link in a sentence, and how many are equal to it."""
+    """Return a link as a sentence, with the number of equal links."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
     layers, others = _layers(link), link.count - 1
     equal = f", as on {count(others)} more" if others else ""
@@ -64,7 +64,7 @@ def link_line(link: Link) -> str:
 
 
 def _layers(link: Link) -> str:
-    """Return the layers with the most words on a link, each with its share.
+    """Return the layers with the most words on a link, each with its fraction.
 
     Equal ones that follow each other as one.
     """
@@ -80,7 +80,7 @@ def _layers(link: Link) -> str:
 
 
 def _layers_text(layers: _Layers, words: int) -> str:
-    """Layers with their share of the words of a link."""
+    """Return layers with their fraction of the words of a link as text."""
     share = percent(layers.words / words)
     if layers.first < 0:
         return f"no layer {share}"
@@ -90,7 +90,7 @@ def _layers_text(layers: _Layers, words: int) -> str:
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:
-    """Return the words of the layers that load one link the most."""
+    """Return the words of the layers that load one link most."""
     most = links[0].busiest_link_words
     layers = sorted({link.layer for link in links if link.busiest_link_words == most})
     others = f" and {count(len(layers) - 1)} more" if len(layers) > 1 else ""

@@ -23,7 +23,7 @@ LEAST_GAP: Final = 16
 
 
 class _Colours(NamedTuple):
-    """Colours after each other that are used for the same, along the same lines, by the same stages."""
+    """Consecutive colours that are used for the same pattern, along the same lines, by the same stages."""
 
     first: int
     last: int
@@ -66,7 +66,7 @@ def _busy(pe: Pe) -> str:
 
 
 def _missing_links(pe: Pe) -> list[tuple[str, str]]:
-    """Return the reason for missing links; busy times are recorded when links are."""
+    """Return the reason why links are missing; busy times are recorded with links."""
     if pe.links is not None or pe.busy_cycles is None:
         return []
     return [("links", "not told: PEs are dead, and links are those of the fabric; --links has them")]
@@ -82,7 +82,7 @@ def _link_table(links: Mapping[str, LinkWords]) -> Table:
 
 
 def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
-    """Buffers by address, with what is free between; those that share bytes live at different times."""
+    """Return buffers by address with the free ranges between them."""
     columns = (
         address("address", "address"),
         number("bytes", "bytes"),
@@ -100,7 +100,7 @@ def _colour(buffer: Buffer) -> str:
 
 
 def _with_gaps(buffers: Sequence[Buffer], size: int) -> Iterator[Buffer]:
-    """Yield the buffers, and what is free between them and after them."""
+    """Yield the buffers, and the free ranges between and after them."""
     end = 0
     for buffer in buffers:
         if buffer.address - end >= LEAST_GAP:
@@ -116,7 +116,7 @@ def _free(start: int, end: int) -> Buffer:
 
 
 def _needed_while(buffer: Buffer) -> str:
-    """Return the ops while which a buffer is needed; of one op in several layers, the layers."""
+    """Return the ops during which a buffer is live; for one op in several layers, the layers."""
     first, last = printable(buffer.live_from), printable(buffer.live_to)
     if not first and not last:
         return "" if buffer.use == "free" else "always"
@@ -130,7 +130,7 @@ def _needed_while(buffer: Buffer) -> str:
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """``layers``, the number and the op of a name such as ``layers.3.qkv``; empty texts for another."""
+    """Return ``layers``, the index and the op of a name such as ``layers.3.qkv``; empty texts for other names."""
     parts = name.split(".", 2)
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 and parts[1].isdigit() else ("", "", "")
 
@@ -151,7 +151,7 @@ def _colours_text(colours: _Colours) -> str:
 
 
 def _stretches(routes: Sequence[PeRoute]) -> list[_Colours]:
-    """Patterns that share a colour, one after another in time, in one cell; colours with the same as one row."""
+    """Return the patterns that share a colour in one cell; colours with the same patterns are one row."""
     stretches: list[_Colours] = []
     for colour, group in groupby(routes, key=lambda route: route.colour):
         sharing = list(group)

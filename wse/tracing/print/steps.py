@@ -25,7 +25,7 @@ ORDER_TEXTS: Final = {
 
 
 def print_steps(console: Console, view: StepsView) -> None:
-    """Print steps in the order that was requested."""
+    """Print steps in the requested order."""
     order = ORDER_TEXTS.get(view.sort, f"those with the most cycles of {view.sort} first")
     print_table(console, step_table(view.steps, view.sort, title="Steps", note=f"summed over the run, {order}"))
     if not view.steps:
@@ -33,7 +33,7 @@ def print_steps(console: Console, view: StepsView) -> None:
 
 
 def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note: str) -> Table:
-    """A row for equal steps: what they are, how often they ran, their cycles, what they send, what is their order."""
+    """Return a row for equal steps: name, count, cycles, traffic, and the number that they are ordered by."""
     spare = {"words": 3, "hops": 4, "times": 2, "mostly": 1 if order == "cycles" else 5, order: 0}
     columns = (
         Column(key="phase", title="phase"),
@@ -55,7 +55,7 @@ def _op(step: Step) -> str:
 
 
 def _order_columns(order: str) -> list[Column]:
-    """Return the column of what steps were ordered by, where it is none of the others."""
+    """Return the column of the number that steps are ordered by, if no other column has it."""
     if order in ("cycles", "words", "hops"):
         return []
     if order == "start":

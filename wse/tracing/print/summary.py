@@ -27,7 +27,7 @@ MOST_STEPS: Final = 3
 
 
 class _PhaseSpeed(NamedTuple):
-    """A phase, what it took, and the rate of tokens."""
+    """A phase with its cycles, its time and its token rate."""
 
     name: str
     cycles: str
@@ -36,7 +36,7 @@ class _PhaseSpeed(NamedTuple):
 
 
 def print_summary(console: Console, view: SummaryView) -> None:
-    """Print the summary; of links and steps the first few."""
+    """Print the summary, with the first few links and steps."""
     heading(console, "Trace", printable(view.trace))
     system, wafer = view.system, view.wafer
     rows = [
@@ -70,13 +70,13 @@ def print_summary(console: Console, view: SummaryView) -> None:
 
 
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
-    """Return the columns that attention works on; none where it works on all, and where a trace does not tell."""
+    """Return the columns of attention; empty where it uses all columns, or where the trace does not say."""
     columns = " or ".join(map(str, narrow_attention(stages)))
     return [("attention", f"on {columns} columns in the middle of each region that has more")] if columns else []
 
 
 def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
-    """Return the beginning of each of the first users' texts."""
+    """Return the beginning of the texts of the first users."""
     rows = []
     for number, user in enumerate(users[:MOST_USERS], start=1):
         text = printable(user.text[:MOST_TEXT]).replace("\\n", " ⏎ ")

@@ -37,7 +37,7 @@ DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRequest:
-    """The options of ``wse inspect``, as they were given; at most one view may be requested."""
+    """The options of ``wse inspect`` as given; at most one view may be requested."""
 
     trace: Path
     steps: bool = False
@@ -75,12 +75,12 @@ class InspectRequest:
 
     @property
     def rows(self) -> int | None:
-        """The number of rows that the view has at most; None for all."""
+        """The maximum number of rows of the view; None for all."""
         return DEFAULT_TOP.get(self.view) if self.top is None else self.top
 
 
 def inspect_trace(request: InspectRequest) -> View:
-    """Return the view that a request asks for.
+    """Return the view that a request selects.
 
     Raises:
         BadInput: options that cannot be, or do not go together, or name what the trace has not.
@@ -98,7 +98,7 @@ def inspect_trace(request: InspectRequest) -> View:
 
 
 def check_csv(view: str) -> None:
-    """Raise BadInput for a view that is no table."""
+    """Raise BadInput for a view that is not a table."""
     if view not in VIEWS:
         views = ", ".join(f"--{name}" for name in VIEWS)
         message = f"--csv: the summary is no table; give one of {views} besides, or --json"
@@ -106,7 +106,7 @@ def check_csv(view: str) -> None:
 
 
 def _check(request: InspectRequest, view: str) -> None:
-    """Refuse what cannot be before the trace is opened."""
+    """Refuse invalid combinations before the trace is opened."""
     top = request.top
     if top is not None and top < 0:
         message = f"--top {top}: give a number of at least 0"
@@ -142,7 +142,7 @@ def _check(request: InspectRequest, view: str) -> None:
 
 
 def _check_dump(request: InspectRequest) -> None:
-    """Refuse options that are of ``--dump`` where it is not given, and passes that cannot be."""
+    """Refuse options of ``--dump`` without ``--dump``, and impossible passes."""
     options = {
         "pass": request.pass_index is not None,
         "hex": request.as_hex,
@@ -161,7 +161,7 @@ def _check_dump(request: InspectRequest) -> None:
 
 
 def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
-    """Return the wafer of ``--pe``, wherever it is said; None where it is not."""
+    """Return the wafer of ``--pe`` from either option; None without one."""
     wafer = pe_place(pe)[0]
     if wafer_index is not None and wafer_index < 0:
         message = f"--wafer-index {wafer_index}: give a number of at least 0"
@@ -173,7 +173,10 @@ def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
 
 
 def pe_of(trace: Trace, request: InspectRequest) -> tuple[int, int, int]:
-    """Wafer, row and column of the PE that ``--pe`` names. Raises BadInput where the trace has no such PE."""
+    """Return wafer, row and column of the PE that ``--pe`` names.
+
+    Raises BadInput where the trace has no such PE.
+    """
     assert request.pe is not None
     wafer, wafers = _wafer_of(request.pe, request.wafer_index), trace.header.wafers
     if wafer is None and wafers > 1:

@@ -21,14 +21,14 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingBytes(Result):
-    """Bytes that crossed between wafers and to the host and back."""
+    """Bytes that crossed between wafers, and to the host and back."""
 
     bytes: Annotated[int, Doc("bytes over the run", "B")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryView(TracedRun, View):
-    """A run, where its cycles went, how full the PEs are, and the busiest links and costliest steps."""
+    """A summary of a run: its cycles by cause, its fullest PE, its busiest links and its most expensive steps."""
 
     crossing: Annotated[CrossingBytes, Doc("what crossed between wafers and with the host")]
     links: Annotated[tuple[Link, ...], Doc("busiest links")]
@@ -40,7 +40,7 @@ class SummaryView(TracedRun, View):
 
 
 def read_summary(trace: Trace, top: int, *, each_layer: bool = False) -> SummaryView:
-    """The summary, with the ``top`` busiest links and costliest steps, equal ones together except for ``each_layer``.
+    """Return the summary with the ``top`` busiest links and most expensive steps.
 
     Raises: TraceError if the trace is damaged.
     """

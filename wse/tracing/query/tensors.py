@@ -15,7 +15,7 @@ from wse_traces.read import Array, Trace
 
 @dataclass(frozen=True, kw_only=True)
 class TensorValues(Result):
-    """A tensor; the least, largest and mean value are of its finite elements."""
+    """A recorded tensor; minimum, maximum and mean are of its finite elements."""
 
     tensor: Annotated[int, Doc("index of the tensor in the trace")]
     op: Annotated[str, Doc("op that made it")]
@@ -39,7 +39,7 @@ class TensorsView(View):
 
 
 def read_tensors(trace: Trace) -> list[TensorValues]:
-    """Read all tensors, in the order in which they were recorded.
+    """Return all tensors in the order in which they were recorded.
 
     Raises:
         BadTrace: none was recorded.

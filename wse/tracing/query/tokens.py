@@ -14,7 +14,7 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class TokenTime(Result):
-    """A token. Tokens of a prompt come with their chunk and have no cycles; an estimate has no ids or texts."""
+    """A token. Prompt tokens have no cycles of their own; tokens of an estimate have no ids or texts."""
 
     token: Annotated[int, Doc("index of the token in the trace")]
     sequence: Annotated[int, Doc("sequence of the batch that it belongs to")]
@@ -38,7 +38,7 @@ class TokensView(View):
 
 
 def read_tokens(trace: Trace, top: int | None) -> list[TokenTime]:
-    """Read every token in order or, with ``top``, that many with the most cycles, largest first."""
+    """Return every token in order or, with ``top``, those with the most cycles."""
     texts, cycles = trace.token_texts(), trace.column("tokens/cycles")
     rows = np.arange(len(texts)) if top is None else np.argsort(-cycles, kind="stable")[:top]
     return [

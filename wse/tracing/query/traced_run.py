@@ -24,7 +24,7 @@ class TracedModel(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedWafer(Result):
-    """A wafer; all wafers of a run are the same."""
+    """A wafer of a run. All wafers of a run are equal."""
 
     name: Annotated[str, Doc("name of the wafer")]
     rows: Annotated[int, Doc("rows of PEs")]
@@ -65,13 +65,13 @@ class TracedSram(Result):
 
     @property
     def fullest(self) -> Mapping[str, int]:
-        """Bytes by use on the fullest PE of all; empty where none was recorded."""
+        """Bytes by use on the fullest PE of all; empty where they were not recorded."""
         return min(self.stages, key=lambda stage: stage["free"], default={})
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracedRun(Result):
-    """A run as a whole, as its trace describes it."""
+    """A run as its trace describes it."""
 
     created_by: Annotated[str, Doc("program and version that wrote the trace")]
     versions: Annotated[Mapping[str, Any], Doc("versions of what made it")]
@@ -93,13 +93,13 @@ class TracedRun(Result):
 
     @property
     def phases(self) -> dict[str, PassTotals]:
-        """The totals of each phase that ran, by its name."""
+        """The totals of each phase that ran, by name."""
         totals = {phase: getattr(self, phase) for phase in PHASES}
         return {phase: total for phase, total in totals.items() if total is not None}
 
 
 def read_run(trace: Trace, phases: Mapping[str, PassTotals]) -> TracedRun:
-    """Return the run of a trace, whose phases took ``phases``."""
+    """Return the run of a trace with given totals of phases."""
     header, users, decode = trace.header, _users(trace), phases.get("decode")
     if decode is not None:
         cycles = decode.cycles_per_pass

@@ -18,7 +18,7 @@ from wse_traces.read import Trace, open_trace
 
 @dataclass(frozen=True, kw_only=True)
 class View(Result):
-    """A view of a trace.
+    """A view of a trace: the answer to one question about it.
 
     Attributes:
         TABLE: The field whose items are the rows of its table; empty for a view that is no table, or makes its own.
@@ -34,17 +34,17 @@ class View(Result):
     )
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the view's table, for CSV, as plain values; none for a view that is no table."""
+        """Return the rows of the view's table as plain values for CSV; empty for a view that is not a table."""
         return [row.to_dict() for row in getattr(self, self.TABLE)] if self.TABLE else []
 
 
 def source_of(trace: Trace, view: str) -> dict[str, Any]:
-    """Return the fields of a view that say which one it is, and of which trace."""
+    """Return the fields of a view that name the view and the trace."""
     return {"view": view, "trace": str(trace.path), "complete": trace.complete, "ending": trace.ending or None}
 
 
 def outcome_of(ending: str | None) -> str:
-    """Return the words on the run of an incomplete trace, by what it says of its end."""
+    """Return the status of an incomplete trace as text."""
     if not ending:
         return "its run goes on or was killed"
     return f"its run was {ending}" if ending == INTERRUPTED else f"its run ended with {printable(ending)}"
@@ -52,7 +52,7 @@ def outcome_of(ending: str | None) -> str:
 
 @contextmanager
 def trace_at(path: Path) -> Iterator[Trace]:
-    """Open the trace at a path, until the context ends.
+    """Open the trace at a path until the context ends.
 
     Raises:
         BadTrace: there is no such file, or it is no trace, or what is read of it is damaged.
@@ -68,5 +68,5 @@ def trace_at(path: Path) -> Iterator[Trace]:
 
 
 def name_at(names: Sequence[str], index: int) -> str:
-    """Return a name, or empty where the index points to none."""
+    """Return a name by index; empty where the index points to none."""
     return names[index] if 0 <= index < len(names) else ""

@@ -11,7 +11,7 @@ from wse_traces.read import Array, Trace
 
 
 class LinkTie(NamedTuple):
-    """The links of a wafer and a direction that have as many words: their rows and columns, int64, row by row."""
+    """Links of one wafer and direction with the same number of words: their rows and columns, int64."""
 
     words: int
     wafer: int
@@ -20,12 +20,12 @@ class LinkTie(NamedTuple):
     cols: Array
 
     def first(self, most: int) -> LinkTie:
-        """Return the first links of the tie, at most so many."""
+        """Return the first links of the tie, at most ``most``."""
         return self._replace(rows=self.rows[:most], cols=self.cols[:most])
 
 
 class _Key(NamedTuple):
-    """A wafer, a direction, and words that some of its links have."""
+    """A wafer, a direction, and a number of words that some of its links have."""
 
     words: int
     wafer: int
@@ -33,12 +33,12 @@ class _Key(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """The most words first, then by wafer and direction."""
+        """The sort key: most words first, then wafer and direction."""
         return -self.words, self.wafer, self.direction
 
 
 class _Piece(NamedTuple):
-    """A piece of a plane of words, and the amounts in it that were among the largest until then."""
+    """A piece of a plane of words, and its amounts that were among the largest so far."""
 
     wafer: int
     direction: int
@@ -49,7 +49,7 @@ class _Piece(NamedTuple):
 
 
 def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
-    """The ``top`` ties with the most words, which come first, then by wafer and direction; links without are in none.
+    """Return the ``top`` ties with the most words, then by wafer and direction; links without words are in none.
 
     1. The planes are gone through a chunk at a time, with the largest amounts so far kept, and where there are some.
     2. The chunks that hold the amounts that are left are read once more for their places.
@@ -87,7 +87,7 @@ def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
 
 
 class PlacedLayers:
-    """The patterns of words on links that the layers of a trace have, each at its place."""
+    """The patterns of words on links of the layers of a trace, each in its place."""
 
     def __init__(self, trace: Trace) -> None:
         """Raises: TraceError if the trace is damaged."""
@@ -102,7 +102,7 @@ class PlacedLayers:
         self._boxes: dict[tuple[int, ...], Array] = {}
 
     def words(self, tie: LinkTie) -> list[tuple[int, Array]]:
-        """The layers that have words on the links of a tie, one by one as they are placed, with these words, int64."""
+        """Return the layers with words on the links of a tie, one by one, with these words, int64."""
         found = []
         for place in np.flatnonzero(self._known & (self._places["wafer"] == tie.wafer)).tolist():
             layer, row, col, pattern, high, wide = (

@@ -30,7 +30,7 @@ class LayerWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Link(Result):
-    """A link out of a PE, or several with as many words, and as many of each layer; their place is the first's."""
+    """A link out of a PE, which may stand for several with equal words in every layer."""
 
     wafer: Annotated[int, Doc("wafer of the PE")]
     row: Annotated[int, Doc("row of the PE")]
@@ -64,14 +64,14 @@ class LinksView(View):
 
 
 def check_links(top: int) -> None:
-    """Raise BadInput for more links than are looked up at once."""
+    """Raise BadInput for more links than can be looked up at once."""
     if top > MOST_LINKS:
         message = f"--top {top}: at most {MOST_LINKS:,} links are told at once; give fewer"
         raise BadInput(message)
 
 
 def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Link]:
-    """The ``top`` links with the most words, largest first; none of a run that goes on, which counts them at its end.
+    """Return the ``top`` links with the most words, the largest first; empty for a run that is not complete.
 
     Links with as many words are in the order of wafer, direction (north, east, south, west), row and column, as in the
     results of runs and estimates. Those of one wafer and direction with as many words, and as many of each layer, are
@@ -88,7 +88,7 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
 
 
 def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Link]:
-    """Return the links of a tie, one by one or equal ones together, in the order of their first ones."""
+    """Return the links of a tie, one by one or equal ones combined, in the order of their first ones."""
     words = layers.words(tie)
     code = np.arange(len(tie.rows)) if each_link else np.zeros(len(tie.rows), np.int64)
     for _, of_layer in () if each_link else words:
@@ -99,7 +99,7 @@ def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Li
 
 
 def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
-    """Return the link that stands for some of a tie; ``words`` are those of each placed layer on all of it."""
+    """Return the link that stands for some of a tie; ``words`` are those of each layer on all of it."""
     rows, cols, first = tie.rows[members], tie.cols[members], int(members[0])
     on_link = [LayerWords(layer=layer, words=int(of_layer[first])) for layer, of_layer in words if of_layer[first]]
     return Link(
@@ -116,7 +116,7 @@ def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
 
 
 def layer_links(trace: Trace) -> list[LayerLinks]:
-    """Read the words of each layer on the links of each wafer, the layer with the busiest link first."""
+    """Return the words of each layer on the links of each wafer, the layer with the busiest link first."""
     places = trace.table("placed_layer")
     sums: dict[int, tuple[int, int]] = {}
     for pattern in np.unique(places["pattern"]).tolist():

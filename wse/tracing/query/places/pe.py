@@ -38,7 +38,7 @@ class PeStage(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Buffer(Result):
-    """A buffer; those that share addresses are needed at different times."""
+    """A buffer in the SRAM of a PE. Buffers that share addresses are live at different times."""
 
     address: Annotated[int, Doc("first byte in the SRAM of the PE", "B")]
     bytes: Annotated[int, Doc("size", "B")]
@@ -60,7 +60,7 @@ class PeSram(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeRoute(Result):
-    """A colour that the router of a PE is set for."""
+    """A colour that is configured in the router of a PE."""
 
     colour: Annotated[int, Doc("number of the colour")]
     pattern: Annotated[str, Doc("pattern that uses it")]
@@ -78,7 +78,7 @@ class LinkWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Pe(Result):
-    """A PE as its trace describes it; what was not recorded is left out."""
+    """A PE as its trace describes it, without what was not recorded."""
 
     wafer: Annotated[int, Doc("its wafer")]
     row: Annotated[int, Doc("its row")]
@@ -99,12 +99,12 @@ class PeView(View):
     pe: Annotated[Pe, Doc("the PE")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each buffer in its SRAM."""
+        """Return a row for each buffer in the SRAM of the PE."""
         return [buffer.to_dict() for buffer in self.pe.sram.buffers] if self.pe.sram else []
 
 
 def pe_place(text: str) -> tuple[int | None, int, int]:
-    """Wafer, None where it is not given, row and column that ``--pe ROW,COL`` or ``--pe WAFER:ROW,COL`` names.
+    """Return wafer (None where it is not given), row and column of ``--pe ROW,COL`` or ``--pe WAFER:ROW,COL``.
 
     Raises:
         BadInput: it names no PE.
@@ -118,7 +118,7 @@ def pe_place(text: str) -> tuple[int | None, int, int]:
 
 
 def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
-    """Read what a trace says of one PE.
+    """Return everything that a trace records about one PE.
 
     Where PEs are dead, links are those of the fabric, whose rows and columns are others than those of the mesh, and are
     left out.
@@ -149,7 +149,7 @@ def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
 
 
 def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
-    """Raise BadInput where a trace has no such wafer, or its mesh no such PE."""
+    """Raise BadInput where the trace has no such wafer, or its mesh no such PE."""
     rows, cols = mesh_of(trace)
     if not 0 <= wafer < trace.header.wafers:
         has = "one wafer, 0" if trace.header.wafers == 1 else f"the wafers 0 to {trace.header.wafers - 1}"
@@ -162,14 +162,14 @@ def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
 
 
 def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
-    """Return the stages whose buffers, as they are recorded, are those of a PE, int64 ``[stage]``; maybe none."""
+    """Return the stages whose buffers are recorded for a PE, int64 ``[stage]``; may be empty."""
     stages = trace.table("stage")
     holding = np.flatnonzero((stages["wafer"] == wafer) & covers(stages, row, col))
     return _mapped_stages(trace.column("sram/buffers/stage"), stages, holding)
 
 
 def mesh_of(trace: Trace) -> tuple[int, int]:
-    """Rows and columns of the mesh that programs see, which is smaller than the fabric where PEs are dead."""
+    """Return rows and columns of the logical mesh, which is smaller than the fabric where PEs are dead."""
     mesh = trace.header.options.get("mesh") if "defects" in trace.header.options else None
     if isinstance(mesh, list) and len(mesh) == 2 and all(isinstance(size, int) and size > 0 for size in mesh):
         return min(mesh[0], trace.header.rows), min(mesh[1], trace.header.cols)
@@ -177,18 +177,18 @@ def mesh_of(trace: Trace) -> tuple[int, int]:
 
 
 def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return the bytes of SRAM by use, ``free`` among them; nothing where they were not recorded."""
+    """Return the bytes of SRAM by use, ``free`` included; empty where they were not recorded."""
     return _planes(trace, "sram/bytes_per_pe", wafer, USES)
 
 
 def busy_cycles(trace: Trace, wafer: int) -> Array | None:
-    """Return the cycles in which each PE computes, over the run; None where they were not recorded."""
+    """Return the cycles in which each PE computes over the run; None where they were not recorded."""
     path = "pe/busy_cycles"
     return trace.column(path, wafer, wafer + 1)[0] if wafer < trace.rows(path) else None
 
 
 def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return the words that leave each PE by direction, over the run; nothing where they were not recorded."""
+    """Return the words that leave each PE by direction over the run; empty where they were not recorded."""
     return _planes(trace, "links/words", wafer, DIRECTIONS)
 
 
@@ -204,7 +204,7 @@ def _stage(stages: Columns, index: int) -> PeStage:
 
 
 def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, col: int) -> PeSram | None:
-    """Return the SRAM of a PE; ``holding`` are the stages that hold it."""
+    """Return the SRAM of a PE that is part of the stages ``holding``."""
     if not trace.rows("sram/bytes_per_pe"):
         return None
     by_use = trace["sram/bytes_per_pe"][wafer, :, row, col]
@@ -222,7 +222,7 @@ def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, c
 
 
 def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
-    """The stages whose buffers are on a PE: those of a stage that spans wafers are recorded for the first of them."""
+    """Return the stages whose buffers are on a PE. A stage that spans wafers is recorded for its first wafer."""
     mapped = np.unique(buffer_stage)
     mapped = mapped[(mapped >= 0) & (mapped < len(stages["wafer"]))]
     mapped_stages = np.intersect1d(mapped, holding)
@@ -234,7 +234,7 @@ def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Arra
 
 
 def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:
-    """Colours that the PE's router is set for, each with the pattern that uses it, by colour."""
+    """Return the colours configured in the router of the PE, each with the pattern that uses it."""
     columns = trace.table("route")
     rows = np.flatnonzero((columns["wafer"] == wafer) & covers(columns, row, col))
     routes = [PeRoute.from_record(record) for record in trace.records("route", rows)]
@@ -250,7 +250,7 @@ def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
 
 
 def _links(trace: Trace, wafer: int, row: int, col: int) -> dict[str, LinkWords] | None:
-    """Return the words out of the PE on each side, and into it from there."""
+    """Return the words out of and into the PE on each side."""
     if not trace.rows("links/words") or "defects" in trace.header.options:
         return None
     out = trace["links/words"][wafer, :, row, col].tolist()

@@ -16,7 +16,7 @@ from wse_traces.schema import KINDS, PHASES, USES
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """A buffer.
+    """A buffer as a band in a picture: its addresses, and the cycles during which it is live.
 
     Attributes:
         name: Its name.
@@ -37,7 +37,7 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class SramLives:
-    """The buffers of a PE while its stage works on a token.
+    """The buffers of a PE while its stage processes a token.
 
     Attributes:
         phase: The phase of the pass.
@@ -59,7 +59,7 @@ class SramLives:
 
 
 def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
-    """Read the buffers of a PE over the steps of a token.
+    """Return the buffers of a PE over the steps of a token.
 
     Raises:
         BadTrace: no region stores the PE, or nothing ran.
@@ -95,7 +95,7 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
 
 
 def _last_token(trace: Trace) -> tuple[int, int]:
-    """Return the last pass that decoded, or the last of all, and its schedule."""
+    """Return the last decode pass, or the last pass of all, and its sequence of steps."""
     schedule = trace.column("passes/schedule")
     phases = trace.column("schedules/phase")[schedule]
     decoded = np.flatnonzero(phases == PHASES.index("decode"))
@@ -113,7 +113,7 @@ def _ops(trace: Trace, steps: Columns, own: Array) -> tuple[tuple[str, int], ...
 
 
 def _bands(trace: Trace, stages: Array, phase: int, start: Array, end: Array) -> tuple[Band, ...]:
-    """Return the buffers of stages that are needed in a phase, whose steps begin and end in these cycles."""
+    """Return the buffers of stages that are live in a phase with these start and end cycles of steps."""
     buffers, lives = trace.table("buffer"), trace.table("live")
     known = (lives["phase"] == phase) & (lives["first_step"] >= 0) & (lives["last_step"] < len(end))
     bands = []

@@ -16,7 +16,7 @@ RECTANGLE = ("row", "col", "rows", "cols")
 
 @dataclass(frozen=True, kw_only=True)
 class Stage(Result):
-    """A stage on one wafer; one that spans wafers is there once for each."""
+    """A stage on one wafer; a stage that spans wafers appears once for each."""
 
     wafer: Annotated[int, Doc("wafer that it is on")]
     row: Annotated[int, Doc("first row of its rectangle of PEs")]
@@ -33,7 +33,7 @@ class Stage(Result):
 
 
 def read_stages(trace: Trace) -> list[Stage]:
-    """Read all stages, in the order of their indices."""
+    """Return all stages in the order of their indices."""
     columns = {row["stage"]: (row["col"], row["col"] + row["cols"] - 1) for row in trace.records("attention")}
     return [
         Stage.from_record(record, layers=layers_of(record), attention=columns.get(index, ()))
@@ -42,7 +42,7 @@ def read_stages(trace: Trace) -> list[Stage]:
 
 
 def used_fraction(uses: Mapping[str, int]) -> float:
-    """Return the fraction of a PE's SRAM that is in use, from its bytes by use, which include those that are free.
+    """Return the fraction of a PE's SRAM that is in use, from its bytes by use including free bytes.
 
     The fraction is above 1 where an estimate is of a model that does not fit: the free bytes are then below 0.
     """
@@ -51,7 +51,7 @@ def used_fraction(uses: Mapping[str, int]) -> float:
 
 
 def narrow_attention(stages: Sequence[Stage]) -> list[int]:
-    """Numbers of columns that attention works on in stages where these are not all."""
+    """Return the numbers of columns of attention in stages where attention uses only some columns."""
     of_stages = [(stage.attention[1] - stage.attention[0] + 1, stage.cols) for stage in stages if stage.attention]
     return sorted({cols for cols, of_region in of_stages if cols < of_region})
 
@@ -63,7 +63,7 @@ def layers_of(stage: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def layers_text(first: int, last: int) -> str:
-    """Return the layers of a stage in words.
+    """Return the layers of a stage as text.
 
     >>> layers_text(-1, -1), layers_text(2, 2), layers_text(0, 4)
     ('no layer', 'layer 2', 'layers 0 to 4')
@@ -72,7 +72,7 @@ def layers_text(first: int, last: int) -> str:
 
 
 def covers(rectangles: Columns, row: int, col: int) -> Array:
-    """The rectangles that hold a PE: bool ``[rectangle]``, of columns ``row``, ``col``, ``rows`` and ``cols``."""
+    """Return whether each rectangle contains a PE, bool ``[rectangle]``."""
     first_row, first_col, rows, cols = (rectangles[name].astype(np.int64) for name in RECTANGLE)
     covered: Array = (first_row <= row) & (row - first_row < rows) & (first_col <= col) & (col - first_col < cols)
     return covered

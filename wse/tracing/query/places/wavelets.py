@@ -45,7 +45,7 @@ class Move(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Wavelets(Result):
-    """The log of the last pass that was executed wavelet by wavelet."""
+    """The log of the last pass that was simulated wavelet by wavelet."""
 
     pass_: Annotated[int, Doc("index of the pass")]
     phase: Annotated[str, Doc("its phase")]
@@ -74,7 +74,7 @@ class CyclesView(View):
 
 
 def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | None:
-    """Return the log of the last pass that has one, with its moves in some cycles; None where no pass was logged.
+    """Return the log of the last logged pass with its moves in some cycles; None without a log.
 
     Args:
         trace: An open trace.
@@ -109,7 +109,7 @@ def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | No
 
 
 def _busiest_places(words: Array) -> dict[str, Any]:
-    """Return the fields that say where most of ``words``, int64 ``[wafer, move, row, col]``, are."""
+    """Return the fields with the places of most of ``words``, int64 ``[wafer, move, row, col]``."""
     links, routers = words[:, : len(DIRECTIONS)], words.sum(axis=1)
     wafer, direction, row, col = (int(i) for i in np.unravel_index(links.argmax(), links.shape))
     link = BusiestPlace(wafer=wafer, row=row, col=col, direction=DIRECTIONS[direction], words=int(links.max()))

@@ -21,7 +21,7 @@ LAYER: Final = "layer"
 
 
 class Amount(NamedTuple):
-    """An amount of a run: its kind and name, its unit, the number, and the layer that it is of."""
+    """An amount of a run: its kind, name, unit, value, and layer."""
 
     kind: str
     name: str
@@ -32,7 +32,7 @@ class Amount(NamedTuple):
 
 @dataclass(frozen=True)
 class Totals:
-    """A run and its amounts.
+    """A run with its amounts.
 
     Attributes:
         run: The run as a whole, with the totals of its phases.
@@ -47,7 +47,7 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Result):
-    """An amount that is not the same in two runs."""
+    """An amount that differs between two runs."""
 
     kind: Annotated[str, Doc("what kind of amount it is, such as `cause` or `traffic`")]
     name: Annotated[str, Doc("what it is the amount of; of an op of equal layers its name within the layer")]
@@ -65,13 +65,16 @@ class Change(Result):
 
 
 def read_totals(trace: Trace) -> Totals:
-    """Return the amounts of a trace. Raises: TraceError if it is damaged."""
+    """Return the amounts of a trace.
+
+    Raises TraceError if it is damaged.
+    """
     sums = StepSums(trace)
     return Totals(read_run(trace, sums.phases()), read_tree(sums), crossing_bytes(trace))
 
 
 def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -> dict[str, list[Change]]:
-    """Return the differences in each phase that both have, and the whole; by kind, the largest difference first.
+    """Return the differences in each phase that both runs have, and in total, the largest of each kind first.
 
     Args:
         first: The amounts of a run.
@@ -86,7 +89,7 @@ def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -
 
 
 def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
-    """The amounts of two sides that differ, set next to each other, by kind and then the largest difference first."""
+    """Return the amounts that differ between two sides, by kind and then by size."""
     amounts: dict[tuple[str, str, str, int | None], dict[int, float]] = {}
     for number, side in enumerate(sides):
         for kind, name, unit, amount, layer in side:
@@ -112,7 +115,7 @@ def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
 
 
 def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
-    """Return the changes, those of layers and of ops that are equal in both runs as one, by kind the largest first.
+    """Return the changes with equal changes of several layers or ops combined, the largest of each kind first.
 
     Equal are ops of one name within their layers, and layers, whose amounts are equal on both sides.
     """
@@ -126,7 +129,7 @@ def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
 
 
 def _together(equal: Sequence[Change]) -> Change:
-    """Equal changes of some layers as one; a change of no layer as it is."""
+    """Return equal changes of several layers as one change."""
     one = equal[0]
     if one.layer is None:
         return one
@@ -143,18 +146,18 @@ def _together(equal: Sequence[Change]) -> Change:
 
 
 def _shared_name(change: Change) -> str:
-    """Return the name of a change that those of other layers share: of an op within its layer, or ``layer``."""
+    """Return the name that a change shares with those of other layers: of an op in its layer, or ``layer``."""
     return LAYER if change.kind == LAYER else op_in_layer(change.name, change.layer or 0)
 
 
 def _largest_first(changes: Sequence[Change]) -> list[Change]:
-    """Changes by kind, in the order of the first of each, and then the largest difference first."""
+    """Return changes by kind, in the order of the first of each, and then by size."""
     kinds = list(dict.fromkeys(change.kind for change in changes))
     return sorted(changes, key=lambda change: (kinds.index(change.kind), -abs(change.change)))
 
 
 def _amounts(totals: Totals, phase: str, groups: Mapping[str, str]) -> Iterator[Amount]:
-    """Yield the cycles in all, by cause and by ``groups`` of ops; words, hops and bytes.
+    """Yield total cycles, cycles by cause and by ``groups`` of ops, words, hops and bytes.
 
     Of all prompts, however many chunks they were read in, or of a mean decoded token of each user.
     """

@@ -25,7 +25,7 @@ from wse.tracing.query.view import trace_at
 
 @dataclass(frozen=True, kw_only=True)
 class TracesResult(Result):
-    """Two executed runs side by side, and what changed from the first to the second."""
+    """Two executed runs side by side, and the changes from the first to the second."""
 
     traces: Annotated[tuple[str, str], Doc("the files")]
     same_program: Annotated[bool, Doc("whether both ran the same Program")]
@@ -40,7 +40,7 @@ class TracesResult(Result):
 def compare_traces(
     first: Path, second: Path, economics: Stated | None = None, price: Price | None = None
 ) -> TracesResult:
-    """Return a row for each of two runs, and what changed between them.
+    """Return a row for each of two runs, and the changes between them.
 
     Args:
         first: A file that ``wse run`` wrote, complete or not.
@@ -85,12 +85,12 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
 
 
 def is_trace(name: str) -> bool:
-    """Return whether a name is that of a trace, by its end."""
+    """Return whether a name has the suffix of a trace."""
     return name.removesuffix(".partial").endswith(".h5")
 
 
 class _Run:
-    """A trace and the amounts of its mean pass."""
+    """A trace with the amounts of an average pass."""
 
     def __init__(self, path: Path, economics: Stated | None, price: Price | None) -> None:
         self.path = path
@@ -104,7 +104,7 @@ class _Run:
         self._economics = _economics(self.run.wafer.name, economics, price)
 
     def row(self) -> ComparisonRow:
-        """Return the run under the columns of a comparison."""
+        """Return the run in the columns of a comparison."""
         run, decode = self.run, self._decode
         users, wafers = max(1, len(run.users)), run.system.wafers
         of_all, with_prompts = decode.tokens_per_s or 0.0, self._tokens_per_s()
@@ -149,7 +149,7 @@ class _Run:
             yield printable(f"{scale_note(price.low_value_high, wafer)}; {price.source}")
 
     def _prefill(self) -> Report:
-        """Return the crossings of the prompts, where there were any, and their rate, where the report has it."""
+        """Return the rate of the prompts, where the report has it, and the fraction of crossings in their cycles."""
         prefill = self.run.prefill
         if prefill is None:
             return {}
@@ -161,16 +161,16 @@ class _Run:
         }
 
     def _fullest_pe(self) -> Report:
-        """Return how full the fullest PE is, where SRAM was recorded."""
+        """Return the used fraction of the fullest PE, where SRAM was recorded."""
         uses = self.run.sram.fullest
         return {"sram_fullest_pe_fraction": used_fraction(uses)} if uses else {}
 
     def _money(self, wafers: int, tokens_per_s: float) -> Report:
-        """Power, joules and dollars, where the wafer's are known."""
+        """Return power, energy and cost, where the wafer's figures are known."""
         return {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, self._economics)}
 
     def _limits(self) -> Report:
-        """Return the cause with the most cycles of a token, as far as a trace knows it."""
+        """Return the cause with the most cycles of a token, as far as the trace records it."""
         stages = self.run.system.stages
         spans = [(stage.first_layer, stage.last_layer) for stage in stages]
         limits = limits_of(
@@ -183,7 +183,7 @@ class _Run:
 
 
 def _economics(wafer: str, stated: Stated | None, price: Price | None) -> Economics | None:
-    """Return the assumptions for a bundled wafer; None for one that is not known here, whose power nobody told."""
+    """Return the assumptions for a bundled wafer; None for an unknown wafer, whose power is not known."""
     try:
         return load_economics(load_wafer(wafer), stated, wafer_price(price, wafer))
     except UnknownName as error:

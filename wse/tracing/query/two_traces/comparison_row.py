@@ -17,7 +17,7 @@ BEST, CYCLES_BY = "best", "cycles_by"
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow(Result):
-    """A combination of a comparison. One that cannot be has its ``mapping``, ``wafers`` and ``reason`` alone.
+    """A combination of a comparison. An impossible one has only ``mapping``, ``wafers`` and ``reason``.
 
     A token's traffic is that of a token of each user of one batch. ``tokens_per_s_per_user`` is that of a batch alone
     on the machine, ``tokens_per_s`` of all batches that are in flight, and joules and dollars are a token's of those.
@@ -78,12 +78,12 @@ class ComparisonRow(Result):
 
     @property
     def layout(self) -> str:
-        """The mapping that was requested, with the objective where that is not the latency of one user."""
+        """The requested mapping, with the objective if that is not the latency of one user."""
         return f"{self.mapping}{self.purpose}"
 
     @property
     def purpose(self) -> str:
-        """What the layout was chosen for, where that is not the latency of one user."""
+        """The purpose of the layout, if that is not the latency of one user."""
         return purpose_text(self.objective) if self.for_users is None else f", fastest for {self.for_users:,} users"
 
     @property
@@ -93,7 +93,7 @@ class ComparisonRow(Result):
 
     @property
     def link(self) -> tuple[float | None, float | None]:
-        """Bytes a second and latency of the links between wafers; None twice for one wafer."""
+        """Bandwidth and latency of the links between wafers; None for one wafer."""
         return self.link_bytes_per_s, self.link_latency_s
 
 

@@ -27,7 +27,7 @@ NOT_SET: Final = object()
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(Result):
-    """Something that two runs were given differently; a side without it is left out, and None is a value."""
+    """A setting that differs between two runs. A side without the setting is left out; None is a value."""
 
     name: Annotated[str, Doc("name of the setting")]
     first: Annotated[Any, Doc("its value in the first run; absent where it has none")] = NOT_SET
@@ -59,7 +59,7 @@ class DiffView(View):
     only: Annotated[UnsharedOps, Doc("ops that one of them lacks")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Changes by phase, of SRAM, and settings, one after the other."""
+        """Return the changes by phase, of SRAM, and the settings."""
         by_phase = [{"phase": phase, **change.to_dict()} for phase, rows in self.changes.items() for change in rows]
         sram = [{"phase": "", **change.to_dict()} for change in self.sram]
         settings = [{"phase": "", "kind": "setting", **setting.to_dict()} for setting in self.settings]
@@ -67,7 +67,7 @@ class DiffView(View):
 
 
 def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffView:
-    """Return the differences between two traces, equal layers together except for ``each_layer``.
+    """Return the differences between two traces, with equal layers combined unless ``each_layer``.
 
     Raises:
         TraceError: one of them is damaged.
@@ -97,7 +97,7 @@ def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffV
 
 
 def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
-    """Return the settings of a run by name, with its options, versions and numbers of passes."""
+    """Return the settings of a run by name: its options, versions and numbers of passes."""
     settings: dict[str, object] = {
         "model": run.model.name,
         "wafer": run.wafer.name,
@@ -119,7 +119,7 @@ def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
 
 
 def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
-    """Return the settings that are not the same on both sides."""
+    """Return the settings that differ between both sides."""
     settings = [
         Setting(name=name, first=first.get(name, NOT_SET), second=second.get(name, NOT_SET))
         for name in dict.fromkeys([*first, *second])

@@ -11,7 +11,7 @@ Cause = TypeVar("Cause", bound=str)
 
 
 class StreamLimits(NamedTuple):
-    """The limits on how many streams of users are served at once.
+    """The limits on the number of concurrent streams.
 
     Attributes:
         limited_by: ``KV cache``, or the server that is always busy.
@@ -31,7 +31,7 @@ class StreamLimits(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The limits of a comparison's row: the causes with the most time, and both in a sentence."""
+    """The limits of a row of a comparison: for one user, for all users, and both as a sentence."""
 
     limited_by: str
     users_limited_by: str | None
@@ -86,7 +86,7 @@ def limits_of(
 
 
 def _users(streams: StreamLimits) -> str:
-    """Return the bound of the users that are served at once, and with that of all their tokens."""
+    """Return the limit on the number of users, and with it on the throughput."""
     fitting, enough = (
         count * streams.users_per_stream for count in (streams.kv_limited_streams, streams.streams_to_saturate)
     )
@@ -101,6 +101,6 @@ def _users(streams: StreamLimits) -> str:
 
 
 def fraction(by: Mapping[Cause, float], cause: Cause) -> float:
-    """Return the share of one cause in cycles."""
+    """Return the fraction of one cause in total cycles."""
     total = sum(by.values())
     return by[cause] / total if total else 0.0
