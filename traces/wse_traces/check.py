@@ -22,7 +22,7 @@ _ROWS_BYTES = 1 << 16
 
 
 def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return the header's values that could be read, and a line for each that could not."""
+    """Return the values of the header that could be read, and a line for each that could not."""
     values: dict[str, Any] = {}
     problems = []
     for attribute in ATTRIBUTES:
@@ -56,7 +56,7 @@ def _header_value(file: Any, attribute: Attribute) -> Any:
 
 
 class RunState(NamedTuple):
-    """The state of a run: whether it was completed, and why it ended where it ended before."""
+    """The state of a run: whether it is complete, and otherwise why it ended."""
 
     complete: bool
     ending: str
@@ -89,7 +89,10 @@ def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
 
 
 def row_counts(file: Any, path: Path) -> dict[str, int]:
-    """Return the rows of each table that are whole. Raises: TraceError if the dataset that says so is damaged."""
+    """Return the complete rows of each table.
+
+    Raises TraceError if the dataset with the counts is damaged.
+    """
     try:
         dataset = dataset_of(file, ROWS.path)
         if dataset is None or dataset.dtype != ROWS.dtype or len(dataset.shape) != 1 or not _is_plain(dataset):
@@ -109,7 +112,7 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
 
 
 def _is_plain(dataset: Any) -> bool:
-    """Return whether the counts of rows are stored in one piece: few bytes, of this file, as they are."""
+    """Return whether the counts of rows are stored contiguously and uncompressed in this file."""
     properties = dataset.get_create_plist()
     small = 0 < dataset.shape[0] * dataset.dtype.itemsize <= _ROWS_BYTES
     whole = properties.get_layout() in (h5py.h5d.CONTIGUOUS, h5py.h5d.COMPACT)
@@ -117,7 +120,7 @@ def _is_plain(dataset: Any) -> bool:
 
 
 def checked_dataset(file: Any, field: Field, header: RunHeader, rows: int, *, complete: bool) -> tuple[Any, list[str]]:
-    """Return a dataset's id, None where it is missing, and all deviations of its description from the schema."""
+    """Return the id of a dataset, None where it is missing, and all deviations of its description from the schema."""
     try:
         dataset = dataset_of(file, field.path)
         if dataset is None:

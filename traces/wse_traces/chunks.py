@@ -29,7 +29,7 @@ Box = tuple[tuple[int, int], ...]
 
 
 def storage_problems(dataset: Any) -> Iterator[str]:
-    """Obstacles to reading a dataset by chunks: data elsewhere, chunks of unknown filters or of any size."""
+    """Return what prevents reading a dataset by chunks: external data, unknown filters, or chunks of variable size."""
     properties = dataset.get_create_plist()
     layout = properties.get_layout()
     if layout == h5py.h5d.VIRTUAL or properties.get_external_count():
@@ -59,7 +59,7 @@ def storage_problems(dataset: Any) -> Iterator[str]:
 
 
 def read_box(dataset: Any, box: Box) -> NDArray[Any]:
-    """Return the elements from ``box[axis][0]`` up to ``box[axis][1]`` on each axis; what is not stored is 0.
+    """Return the elements from ``box[axis][0]`` to before ``box[axis][1]`` on each axis; 0 where nothing is stored.
 
     Only chunks that hold some of them are read. The dataset has no ``storage_problems``.
 
@@ -126,7 +126,7 @@ def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.d
 
 
 def _inflate(data: bytes, limit: int) -> bytes:
-    """Return the content of gzip, if it is at most ``limit`` bytes and whole."""
+    """Return decompressed gzip data, if it is complete and at most ``limit`` bytes."""
     stream = zlib.decompressobj()
     try:
         inflated = stream.decompress(data, limit + 1)
@@ -139,7 +139,7 @@ def _inflate(data: bytes, limit: int) -> bytes:
 
 
 def _without_checksum(data: bytes) -> bytes:
-    """Return the bytes before a Fletcher-32 checksum, if the checksum is right.
+    """Return the bytes before a Fletcher-32 checksum, if the checksum is correct.
 
     Words of 16 bits, the first byte the high one; two sums modulo 65535, of which the second is the high half; stored
     least significant byte first. Source: J. G. Fletcher, IEEE Trans. Comm. 30 (1982) 247, and what HDF5 writes.

@@ -14,7 +14,7 @@ from wse_traces.schema import AXIS_LABELS, Field
 
 
 class Column:
-    """A dataset: indexing it with integers and slices reads what they select and nothing else.
+    """A dataset of a trace. Indexing it with integers and slices reads only what they select.
 
     ``np.asarray(column)`` and ``column[:]`` read it whole. What the values are is in ``unit``, ``axes``, ``doc``,
     ``labels`` (the names of the codes 0, 1, …), ``refers`` (the table that they are row numbers of), ``axis_labels``.
@@ -42,7 +42,7 @@ class Column:
 
     @property
     def axis_labels(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the places of each axis that has any."""
+        """The names of the positions on each axis that has any."""
         return {axis: AXIS_LABELS[axis] for axis in self.axes if axis in AXIS_LABELS}
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class Column:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the values that integers and slices select, as numpy gives them; only their chunks are read.
+        """Return the values that integers and slices select, like numpy; only their chunks are read.
 
         Raises: IndexError if an integer is out of range; TypeError for other keys; TraceError if the file is damaged.
         """
@@ -66,7 +66,7 @@ class Column:
         return self._read(box)[tuple(within for _, within in chosen)]
 
     def _chosen_places(self, axis: int, key: Any) -> tuple[range, int | slice]:
-        """Return the places that a key selects on an axis, and the key that selects them out of all between."""
+        """Return the positions that a key selects on an axis, and the key that selects them from the range read."""
         length = self.shape[axis]
         if isinstance(key, slice):
             places = range(*key.indices(length))

@@ -25,7 +25,7 @@ _GZIP_LEVEL = 2  # 4 takes twice as long for two thirds of the bytes
 
 
 def empty_trace(header: RunHeader) -> bytes:
-    """Return the bytes of a trace with all datasets, none of which has rows.
+    """Return the bytes of a trace with all datasets and no rows.
 
     Made with HDF5's low-level interface: there are a hundred datasets with several attributes each, and a run that
     takes a second should not wait for them.
@@ -53,7 +53,7 @@ def empty_trace(header: RunHeader) -> bytes:
 
 
 def _storage(chunk: tuple[int, ...]) -> Any:
-    """Return the properties by which the rows of a dataset are stored."""
+    """Return the HDF5 properties with which the rows of a dataset are stored."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk(chunk)
     properties.set_shuffle()
@@ -63,14 +63,14 @@ def _storage(chunk: tuple[int, ...]) -> Any:
 
 
 def write_ending(file: Any, ending: str) -> None:
-    """Write why a run ended into the room that there is for it, cut short where it does not fit."""
+    """Write the reason why a run ended into the space reserved for it, truncated where it does not fit."""
     text = ending.encode()[: ENDING.room_bytes].decode(errors="ignore")
     value, stored = _attribute(text, str, ENDING.room_bytes)
     h5py.h5a.open(file.id, ENDING.name.encode()).write(value, mtype=stored)
 
 
 def _attribute(value: Any, kind: type[object], room_bytes: int = 0) -> tuple[Any, Any]:
-    """A value and its type in HDF5; a text is stored in place, with a size that a reader can check before it reads."""
+    """Return a value and its HDF5 type. Texts have a fixed size, so that a reader can check it before it reads."""
     if kind is not str:
         array: Any = np.array(value, {int: np.int64, float: np.float64, bool: np.bool_}[kind])
         return array, h5py.h5t.py_create(array.dtype, logical=True)
@@ -86,7 +86,7 @@ def _text_type(size_bytes: int) -> Any:
 
 
 def _describe(dataset: Any, field: Field) -> None:
-    """Write what a stranger needs to know of a dataset beside it."""
+    """Write the description of a dataset as attributes."""
     texts = {"unit": field.unit, "axes": ",".join(field.axes), "doc": field.doc}
     if field.labels:
         texts["labels"] = ",".join(field.labels)
@@ -102,7 +102,7 @@ def _write_attribute(owner: Any, name: str, value: Any, stored: Any) -> None:
 
 
 def open_for_append(path: Path) -> Any:
-    """Open in single-writer mode from the first moment on.
+    """Open a file in single-writer mode from the start.
 
     h5py switches to that mode only after opening, and a kill in between would leave a file that
     no reader may open. Locking is ours, since HDF5's ends with the switch.

@@ -18,7 +18,7 @@ ELEMENT_BYTES: Final[Mapping[str, int]] = {
 
 
 def values_of(data: NDArray[Any], dtype: bytes) -> NDArray[Any]:
-    """Return the bytes as numbers of a type, little-endian; bfloat16, the upper half of a float32, as float32.
+    """Return bytes as little-endian numbers of a type; bfloat16 is returned as float32.
 
     >>> values_of(np.frombuffer(b"\\x80\\x3f\\x00\\xc0", "u1"), b"bfloat16").tolist()
     [1.0, -2.0]

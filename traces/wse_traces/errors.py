@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class TraceError(OSError):
-    """A trace that cannot be read or written: where and what, the value and the remedy, on one line.
+    """A trace that cannot be read or written: where, what, the value and the remedy, on one line.
 
     >>> print(TraceError("bad.h5: a\\nb"))
     bad.h5: a\\nb

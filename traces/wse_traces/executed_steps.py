@@ -11,7 +11,7 @@ _STEP_BYTES = 256  # of an executed step in memory, with what is taken from its 
 
 
 def check_index(trace: TraceFile, index: Array, rows: int, where: str) -> None:
-    """Raise TraceError if an index of the column ``where`` is none of so many rows."""
+    """Raise TraceError if an index of the column ``where`` is not one of ``rows`` rows."""
     if len(index) and not 0 <= index.min() <= index.max() < rows:
         message = f"{trace.path}: {where}: indices out of the {rows} rows they refer to"
         raise TraceError(message)
@@ -31,13 +31,13 @@ def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
 
 
 def rows_of(first: Array, count: Array) -> Array:
-    """Return the rows of some schedules, one after the other."""
+    """Return the rows of several schedules, one after another."""
     rows: Array = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
     return rows
 
 
 def cache_shifts(trace: TraceFile) -> Columns:
-    """Return the table of cache shifts, with the ``row`` of each in the table of steps.
+    """Return the table of cache shifts with the ``row`` of each in the table of steps.
 
     Raises: TraceError if one is of no pass, or no step of its schedule.
     """
@@ -53,7 +53,7 @@ def cache_shifts(trace: TraceFile) -> Columns:
 
 
 def executed_steps(trace: TraceFile, passes: Array) -> Columns:
-    """Return the steps of some passes, each at most once, one pass after the other.
+    """Return the steps of some passes, one pass after another.
 
     The columns of ``steps``, with ``start_cycle`` counted from the start of the run and the words and hops of the
     pass's own shifts, and ``pass``, ``schedule``, ``phase`` and ``kv_slots``.
@@ -84,7 +84,7 @@ def executed_steps(trace: TraceFile, passes: Array) -> Columns:
 
 
 def _add_shifts(trace: TraceFile, passes: Array, begins: Array, columns: Columns) -> None:
-    """Add words and hops of the passes' own shifts to columns in which the steps of each pass begin at ``begins``."""
+    """Add the words and hops of the passes' own cache shifts to columns of their steps."""
     shifts = cache_shifts(trace)
     number = np.full(trace.rows("pass"), -1)
     number[passes] = np.arange(len(passes))

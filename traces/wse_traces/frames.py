@@ -21,7 +21,7 @@ REMEDY: Final = "pip install 'wse[frames]', or read arrays with trace.table"
 
 
 def library(kind: FrameKind | None) -> tuple[FrameKind, Any]:
-    """Return the library that makes frames: the one requested, else polars, else pandas.
+    """Return the library for frames: the requested one, else polars, else pandas.
 
     Raises: ImportError if it is not installed; ValueError if it is neither of the two.
     """
@@ -42,7 +42,7 @@ def frame_of(
     names: Mapping[str, Sequence[str]],
     kind: FrameKind | None,
 ) -> Frame:
-    """Return a frame of columns with one row of the table in each row.
+    """Return a frame of columns with one row per row of the table.
 
     Codes become categories, texts become strings, a column with an axis of its own becomes a column for each of its
     places, and beside an index into a table of names stands ``<column>_text`` with the name, missing for -1.
@@ -74,7 +74,7 @@ def frame_of(
 
 
 def long_frame(field: Field, values: NDArray[Any], first: int, kind: FrameKind | None) -> Frame:
-    """Return a plane, from its row ``first`` on: a row for each element, with its place on every axis and its value."""
+    """Return a plane from its row ``first`` on as a frame with one row per element."""
     chosen, module = library(kind)
     categories = _polars_categories if chosen == "polars" else _pandas_categories
     frame_columns: dict[str, Any] = {}
@@ -85,14 +85,14 @@ def long_frame(field: Field, values: NDArray[Any], first: int, kind: FrameKind |
 
 
 def _by_place(field: Field, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return a column for each place on the axes beyond the first: ``cycles_by_hops``, ``shape_0``."""
+    """Return a column for each position on the axes after the first: ``cycles_by_hops``, ``shape_0``."""
     axes = [AXIS_LABELS.get(a, [str(i) for i in range(n)]) for a, n in zip(field.axes, values.shape, strict=True)][1:]
     flat = values.reshape(len(values), -1)
     return {"_".join((field.name, *place)): flat[:, i] for i, place in enumerate(itertools.product(*axes))}
 
 
 def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], list[str]]:
-    """Return each name once, and for each value the place of its name, -1 where it has none."""
+    """Return the distinct names, and for each value the index of its name, -1 where it has none."""
     unique = {name: at for at, name in enumerate(dict.fromkeys(names))}
     places = np.array([unique[name] for name in names] + [-1], "<i8")
     known = (values >= 0) & (values < len(names))

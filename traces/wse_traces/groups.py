@@ -15,7 +15,8 @@ _MOST: Final = 1 << 62
 
 
 def distinct_rows(columns: Sequence[Array]) -> tuple[Array, Array]:
-    """The distinct rows of integer columns, int64 ``[row, column]`` in ascending order, and which one each row is.
+    """Return the distinct rows of integer columns, int64 ``[row, column]`` ascending, and the index of each row among
+    them.
 
     One number stands for each row, which sorts much faster than whole rows do.
 
@@ -41,7 +42,7 @@ def distinct_rows(columns: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def group_sums(values: Array, group: Array, groups: int) -> Array:
-    """The sum of the values of each of so many groups, exact: int64 ``[group]``; ``group`` says where each belongs.
+    """Return the exact sum of the values of each group, int64 ``[group]``.
 
     >>> group_sums(np.array([1, 2, 4]), np.array([1, 0, 1]), 3).tolist()
     [2, 5, 0]
@@ -52,7 +53,7 @@ def group_sums(values: Array, group: Array, groups: int) -> Array:
 
 
 def range_sums(column: Array, first: Array, end: Array) -> Array:
-    """Return the sums of ranges of a column's rows, each from ``first`` to before ``end``: int64 ``[range, ...]``.
+    """Return the sums of ranges of a column's rows, int64 ``[range, ...]``.
 
     >>> range_sums(np.array([1, 2, 4]), np.array([0, 1]), np.array([2, 3])).tolist()
     [3, 6]

@@ -12,7 +12,7 @@ INTERRUPTED: Final = "interrupted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
-    """The facts of a run before its first step: root attributes, and the ``run`` group's JSON attributes."""
+    """The facts of a run before its first step: root attributes, and the JSON attributes of the ``run`` group."""
 
     created_by: str
     model: str
@@ -30,7 +30,7 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of the root, or of a group where ``path`` says so.
+    """An attribute of the root, or of the group at ``path``.
 
     A text that is known at the end alone has ``room_bytes`` from the start.
     """

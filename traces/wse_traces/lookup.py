@@ -18,7 +18,7 @@ READ_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason of an error in a line: HDF5's own texts, on its insides, become what they mean for the file."""
+    """Return the reason of an error on one line, with HDF5's messages replaced by what they mean for the file."""
     if isinstance(error, (OSError, RuntimeError, KeyError)) and not isinstance(error, RecursionError):
         system_reason = error.strerror if isinstance(error, OSError) else None
         return system_reason or (CHECKSUM_REASON if "checksum" in str(error) else "HDF5 finds no sense in its bytes")
@@ -26,7 +26,8 @@ def reason_of(error: Exception) -> str:
 
 
 def object_of(file: Any, path: str) -> Any:
-    """The id of a group or dataset of this very file, or None: links to other files and soft links are not followed."""
+    """Return the id of a group or dataset in this file, or None. Links to other files and soft links are not followed.
+    """
     item = h5py.h5g.open(file.id, b"/")
     for part in path.encode().strip(b"/").split(b"/") if path != "/" else ():
         if not isinstance(item, h5py.h5g.GroupID) or not item.links.exists(part):
@@ -38,7 +39,7 @@ def object_of(file: Any, path: str) -> Any:
 
 
 def dataset_of(file: Any, path: str) -> Any:
-    """Return the id of a dataset, or None if there is none at this path, or none inside this file."""
+    """Return the id of a dataset, or None where there is none at this path in this file."""
     item = object_of(file, path)
     return item if isinstance(item, h5py.h5d.DatasetID) else None
 
@@ -49,7 +50,10 @@ def has_attribute(item: Any, name: str) -> bool:
 
 
 def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
-    """Return the value of an attribute. Raises: ValueError if it is missing, too large, of another type or no UTF-8."""
+    """Return the value of an attribute.
+
+    Raises ValueError if it is missing, too large, of another type or not UTF-8.
+    """
     if not has_attribute(item, name):
         message = f"attribute {name!r} is missing"
         raise ValueError(message)
@@ -72,7 +76,7 @@ def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
 
 
 def _is_of(stored: Any, kind: type[object]) -> bool:
-    """Return whether a stored type is the plain one of a kind; a text has a fixed length, a bool is an enumeration."""
+    """Return whether a stored type is the expected one; texts have a fixed length, booleans are enumerations."""
     if kind is str:
         return isinstance(stored, h5py.h5t.TypeStringID) and not stored.is_variable_str()
     return stored.dtype.kind in _KINDS[kind]

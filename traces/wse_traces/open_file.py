@@ -28,7 +28,7 @@ _MASK = 0xFFFFFFFF
 
 @contextmanager
 def open_file(path: Path) -> Iterator[Any]:
-    """Open the HDF5 file: one that is closed, or one whose writer runs or was killed."""
+    """Open an HDF5 file that is closed, or whose writer is running or was killed."""
     if not path.is_file():
         unfinished = partial_path(path) if path.name else path
         hint = "; give a file that wse run --trace wrote"
@@ -59,7 +59,7 @@ def open_file(path: Path) -> Iterator[Any]:
 
 
 def _fault(path: Path, start: bytes, error: Exception) -> str:
-    """What is wrong with a file that HDF5 does not open: how much of it is missing, where its first block is whole."""
+    """Return what is wrong with a file that HDF5 cannot open, such as how much of it is missing."""
     size_bytes = path.stat().st_size
     if len(start) < SUPERBLOCK_BYTES or start[8] != 3 or not _is_first_block_whole(start):
         return f"truncated or damaged: of its {size_bytes:,} bytes the first {SUPERBLOCK_BYTES} make no sense"
@@ -74,7 +74,7 @@ def _is_first_block_whole(start: bytes) -> bool:
 
 
 def checksum(data: bytes) -> int:
-    """Bob Jenkins' lookup3 hash, the checksum of HDF5's metadata.
+    """Return Bob Jenkins' lookup3 hash, the checksum of HDF5's metadata.
 
     Source: burtleburtle.net/bob/c/lookup3.c, hashlittle with initval 0.
 
@@ -105,7 +105,7 @@ def _rotate(word: int, bits: int) -> int:
 
 
 class _ReleasedFile(io.FileIO):
-    """The bytes of a file, with other bytes at its start."""
+    """The bytes of a file with its first bytes replaced."""
 
     start = b""
 
@@ -124,7 +124,10 @@ def _is_unfinished(start: bytes) -> bool:
 
 @contextmanager
 def _open_unfinished(path: Path, start: bytes) -> Iterator[Any]:
-    """Open the file as if its writer had closed it. Raises: OSError if its first bytes are damaged."""
+    """Open the file as if its writer had closed it.
+
+    Raises OSError if its first bytes are damaged.
+    """
     if not _is_first_block_whole(start):
         message = "the first block has a wrong checksum"
         raise OSError(message)

@@ -23,12 +23,12 @@ REMEDY = "give another path with --trace, or --trace none"
 
 
 def partial_path(target: Path) -> Path:
-    """Return the name of the unfinished file: ``wse-run.h5`` grows as ``wse-run.h5.partial``."""
+    """Return the name of the unfinished file: ``wse-run.h5.partial`` for ``wse-run.h5``."""
     return target.with_name(target.name + ".partial")
 
 
 def _lock(descriptor: int, target: Path) -> None:
-    """Take the advisory lock of a file, which ends with the process."""
+    """Take the advisory lock of a file, which is released when the process ends."""
     if sys.platform != "win32":
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -38,10 +38,10 @@ def _lock(descriptor: int, target: Path) -> None:
 
 
 class PartialFile:
-    """A file that one process owns, grows and at last renames onto its target."""
+    """A file that one process writes and finally renames to its target."""
 
     def __init__(self, target: Path, content: bytes) -> None:
-        """Put ``content`` at ``target``'s partial name, whole or not at all.
+        """Write ``content`` to the partial name of ``target``, completely or not at all.
 
         Raises: TraceError if the place cannot be written or another run writes there.
         """
@@ -73,7 +73,10 @@ class PartialFile:
             raise TraceError(message) from error
 
     def reserve(self, end_bytes: int) -> None:
-        """Make sure that the file can grow up to this size. Raises: TraceError if the disk is full."""
+        """Reserve disk space up to a size.
+
+        Raises TraceError if the disk is full.
+        """
         lacking = end_bytes - self._reserved_bytes
         if lacking <= 0 or not hasattr(os, "posix_fallocate"):
             return
@@ -81,7 +84,10 @@ class PartialFile:
             self._take(lacking, last=True)
 
     def _take(self, take_bytes: int, *, last: bool = False) -> bool:
-        """Return whether there was that much room. Raises: TraceError if there was not, the ``last`` time."""
+        """Return whether the space was available.
+
+        Raises TraceError if it was not, on the ``last`` attempt.
+        """
         try:
             os.posix_fallocate(self._fd, self._reserved_bytes, take_bytes)
         except OSError as error:
@@ -96,13 +102,16 @@ class PartialFile:
         return True
 
     def trim(self) -> None:
-        """Give back what was reserved and not used. Only after HDF5 has closed the file."""
+        """Release unused reserved space. Call it only after HDF5 has closed the file."""
         (end,) = struct.unpack("<Q", os.pread(self._fd, 8, _EOF_OFFSET))
         if 0 < end < os.fstat(self._fd).st_size:
             os.ftruncate(self._fd, end)
 
     def publish(self) -> None:
-        """Write through to the disk and rename onto the target. Raises: TraceError if that fails."""
+        """Flush to disk and rename to the target.
+
+        Raises TraceError if that fails.
+        """
         try:
             if not os.path.samestat(self.path.stat(), os.fstat(self._fd)):
                 message = f"{self.path}: replaced by another run while this one wrote it; {REMEDY}"
@@ -116,7 +125,7 @@ class PartialFile:
             raise TraceError(message) from error
 
     def release(self) -> None:
-        """Let go of the file and its lock; it stays where it is."""
+        """Close the file and release its lock, without renaming it."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -12,7 +12,7 @@ from wse_traces.read import Array, Trace
 
 
 def pieces(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
-    """Yield a plane with directions, a chunk at a time: direction, first row, first column, values ``[row, col]``.
+    """Yield a plane with directions by chunk: direction, first row, first column, values ``[row, col]``.
 
     Args:
         trace: An open trace.
@@ -31,7 +31,7 @@ def pieces(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int,
 
 
 def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> Array:
-    """Add up the words that left each PE of a wafer on each side, over the run, int64 ``[direction, row, col]``.
+    """Return the words that left each PE of a wafer on each side in a layer, int64 ``[direction, row, col]``.
 
     Args:
         trace: An open trace.

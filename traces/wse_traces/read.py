@@ -25,7 +25,7 @@ _BY_CAUSE = tuple(f"{cause}_cycles" for cause in schema.CAUSES)
 
 
 def open_trace(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> Trace:
-    """Open a trace, complete or not; no single read takes more than ``limit_bytes``.
+    """Open a trace, complete or not. No single read allocates more than ``limit_bytes``.
 
     >>> trace = open_trace("traces/golden/v1/story.h5")
     >>> trace.header.model, trace.complete, trace.rows("token")
@@ -37,7 +37,7 @@ def open_trace(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) 
 
 
 class Trace(TraceFile):
-    """An open trace: a context manager whose arrays stay valid after it is closed.
+    """An open trace, used as a context manager. Arrays stay valid after it is closed.
 
     ``trace["steps/cycles"]`` is a column, ``trace.table("step")`` all columns of a table as arrays,
     ``trace.frame("step")`` the same as a frame, ``trace.steps(token)`` the steps that one token took.
@@ -46,7 +46,7 @@ class Trace(TraceFile):
     def frame(
         self, what: str | Columns, start: int = 0, stop: int | None = None, *, kind: FrameKind | None = None
     ) -> Frame:
-        """Return a table, or columns that ``steps`` or ``top_steps`` gave, as a frame of polars or else pandas.
+        """Return a table, or the columns of ``steps`` or ``top_steps``, as a polars or pandas frame.
 
         Codes are categories; an axis within a column becomes columns (``cycles_by_hops``); the name behind an index
         into ``op`` or ``name`` is beside it: ``trace.frame("edge")`` has ``src``, ``src_text``, ``dst``, ``dst_text``.
@@ -97,7 +97,7 @@ class Trace(TraceFile):
         return {"token": of_token, **columns}
 
     def top_steps(self, by: str = "cycles", n: int = 20) -> Columns:
-        """Return the ``n`` costliest steps of the program, summed over the run, largest first.
+        """Return the ``n`` most expensive steps of the program, summed over the run.
 
         Steps of the same phase, op, kernel or pattern and place are one row: ``times`` they ran, and
         the sums of ``cycles``, ``words``, ``hops`` and, for each cause, ``<cause>_cycles``. ``by`` names
@@ -126,21 +126,21 @@ class Trace(TraceFile):
         return {name: column[order] for name, column in {**named, **sums}.items()}
 
     def _execution_counts(self) -> Array:
-        """Return the number of times that each schedule was executed."""
+        """Return how often each schedule was executed."""
         schedule = self.column("passes/schedule")
         count = len(self.column("schedules/cycles"))
         check_index(self, schedule, count, "passes/schedule")
         return np.bincount(schedule, minlength=count)
 
     def _first_start_cycles(self) -> Array:
-        """Return the cycle of the run in which the schedule of each row of steps first began, 0 where it never did."""
+        """Return the cycle at which the schedule of each row of steps first began, 0 where it never did."""
         none = np.iinfo("<i8").max
         first = np.full(len(self.column("schedules/cycles")) + 1, none, "<i8")
         np.minimum.at(first, self.column("passes/schedule"), self.column("passes/start_cycle"))
         return np.where(first == none, 0, first)[self._schedule_of_steps()]
 
     def _schedule_of_steps(self) -> Array:
-        """Return the schedule that each row of the table of steps belongs to, -1: none yet."""
+        """Return the schedule of each row of the table of steps, -1 for rows without one yet."""
         first, count = schedule_rows(self)
         owner = np.full(self.rows("step"), schema.NONE, "<i8")
         if count.sum() > len(owner):

@@ -26,7 +26,7 @@ def wavelet_passes(trace: Trace) -> list[int]:
 
 
 def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = None) -> Array:
-    """Return the words that left each router in a pass, over links and into the PE: int64 ``[wafer, move, row, col]``.
+    """Return the words that left each router in a pass, int64 ``[wafer, move, row, col]``.
 
     Args:
         trace: An open trace.
@@ -52,7 +52,7 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
 
 
 def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
-    """Return the cycles of a pass in which some wavelet leaves, ascending, and how many do: both int64 ``[cycle]``.
+    """Return the cycles of a pass in which wavelets leave, ascending, and their number: both int64 ``[cycle]``.
 
     Raises: TraceError if the log is damaged, or has more cycles than the trace's limit allows.
     """
@@ -70,7 +70,7 @@ def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
 def wavelet_cycles(
     trace: Trace, *, pass_index: int, first: int | None = None, last: int | None = None
 ) -> Iterator[tuple[int, Columns]]:
-    """Step through a pass: each cycle in which some wavelet leaves, and the rows of those that do.
+    """Yield each cycle of a pass in which wavelets leave, with the rows of those wavelets.
 
     Args:
         trace: An open trace.
@@ -96,7 +96,7 @@ def wavelet_cycles(
 def _moves(
     trace: Trace, names: Sequence[str], pass_index: int, *, first: int | None = None, last: int | None = None
 ) -> Iterator[Columns]:
-    """The moves of a pass in the cycles from ``first`` to ``last``, in the order of the file, a piece at a time."""
+    """Yield the moves of a pass in the cycles from ``first`` to ``last``, in the order of the file."""
     for start in range(0, trace.rows("wavelet"), _ROWS_AT_ONCE):
         stop = start + _ROWS_AT_ONCE
         selection = trace.column("wavelets/pass", start, stop) == pass_index

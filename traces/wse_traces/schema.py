@@ -33,7 +33,9 @@ TEXT: Final = "S128"  # UTF-8, padded with NUL
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A dataset. ``labels`` name the values of a code, ``refers`` the table that an index points into.
+    """A dataset of the format.
+
+    ``labels`` name the values of a code, ``refers`` is the table that an index points into.
 
     Numbers are at least 0, or -1 for none; those that are ``signed`` may be anything.
     """
@@ -49,7 +51,7 @@ class Field:
 
     @property
     def table(self) -> str:
-        """The table that the dataset is a column of; a plane is named by its path."""
+        """The table of which the dataset is a column; a plane is its own table."""
         return self.path if self.axes[0] == "wafer" else self.axes[0]
 
     @property
@@ -279,13 +281,13 @@ RAGGED: Final = (
 
 
 def shape_of(item: Field, header: RunHeader) -> tuple[int, ...]:
-    """Return the shape of one row of a dataset: the lengths of its axes but the first."""
+    """Return the shape of one row of a dataset: the lengths of its axes except the first."""
     lengths = {**FIXED_AXES, "row": header.rows, "col": header.cols}
     return tuple(lengths[axis] for axis in item.axes[1:])
 
 
 def chunk_of(item: Field, header: RunHeader) -> tuple[int, ...]:
-    """Return the rows of a table together; of a plane, at most 256 × 256 PEs of one wafer and direction."""
+    """Return the rows of a table per chunk; for a plane, at most 256 x 256 PEs of one wafer and direction."""
     lengths = shape_of(item, header)
     if "row" in item.axes:
         return (

@@ -33,7 +33,7 @@ class Token(NamedTuple):
 
 
 def token_columns(tokens: Sequence[Token]) -> dict[str, Any]:
-    """Return the columns of tokens by the names of the schema, except for where their texts end."""
+    """Return the columns of tokens by their names in the schema, except the ends of their texts."""
     ids, _, prompts, passes, positions, sequences, cycles, wall_times_s = zip(*tokens, strict=True)
     place = {"pass": passes, "position": positions, "sequence": sequences}
     return {"id": ids, "is_prompt": np.array(prompts, "u1"), "cycles": cycles, "wall_s": wall_times_s, **place}

@@ -52,7 +52,7 @@ class TraceFile:
             self._stack = stack.pop_all()
 
     def tables(self) -> list[str]:
-        """Return the names of all tables, also of those that were not recorded and have no rows.
+        """Return the names of all tables, including those without rows.
 
         >>> from wse_traces import open_trace
         >>> open_trace("traces/golden/v1/story.h5").tables()[3:6]
@@ -61,7 +61,9 @@ class TraceFile:
         return list(TABLES)
 
     def columns(self, table: str) -> list[str]:
-        """Return the paths of the columns of a table. Raises: TraceError if there is no such table.
+        """Return the paths of the columns of a table.
+
+        Raises TraceError if there is no such table.
 
         >>> from wse_traces import open_trace
         >>> open_trace("traces/golden/v1/story.h5").columns("edge")
@@ -70,7 +72,7 @@ class TraceFile:
         return [field.path for field in self._fields(table)]
 
     def rows(self, table: str) -> int:
-        """Return the number of rows of a table that are whole; 0 where it was not recorded."""
+        """Return the number of complete rows of a table; 0 where it was not recorded."""
         self._fields(table)
         return self._rows[table]
 
@@ -79,7 +81,9 @@ class TraceFile:
         return iter(BY_PATH)
 
     def __getitem__(self, path: str) -> Column:
-        """Return a column, of which nothing is read yet. Raises: TraceError if the schema has none of this path.
+        """Return a column without reading it.
+
+        Raises TraceError if the schema has none with this path.
 
         >>> from wse_traces import open_trace
         >>> cycles = open_trace("traces/golden/v1/story.h5")["tokens/cycles"]
@@ -93,7 +97,7 @@ class TraceFile:
         return Column(field, shape, lambda box: self._read(field, box))
 
     def column(self, path: str, start: int = 0, stop: int | None = None) -> Array:
-        """Return the array of a column, or its rows from ``start`` to ``stop``.
+        """Return the array of a column, or its rows from ``start`` to before ``stop``.
 
         Raises: TraceError if it is missing, deviates from the schema, is damaged or above the limit.
         """
@@ -101,13 +105,13 @@ class TraceFile:
         return values
 
     def table(self, table: str, start: int = 0, stop: int | None = None) -> Columns:
-        """Read all columns of a table by name, or its rows from ``start`` to ``stop``."""
+        """Return all columns of a table by name, or their rows from ``start`` to before ``stop``."""
         fields = self._fields(table)
         self.check_size(table, fields, len(range(*slice(start, stop).indices(self._rows[table]))))
         return {field.name: self.column(field.path, start, stop) for field in fields}
 
     def texts(self, path: str) -> list[str]:
-        """Return a column of texts, decoded; what is not UTF-8 shows as U+FFFD."""
+        """Return a column of texts, decoded; invalid UTF-8 becomes U+FFFD."""
         return [bytes(text).decode(errors="replace") for text in self.column(path)]
 
     def records(self, table: str, rows: Array | None = None) -> list[dict[str, Any]]:
@@ -124,7 +128,7 @@ class TraceFile:
         return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
     def _in_words(self, field: Field, values: Array) -> list[Any]:
-        """Return the values of a column, with names instead of codes and of indices of ops and names."""
+        """Return the values of a column, with names instead of codes and indices."""
         if values.dtype.kind == "S":
             return [bytes(text).decode(errors="replace") for text in values]
         names = field.labels or (self.texts(_NAMES[field.refers]) if field.refers in _NAMES else None)
@@ -143,11 +147,11 @@ class TraceFile:
         return [whole[a:b] for a, b in zip(starts, stops, strict=True)]
 
     def token_texts(self) -> list[str]:
-        """Return the text of each token; a byte that is not a character on its own shows as U+FFFD."""
+        """Return the text of each token; a byte that is not a character alone becomes U+FFFD."""
         return [text.decode(errors="replace") for text in self.token_bytes()]
 
     def tensor(self, index: int) -> Array:
-        """Return the values of a recorded tensor, in their shape of four dimensions; bfloat16 comes as float32."""
+        """Return the values of a recorded tensor in its four-dimensional shape; bfloat16 is returned as float32."""
         row = self.table("tensor", index, index + 1)
         start = int(self.column("tensors/end", index - 1, index)[0]) if index else 0
         data = self.column("tensors/bytes", start, int(row["end"][0]))
@@ -158,12 +162,12 @@ class TraceFile:
             raise TraceError(message) from error
 
     def content(self, index: int) -> Array:
-        """Return the bytes of a buffer of a PE that were recorded, uint8 ``[bytes]``."""
+        """Return the recorded bytes of a buffer of a PE, uint8 ``[bytes]``."""
         start = int(self.column("contents/end", index - 1, index)[0]) if index else 0
         return self.column("contents/bytes", start, int(self.column("contents/end", index, index + 1)[0]))
 
     def report(self) -> dict[str, object]:
-        """Return the report that the run ended with, empty if there is none."""
+        """Return the report of the run, empty without one."""
         size = self._rows["summary_byte"]
         if size > _REPORT_BYTES:
             message = f"{self.path}: run/summary: {size:,} B, the limit is {_REPORT_BYTES:,} B; make the trace again"
@@ -179,7 +183,7 @@ class TraceFile:
         return report
 
     def check_size(self, what: str, fields: tuple[Field, ...], rows: int) -> None:
-        """Refuse to allocate more than the limit for columns of so many rows."""
+        """Refuse to allocate more than the limit for columns with a number of rows."""
         row_bytes = sum(np.dtype(f.dtype).itemsize * math.prod(schema.shape_of(f, self.header)) for f in fields)
         self._check_bytes(what, rows * row_bytes)
 
@@ -190,7 +194,7 @@ class TraceFile:
             raise TraceError(message)
 
     def deviations(self, path: str) -> list[str]:
-        """Return all deviations of a column, as it is stored, from the schema; one without any may be read."""
+        """Return all deviations of a stored column from the schema. A column without any may be read."""
         field = self._field(path)
         rows = self._rows[field.table]
         dataset, deviations = checked_dataset(self.file, field, self.header, rows, complete=self.complete)
@@ -222,7 +226,7 @@ class TraceFile:
         return BY_PATH[path]
 
     def _read(self, field: Field, box: Box) -> Array:
-        """Return the elements of a column within a box, after it was checked for the first time."""
+        """Return the elements of a column in a box, checking the column on its first use."""
         size = math.prod(max(stop - start, 0) for start, stop in box) * np.dtype(field.dtype).itemsize
         if field.path not in self._datasets and (deviations := self.deviations(field.path)):
             message = f"{self.path}: {deviations[0]}; the file is damaged or not of this version, make it again"

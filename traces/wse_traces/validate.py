@@ -47,7 +47,7 @@ _AGREEMENT: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]]
 
 
 def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> list[str]:
-    """List all deviations of a file from the schema, each one line with the path inside the file; [] if none.
+    """Return all deviations of a file from the schema, one line each with the path in the file; [] if it is valid.
 
     Whether columns agree is judged where each alone is sound.
 
@@ -63,7 +63,7 @@ def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) ->
 
 
 def _header_lines(path: Path) -> list[str]:
-    """Return all problems of a header that stopped the reader at its first."""
+    """Return all problems of a header that the reader refuses at its first problem."""
     try:
         with open_file(path) as file:
             return header_problems(file)[1]
@@ -92,7 +92,7 @@ def _problems(trace: Trace) -> Iterator[str]:
 
 
 def _run_check(trace: Trace, check: Callable[[], Iterator[str]]) -> Iterator[str]:
-    """Yield the problems that a check finds, or the one that keeps it from looking."""
+    """Yield the problems that a check finds, or the one that prevents the check."""
     try:
         yield from check()
     except TraceError as error:
@@ -107,7 +107,7 @@ def _report_problems(trace: Trace) -> Iterator[str]:
 
 
 def _table_problems(trace: Trace, table: str) -> Iterator[str]:
-    """Problems of the values of each column of a table."""
+    """Return the problems of the values of each column of a table."""
     fields, rows = TABLES[table], trace.rows(table)
     if fields[0].axes[0] == "wafer" and rows not in (0, trace.header.wafers):
         yield f"{table}: {rows} wafers, needed: 0 or {trace.header.wafers}"
@@ -129,7 +129,7 @@ def _table_problems(trace: Trace, table: str) -> Iterator[str]:
 
 
 def _column_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[str]:
-    """Problems of the values of one column, which is added to those read if it is no plane."""
+    """Return the problems of the values of one column, and keep the column unless it is a plane."""
     if "row" in field.axes:
         yield from _plane_problems(trace, field)
         return

@@ -14,7 +14,7 @@ from wse_traces.validate_time import first_row, repetitions
 
 
 def wavelet_problems(trace: Trace) -> Iterator[str]:
-    """Yield wavelets that leave the mesh, and links that carry two wavelets in a cycle."""
+    """Yield a message for wavelets that leave the mesh, and for links with two wavelets in a cycle."""
     columns = trace.table("wavelet")
     edges = {"row": ("north", "south", trace.header.rows), "col": ("west", "east", trace.header.cols)}
     for name, (*sides, length) in edges.items():
@@ -30,7 +30,7 @@ def wavelet_problems(trace: Trace) -> Iterator[str]:
 
 
 def pattern_problems(trace: Trace) -> Iterator[str]:
-    """Yield patterns with words beyond their rectangle."""
+    """Yield a message for patterns with words outside of their rectangle."""
     columns = {name: trace.column(f"links/patterns/{name}") for name in ("rows", "cols")}
     ends = (("rows", trace.header.rows), ("cols", trace.header.cols))
     for name, length in ends:
@@ -45,7 +45,7 @@ def pattern_problems(trace: Trace) -> Iterator[str]:
 
 
 def placed_problems(trace: Trace) -> Iterator[str]:
-    """Yield a layer is once on a wafer, within the mesh.
+    """Yield a message for a layer that is listed twice on a wafer or lies outside of the mesh.
 
     In a complete trace the layers add up to the words on links.
     """
@@ -70,7 +70,7 @@ def placed_problems(trace: Trace) -> Iterator[str]:
 
 
 def hop_problems(trace: Trace) -> Iterator[str]:
-    """Yield the words on all links of a complete trace are the hops of all steps, each as often as it was executed."""
+    """Yield a message where the words on all links of a complete trace differ from the hops of all executed steps."""
     if not trace.complete or not trace.rows("links/words"):
         return
     words = sum(int(trace.column("links/words", wafer, wafer + 1).sum()) for wafer in range(trace.rows("links/words")))
@@ -85,7 +85,7 @@ def hop_problems(trace: Trace) -> Iterator[str]:
 
 
 def crossing_problems(trace: Trace) -> Iterator[str]:
-    """Yield crossings that do not go from one wafer, or the host, to another."""
+    """Yield a message for crossings between a wafer and itself, or from the host to itself."""
     source, target = trace.column("crossings/src_wafer"), trace.column("crossings/dst_wafer")
     wrong = source == target
     for row in first_row(wrong):
@@ -93,7 +93,7 @@ def crossing_problems(trace: Trace) -> Iterator[str]:
 
 
 def expert_problems(trace: Trace) -> Iterator[str]:
-    """The tokens that passes of a complete trace sent to an expert add up to those of the run, where both are there."""
+    """Yield a message where the tokens per expert of all passes differ from those of the run."""
     if not trace.complete or not trace.rows("routed") or not trace.rows("expert_load"):
         return
     sums = []

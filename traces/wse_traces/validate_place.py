@@ -20,14 +20,14 @@ def op_problems(trace: Trace) -> Iterator[str]:
 
 
 def edge_problems(trace: Trace) -> Iterator[str]:
-    """Yield ops that consume their own output."""
+    """Yield a message for ops that consume their own output."""
     wrong = trace.column("graph/edges/src") == trace.column("graph/edges/dst")
     for row in first_row(wrong):
         yield f"graph/edges/dst[{row}]: the op that produces"
 
 
 def stage_problems(trace: Trace) -> Iterator[str]:
-    """Stages have PEs with as much SRAM each; those that hold layers do not overlap; their layers are in order.
+    """Yield messages for stages with unequal SRAM, overlapping stages, and layers out of order.
 
     Experts that are spread over all wafers are a stage without layers, which shares PEs with the layers there.
     """
@@ -62,7 +62,7 @@ def stage_problems(trace: Trace) -> Iterator[str]:
 
 
 def attention_problems(trace: Trace) -> Iterator[str]:
-    """Yield stages that are listed twice, and columns of attention outside of the rectangle of their stage."""
+    """Yield a message for stages that are listed twice, and for attention outside of the rectangle of its stage."""
     columns, stages = trace.table("attention"), trace.table("stage")
     for row, times in repetitions(columns["stage"]):
         yield f"attention/stage[{row}]: {times} rows are of stage {columns['stage'][row]}, needed: one"
@@ -75,7 +75,7 @@ def attention_problems(trace: Trace) -> Iterator[str]:
 
 
 def buffer_problems(trace: Trace) -> Iterator[str]:
-    """Buffers lie within the SRAM of a PE where it holds them, and none over one that is always needed."""
+    """Yield a message for buffers outside of the SRAM of a PE, and for buffers over one that is always live."""
     columns, by_use = trace.table("buffer"), trace.column("sram/stage_bytes")
     begin, end = columns["address"].astype("<i8"), columns["address"].astype("<i8") + columns["bytes"]
     sram = np.where(by_use.min(axis=1, initial=0) < 0, 1 << 62, by_use.sum(axis=1))[columns["stage"]]
@@ -103,7 +103,7 @@ def _furthest_ends(ends: Array) -> Array:
 
 
 def sram_problems(trace: Trace) -> Iterator[str]:
-    """Yield PEs whose uses do not add up to their SRAM."""
+    """Yield a message for PEs whose uses do not add up to their SRAM."""
     totals = np.unique(trace.column("sram/stage_bytes").sum(axis=1))
     for wafer in range(trace.rows("sram/bytes_per_pe") if len(totals) == 1 else 0):
         plane = trace.column("sram/bytes_per_pe", wafer, wafer + 1)[0].sum(axis=0)
@@ -114,7 +114,7 @@ def sram_problems(trace: Trace) -> Iterator[str]:
 
 
 def tensor_problems(trace: Trace) -> Iterator[str]:
-    """Yield recorded tensors that lack bytes for their shape."""
+    """Yield a message for recorded tensors with too few bytes for their shape."""
     columns = trace.table("tensor")
     sizes = np.diff(columns["end"], prepend=0).tolist()
     for row, (name, shape, size) in enumerate(zip(columns["dtype"], columns["shape"].tolist(), sizes, strict=True)):
@@ -127,14 +127,14 @@ def tensor_problems(trace: Trace) -> Iterator[str]:
 
 
 def live_problems(trace: Trace) -> Iterator[str]:
-    """Yield stretches of steps that end before they begin."""
+    """Yield a message for intervals of steps that end before they begin."""
     columns = trace.table("live")
     for row in first_row(columns["last_step"] < columns["first_step"]):
         yield f"lives/last_step[{row}]: {columns['last_step'][row]}, needed: at least {columns['first_step'][row]}"
 
 
 def content_problems(trace: Trace) -> Iterator[str]:
-    """Yield recorded contents that are no whole buffer, or are of no PE."""
+    """Yield a message for recorded contents that are not a whole buffer, or belong to no PE."""
     columns, header = trace.table("content"), trace.header
     sizes, needed = np.diff(columns["end"], prepend=0), trace.column("sram/buffers/bytes")[columns["buffer"]]
     for row in first_row(sizes != needed):
@@ -145,7 +145,7 @@ def content_problems(trace: Trace) -> Iterator[str]:
 
 
 def ragged_problems(trace: Trace, ends: str) -> Iterator[str]:
-    """Yield a column of ends goes up to the end of the table that it cuts, in a complete trace exactly."""
+    """Yield a message for a column of ends that does not match the table that it divides."""
     sliced = next(sliced for _, path, sliced in RAGGED if path == ends)
     stops, rows = trace.column(ends), trace.rows(sliced)
     wrong = np.diff(stops, prepend=0) < 0

@@ -13,12 +13,12 @@ ROUNDING_CYCLES = 2  # starts and lengths of estimated passes are whole cycles, 
 
 
 def first_row(wrong: Any) -> Iterator[int]:
-    """Yield the first row where something is wrong; nothing where nothing is."""
+    """Yield the first row where something is wrong; nothing if all are right."""
     yield from np.flatnonzero(wrong)[:1].tolist()
 
 
 def repetitions(values: Any) -> Iterator[tuple[int, int]]:
-    """Yield the first row of values, or row of rows, that is there more than once, and how often.
+    """Yield the first value, or row of values, that occurs more than once, and how often.
 
     Nothing where none is.
     """
@@ -28,7 +28,7 @@ def repetitions(values: Any) -> Iterator[tuple[int, int]]:
 
 
 def step_problems(trace: Trace) -> Iterator[str]:
-    """Yield steps whose causes do not add up to their cycles."""
+    """Yield a message for steps whose causes do not add up to their cycles."""
     by, cycles = trace.column("steps/cycles_by"), trace.column("steps/cycles")
     wrong = by.sum(axis=1) != cycles
     for row in first_row(wrong):
@@ -36,7 +36,7 @@ def step_problems(trace: Trace) -> Iterator[str]:
 
 
 def schedule_problems(trace: Trace) -> Iterator[str]:
-    """Schedules cut the table of steps up, and each lasts as long as its steps."""
+    """Yield a message for schedules that do not divide the table of steps, or whose cycles differ from their steps."""
     columns, steps = trace.table("schedule"), trace.rows("step")
     begin, count = columns["first_step"], columns["steps"]
     wrong = begin > steps - count
@@ -62,7 +62,7 @@ def schedule_problems(trace: Trace) -> Iterator[str]:
 
 
 def shift_problems(trace: Trace) -> Iterator[str]:
-    """Yield a cache shift is a step of the schedule of its pass, and there once."""
+    """Yield a message for a cache shift whose step is outside the schedule of its pass, and for repeated steps."""
     shifts = trace.table("shift")
     steps = trace.column("schedules/steps")[trace.column("passes/schedule")[shifts["pass"]]]
     wrong = shifts["step"] >= steps
@@ -74,7 +74,7 @@ def shift_problems(trace: Trace) -> Iterator[str]:
 
 
 def token_problems(trace: Trace) -> Iterator[str]:
-    """A token has a place of its own, and took from the end of the pass of the one before it to that of its own."""
+    """Yield a message for tokens that share a position, or whose cycles differ from the interval between passes."""
     tokens, passes = trace.table("token"), trace.table("pass")
     for row, times in repetitions(np.stack([tokens["sequence"], tokens["position"]], axis=1)):
         sequence, position = tokens["sequence"][row], tokens["position"][row]

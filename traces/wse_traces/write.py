@@ -38,14 +38,17 @@ _ROOM_BYTES = 1 << 19  # for metadata of one flush
 
 
 class TraceWriter:
-    """Writes one trace: ``NAME.partial`` until ``close`` renames it onto its target.
+    """A writer of one trace. The file is ``NAME.partial`` until ``close`` renames it.
 
     A context manager. Leaving it normally completes the trace; leaving it by an exception flushes,
     and keeps the partial file, which says that it is incomplete.
     """
 
     def __init__(self, path: str | os.PathLike[str], header: RunHeader) -> None:
-        """Create the file with all its datasets, empty. Raises: TraceError if the path cannot be written."""
+        """Create the file with all its datasets, empty.
+
+        Raises TraceError if the path cannot be written.
+        """
         self.header = header
         self._disk = PartialFile(Path(path), empty_trace(header))
         self._failed: TraceError | None = None
@@ -68,7 +71,7 @@ class TraceWriter:
         return self._disk.target if self._published else self._disk.path
 
     def append(self, table: str, columns: Mapping[str, ArrayLike]) -> range:
-        """Append rows to a table, all its columns at once; give the indices of the rows.
+        """Append rows to all columns of a table; return the indices of the rows.
 
         They are written later, so that arrays must not be changed any more.
 
@@ -90,7 +93,7 @@ class TraceWriter:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Open a transaction: readers find all rows of it or none; an error drops them, and nothing may follow it."""
+        """Open a transaction. Readers find all its rows or none; after an error nothing more can be written."""
         before, rows, self._waiting, self._in_transaction = self._waiting, self._rows.copy(), {}, True
         try:
             yield
@@ -102,7 +105,7 @@ class TraceWriter:
         self._flush_if_due()
 
     def append_names(self, names: Sequence[str]) -> Array:
-        """Return the indices of kernel and pattern names in ``strings/names``; new names are added."""
+        """Return the indices of kernel and pattern names in ``strings/names``, adding new names."""
         fresh = list(dict.fromkeys(n for n in names if n not in self._names))
         if fresh:
             rows = self.append("name", {"names": fresh})
@@ -112,7 +115,7 @@ class TraceWriter:
     def append_schedule(
         self, steps: Mapping[str, ArrayLike], *, phase: str, kv_slots: int, cycles: int | None = None
     ) -> int:
-        """Append a sequence of steps that tokens will repeat; give its index.
+        """Append a sequence of steps that tokens will repeat; return its index.
 
         ``cycles`` is its duration, by default the end of the last of its steps.
         """
@@ -123,17 +126,17 @@ class TraceWriter:
         return self._append_row("schedule", {**schedule, "first_step": rows.start, "steps": len(rows)})
 
     def append_pass(self, *, schedule: int, start_cycle: int, wall_s: float) -> int:
-        """Append one execution of a schedule; give its index."""
+        """Append one execution of a schedule; return its index."""
         return self._append_row("pass", {"schedule": schedule, "start_cycle": start_cycle, "wall_s": wall_s})
 
     def append_tokens(self, *tokens: Token) -> range:
-        """Append tokens after each other; give their indices."""
+        """Append consecutive tokens; return their indices."""
         written = self.append("text_byte", {"text": np.frombuffer(b"".join([token.text for token in tokens]), "u1")})
         ends = written.start + np.cumsum([len(token.text) for token in tokens])
         return self.append("token", token_columns(tokens) | {"text_end": ends})
 
     def append_tensor(self, values: ArrayLike, *, pass_index: int, op: int) -> int:
-        """Append the values that an op made; give their index."""
+        """Append the values of an op's output; return their index."""
         array = np.ascontiguousarray(values)
         little = array.astype(array.dtype.newbyteorder("<"), copy=False)
         end = self.append("tensor_byte", {"bytes": np.frombuffer(little.tobytes(), "u1")}).stop
@@ -143,13 +146,13 @@ class TraceWriter:
         )
 
     def append_content(self, values: ArrayLike, *, pass_index: int, buffer: int, pe: tuple[int, int, int]) -> int:
-        """Append the bytes of a buffer, uint8 ``[bytes]``, on a PE: wafer, row, column. Give their index."""
+        """Append the bytes of a buffer, uint8 ``[bytes]``, of a PE (wafer, row, column); return their index."""
         end = self.append("content_byte", {"bytes": np.asarray(values, np.uint8)}).stop
         place = dict(zip(("wafer", "row", "col"), pe, strict=True))
         return self._append_row("content", {"pass": pass_index, "buffer": buffer, **place, "end": end})
 
     def append_pattern(self, words: ArrayLike) -> int:
-        """Append words on links, [direction, row, col] of one layer's rectangle; give the pattern's index."""
+        """Append words on links, [direction, row, col], of one layer's rectangle; return the index of the pattern."""
         array = np.asarray(words)
         rows, cols = array.shape[1:]
         return self.append("pattern", {"words": array[np.newaxis], "rows": [rows], "cols": [cols]}).start
@@ -179,7 +182,7 @@ class TraceWriter:
             self.append_plane("sram/bytes_per_pe", plane)
 
     def write_summary(self, report: Mapping[str, object]) -> None:
-        """Keep the report of the run, once, at its end."""
+        """Store the report of the run, once, at its end."""
         text = json.dumps(report, ensure_ascii=False).encode()
         self.append("summary_byte", {"summary": np.frombuffer(text, "u1")})
 
@@ -208,7 +211,7 @@ class TraceWriter:
         self._flush_took_s = self._flushed - began
 
     def close(self, *, complete: bool = True, ending: str = "") -> Path:
-        """Flush and close; if complete, rename onto the target. Give the path of what there is now.
+        """Flush and close; rename to the target if complete. Return the path of the resulting file.
 
         ``ending`` is why the run ends before it is complete.
 
@@ -251,7 +254,7 @@ class TraceWriter:
                 error.add_note(str(second))
 
     def _append_row(self, table: str, row: Mapping[str, Any]) -> int:
-        """Append one row, which is a matter of every token: together with other single rows it becomes arrays later."""
+        """Append one row for a token; it is combined with other single rows into arrays later."""
         parts = self._waiting.setdefault(table, [])
         checked = [column.check(row[column.name]) for column in self._columns[table]]
         if parts and isinstance(parts[-1], list):
@@ -261,7 +264,7 @@ class TraceWriter:
         return self._count_rows(table, 1, self._row_bytes[table]).start
 
     def _count_rows(self, table: str, rows: int, waiting_bytes: int) -> range:
-        """Count rows that wait from now on, and write all that do where it is time to."""
+        """Count waiting rows, and write all of them when it is time to."""
         self._check_usable()
         first = self._rows[table]
         self._rows[table] += rows
@@ -285,7 +288,7 @@ class TraceWriter:
             self.flush()
 
     def _bound_bytes(self, waiting: Mapping[str, Mapping[str, list[Array]]]) -> int:
-        """Return the most that a flush adds to the file: the rows, the last chunks again, and metadata."""
+        """Return an upper bound of the bytes that a flush adds to the file."""
         again = 0
         for table, arrays in waiting.items():
             for column in self._columns[table]:
@@ -295,7 +298,7 @@ class TraceWriter:
         return self._waiting_bytes + again + _ROOM_BYTES
 
     def _write(self, table: str, arrays: Mapping[str, list[Array]]) -> None:
-        """Append what waits; of planes as much as is given: chunks beyond it are never made, and read as 0."""
+        """Append the waiting rows. Of planes only the given part is written; the rest reads as 0."""
         end = self._rows[table]
         for column in self._columns[table]:
             if column.path not in self._datasets:
@@ -306,7 +309,7 @@ class TraceWriter:
 
 
 def _ending_of(error: BaseException | None) -> str:
-    """Return the error that ends a run, by its kind and what it says; Ctrl-C is no error of the run's own."""
+    """Return the error that ends a run by kind and message; Ctrl-C is not an error of the run."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     return f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -22,7 +22,7 @@ Part = dict[str, Array] | list[list[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenColumn:
-    """A dataset as rows are appended to it.
+    """A dataset to which rows are appended.
 
     Attributes:
         path, name: In the file, and within its table.
@@ -44,7 +44,7 @@ class WrittenColumn:
 
     @classmethod
     def of(cls, field: Field, header: RunHeader) -> Self:
-        """Make the column of a field of the schema, in a file with this header."""
+        """Return the column for a field of the schema, in a file with this header."""
         dtype = np.dtype(field.dtype)
         limits = np.iinfo(dtype) if dtype.kind in "iu" else None
         return cls(
@@ -64,14 +64,20 @@ class WrittenColumn:
         return self.dtype.itemsize * math.prod(self.shape)
 
     def check(self, value: Any) -> Any:
-        """Return a value as one row. Raises: ValueError if it is a whole number that the type cannot hold."""
+        """Return a value as one row.
+
+        Raises ValueError for a whole number outside of the type.
+        """
         if self.most and not self.shape and not self.least <= value <= self.most:
             message = f"{self.path}: values that {self.dtype} cannot hold"
             raise ValueError(message)
         return value
 
     def cast(self, values: ArrayLike) -> Array:
-        """Return the rows in the type and shape, or less of the mesh. Raises: ValueError if that would change them."""
+        """Return the rows in the type and shape of the column.
+
+        Raises ValueError if that would change them.
+        """
         if self.dtype.kind == "S":
             return self._texts(values)
         array_given = np.asarray(values)
@@ -96,7 +102,7 @@ class WrittenColumn:
         return np.array(encoded, self.dtype)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
-        """Refuse a shape that is not that of rows, nor of a part of the mesh."""
+        """Refuse a shape other than that of rows or of a part of the mesh."""
         whole = len(self.shape) - 2 if self.planes else len(self.shape)  # axes of which nothing may be left out
         fits = len(shape) == 1 + len(self.shape) and shape[1 : 1 + whole] == self.shape[:whole]
         if not fits or any(size > most for size, most in zip(shape[1 + whole :], self.shape[whole:], strict=True)):
@@ -105,14 +111,14 @@ class WrittenColumn:
 
 
 class WrittenDataset:
-    """The dataset of a column in a file that grows; HDF5's low-level interface, as a flush writes a hundred of them."""
+    """The dataset of a column in a growing file, through HDF5's low-level interface for speed."""
 
     def __init__(self, file: Any, column: WrittenColumn) -> None:
         self._id = h5py.h5d.open(file.id, column.path.encode())
         self._type, self._shape = self._id.get_type(), column.shape  # the type knows that texts are UTF-8
 
     def append(self, pieces: Sequence[Array], end: int) -> None:
-        """Grow to ``end`` rows, the last of which are ``pieces``; of a row that covers the mesh less may be given."""
+        """Grow to ``end`` rows, the last of which are ``pieces``; a row that covers the mesh may be given in part."""
         self._id.set_extent((end, *self._shape))
         row = end - sum(map(len, pieces))
         for piece in pieces:
@@ -123,7 +129,7 @@ class WrittenDataset:
 
 
 def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[Part]) -> dict[str, list[Array]]:
-    """Join the parts of a table by column: one array, or of planes one for each."""
+    """Join the parts of a table by column into one array; planes stay separate."""
     tables = [
         dict(zip([column.name for column in columns], zip(*part, strict=True), strict=True))
         if isinstance(part, list)

@@ -25,7 +25,7 @@ CONFIGURATIONS: Final[dict[str, Path]] = {path.stem: path for path in sorted(_CO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The origin of a configuration.
+    """Where a bundled configuration comes from.
 
     Attributes:
         repository: The model on huggingface.co.
@@ -50,7 +50,7 @@ def origins() -> dict[str, Origin]:
 
 
 def name_of_repository(repository: str) -> str | None:
-    """Return the name of the configuration of a repository, or of its tuned form; None where none has its shape.
+    """Return the configuration of a repository or of a tuned form of it; None where none has its shape.
 
     >>> name_of_repository("meta-llama/Llama-3.1-8B-Instruct"), name_of_repository("nobody/gpt-9")
     ('llama-3.1-8b', None)
@@ -61,10 +61,10 @@ def name_of_repository(repository: str) -> str | None:
 
 
 def _plain_model(repository: str) -> str:
-    """The model of a repository in small letters, without what says that it was tuned or how its weights are held."""
+    """Return the model of a repository in lower case, without suffixes for tuning or weight formats."""
     return _TUNED.sub("", repository.rpartition("/")[2].casefold())
 
 
 def names() -> tuple[str, ...]:
-    """Return every name that stands for a bundled model or configuration."""
+    """Return every name of a bundled model or configuration."""
     return (*BUNDLED, *CONFIGURATIONS)

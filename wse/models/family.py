@@ -17,7 +17,7 @@ from wse.models.tensors.tensor_entry import Array, Index, TensorEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Piece:
-    """Rows of one of our tensors, cut out of one tensor of the file: ``file[index]``, transposed, rows in order.
+    """Rows of a canonical tensor, taken from one tensor of the file: ``file[index]``, transposed, rows in order.
 
     Our row r is row ``rows[r]`` of what was cut out; None leaves them as they are.
     """
@@ -35,19 +35,19 @@ class Piece:
 
     @property
     def is_cut_by_rows(self) -> bool:
-        """Whether our rows are rows of the file, so that no more than a stretch of them is read."""
+        """Whether rows of the canonical tensor are rows of the file, so that a part can be read alone."""
         if self.transposed or (self.rows is not None and self.index):
             return False
         return not self.index or isinstance(self.index[0], slice)
 
     def read_values(self, count: int) -> int:
-        """Return the number of values of the file that are read, and decoded, for a stretch of ``count`` rows."""
+        """Return the number of values of the file that are read and decoded for ``count`` rows."""
         lead = self.index[0] if self.index else slice(None)
         all_rows = len(range(self.file_shape[0])[lead]) if isinstance(lead, slice) else 1
         return (count if self.is_cut_by_rows else all_rows) * math.prod(self.file_shape[1:])
 
     def cut(self, entry: TensorEntry, stretch: slice = slice(None)) -> Array:
-        """Return the rows, or a stretch of them: a view of what the entry gives unless they are put in another order.
+        """Return the rows, or a range of them, as a view of the entry unless they are reordered.
 
         No more is decoded than the stretch, where the rows are rows of the file.
         """
@@ -67,26 +67,26 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedTensor:
-    """A tensor of ours and where a checkpoint has it: the rows of ``pieces``, one after another."""
+    """A canonical tensor and its location in a checkpoint: the rows of ``pieces``, one after another."""
 
     name: str  # ours, e.g. layers.0.q
     pieces: tuple[Piece, ...]
 
 
 def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
-    """Names of tensors that carry nothing trained: tables of rotary positions, and what matches the patterns."""
+    """Return a predicate for names of tensors without trained values, such as tables of rotary positions."""
     pattern = re.compile("|".join((r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq", *patterns)))
     return lambda spec: pattern
 
 
 def harmless_names_beyond(spec: ModelSpec) -> re.Pattern[str]:
-    """Return a rule like `harmless_names`, also for the layer behind the last, which predicts a second token ahead."""
+    """Return a predicate like `harmless_names` that also accepts an additional layer for multi-token prediction."""
     return re.compile(rf"model\.layers\.{spec.layer_count}\..*|{harmless_names()(spec).pattern}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A model family: how its files map to a `ModelSpec` and to our tensors.
+    """A model family: how its files map to a `ModelSpec` and to canonical tensors.
 
     Attributes:
         model_types: What ``model_type`` says in its configs; the first is the family's name.

@@ -26,7 +26,7 @@ PartsOfLayers = tuple[tuple[Parts, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """A node of the model graph. ``kind`` names its lowering, ``weights`` are canonical tensor names.
+    """A node of the model graph. ``kind`` selects its lowering, ``weights`` are canonical tensor names.
 
     ``vectors`` are trained vectors that the op uses besides; those of one group lie side by side. ``parts`` are
     those of its layer that it is in: attention, or parts of the feed-forward block, whose features it works on.
@@ -40,7 +40,7 @@ class Op:
     parts: Parts = ATTENTION
 
     def in_layer(self, layer: int) -> Op:
-        """Return the op as it is in another layer of its kind; an op outside of the layers does not change."""
+        """Return the op in another layer of its kind; an op outside of the layers does not change."""
         if self.layer < 0:
             return self
         return Op(
@@ -55,7 +55,7 @@ class Op:
 
 @lru_cache(maxsize=1 << 15)
 def name_in_layer(name: str, layer: int) -> str:
-    """Return a name, or names joined by +, as of another layer.
+    """Return a name, or names joined by +, for another layer.
 
     >>> name_in_layer("prefill.layers.12.q+layers.12.k", 3)
     'prefill.layers.3.q+layers.3.k'
@@ -65,7 +65,9 @@ def name_in_layer(name: str, layer: int) -> str:
 
 @lru_cache(maxsize=16)
 def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) -> nx.DiGraph[str]:
-    """Return the ops of one decoder-only transformer, frozen; edges follow activations, residual edges included.
+    """Return the graph of ops of a decoder-only transformer, frozen.
+
+    Edges follow activations, residual edges included.
 
     ``scope``: ``model``, ``layers`` (no embedding, final norm or head) or ``product`` (one op, of weights [hidden,
     feed-forward]). Of layers that are ``placed`` in parts there are the ops of each of these, and no others.
@@ -92,7 +94,7 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) 
 
 
 class _GraphBuilder:
-    """Adds ops to a graph. Names are without ``layers.I.``, which stands before them inside of ``layer``.
+    """A builder of the graph. Names are given without ``layers.I.``, which is prepended inside of ``layer``.
 
     ``stream`` has the op that wrote the residual stream last; each block reads it and adds to it.
     """
@@ -106,7 +108,7 @@ class _GraphBuilder:
         self.before_block: tuple[str, ...] = ()  # the stream as the block reads it
 
     def add(self, name: str, kind: str, weights: Names, *inputs: str, vectors: tuple[Names, ...] = ()) -> str:
-        """Add an op that reads the results of ``inputs``, which are full names; its full name."""
+        """Add an op that reads the results of ``inputs`` (full names); return its full name."""
         prefix = "" if self.layer < 0 else f"layers.{self.layer}."
         op = Op(
             name=prefix + name + parts_suffix(self.parts),
@@ -174,7 +176,7 @@ class _GraphBuilder:
         self._add_back("down", "down", ("down",), gate_up, "post_mlp_norm", biased=spec.ffn_bias)
 
     def add_experts(self) -> None:
-        """Add a mixture of feed-forward blocks, of which each token uses some, and the one that all use, if any."""
+        """Add a mixture of feed-forward blocks, and the shared block if there is one."""
         spec = self.spec
         assert spec.experts is not None
         biased, inward, shared = spec.ffn_bias, ("experts.gate", "experts.up"), ("shared.gate", "shared.up")
@@ -192,7 +194,7 @@ class _GraphBuilder:
             self._add_back("shared_down", "shared_down", ("shared.down",), block, "", biased=biased)
 
     def _add_back(self, name: str, kind: str, weights: Names, source: str, post_norm: str, *, biased: bool) -> None:
-        """Add a projection back to the residual stream, with the norm that may stand in between."""
+        """Add a projection back to the residual stream, with an optional norm before it."""
         vectors = _biases(weights[-1:], wanted=biased and self.parts.first <= BLOCK.first)
         if self.spec.post_norms:
             if self.parts.cuts_block:
@@ -205,7 +207,7 @@ class _GraphBuilder:
 
 
 def parts_suffix(parts: Parts) -> str:
-    """Return the ending of the name of an op, or of a table of its own, that works on parts of a block alone.
+    """Return the suffix of the name of an op, or of a table, that works on parts of a block only.
 
     >>> parts_suffix(ATTENTION), parts_suffix(BLOCK), parts_suffix(Parts(1, 3))
     ('', '', ':1-2')
@@ -218,5 +220,5 @@ def _biases(names: Names, *, wanted: bool) -> tuple[Names, ...]:
 
 
 def ops_in_order(graph: nx.DiGraph[str]) -> list[Op]:
-    """Ops in the order in which they were added, which is topological: an op is added after those that it reads."""
+    """Return ops in topological order, the order in which they were added."""
     return list(nx.get_node_attributes(graph, "op").values())

@@ -42,7 +42,7 @@ class LoadedModel:
 
 
 def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
-    """The model at ``where``: a bundled name, a folder with config.json and maybe safetensors, a GGUF or a config file.
+    """Return the model at ``where``: a bundled name, a folder with config.json, a GGUF file or a config file.
 
     Files of weights are opened ``with_weights`` alone, or for their element type where config.json states none;
     otherwise there is no checkpoint.
@@ -73,7 +73,7 @@ def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
 
 
 def _named(where: str) -> tuple[str, Path]:
-    """Return what names a model, as a bundled name where it is one, and the path that it stands for."""
+    """Return the name of a model, as a bundled name where it is one, and its path."""
     bundled = BUNDLED | CONFIGURATIONS
     if where not in bundled and not path_exists(where):
         where = known_name(where, bundled) or where
@@ -81,7 +81,7 @@ def _named(where: str) -> tuple[str, Path]:
 
 
 def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
-    """Load a folder. An element type that config.json does not state is that of the weights, if there are any."""
+    """Load a folder. If config.json states no element type, it is that of the weights."""
     from wse.models.tokenizers.tokenizer import load_tokenizer
 
     spec = read_config(config)  # its faults come first
@@ -100,7 +100,7 @@ def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
 
 
 def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
-    """Open the tensors of a folder; None where it has no files of weights."""
+    """Open the tensors of a folder; return None where it has no weight files."""
     from wse.models.tensors.packed_tensors import unpack
     from wse.models.tensors.safetensors_file import open_model_files
 
@@ -109,7 +109,7 @@ def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
 
 
 def _dtype_note(config: Path, spec: ModelSpec) -> str:
-    """Return the sentence on a config alone that states no element type."""
+    """Return the note for a configuration without weights that states no element type."""
     what = "weights are" if spec.weight_type == spec.dtype else f"all but the {spec.weight_type} weights is"
     return f"{config.name} states no torch_dtype: {what} taken as {spec.dtype}"
 
@@ -154,7 +154,7 @@ def _not_found(where: str, path: Path) -> Exception:
 
 
 def _hub_remedy(repository: str) -> str:
-    """Return what to do about a model's name on the hub: a bundled one of its shape, or its files."""
+    """Return the remedy for a name of the hub: a bundled name with its shape, or how to get its files."""
     folder = repository.partition("/")[2]
     bundled = name_of_repository(repository)
     by_name = "" if bundled is None else f"its shape comes with wse: give {bundled}; or "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rope:
-    """Rotary positions: feature p of a head turns with feature ``p + len(frequencies)`` by position x frequency.
+    """Rotary positions: feature p of a head rotates with feature ``p + len(frequencies)`` by position x frequency.
 
     Features from twice that number on do not turn. ``frequencies`` are radians a token and float32 values, with every
     scaling for long contexts worked in; cosine and sine are multiplied with ``multiplier``.
@@ -19,7 +19,7 @@ class Rope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """The traits in which one layer differs from its neighbours.
+    """The traits in which a layer may differ from its neighbours.
 
     A token sees itself and what came before; with ``window`` no further back than window - 1 tokens, with ``chunk``
     only tokens of its own stretch of ``chunk`` tokens. ``rotary``: queries and keys are rotated. ``experts``: the
@@ -77,7 +77,8 @@ class Experts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScale:
-    """Queries of layers without rotation times 1 + coefficient x ln(1 + floor((position + 1) / floor_tokens))."""
+    """A factor for queries of layers without rotation: 1 + coefficient x ln(1 + floor((position + 1) / floor_tokens)).
+    """
 
     coefficient: float
     floor_tokens: int
@@ -85,7 +86,7 @@ class PositionScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """The packing of a checkpoint's matrices; it changes no mathematics.
+    """The packing of a checkpoint's matrices, which changes no mathematics.
 
     Attributes:
         method: Type of the packed matrices, as ``--dtype`` calls it: ``fp8``, ``mxfp4``, ``int4`` or none ("").
@@ -101,13 +102,13 @@ class Packing:
     unpacked: tuple[str, ...] = ()
 
     def run_of(self, name: str) -> int:
-        """Neighbouring outputs of a matrix that share a scale."""
+        """Return the number of neighbouring outputs of a matrix that share a scale."""
         return dict(self.runs).get(name, self.block[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """The shape and the mathematics of one decoder-only transformer; the defaults are those of Llama.
+    """The shape and the mathematics of a decoder-only transformer. Defaults are those of Llama.
 
     Sizes count elements. ``dtype`` is the element type (``float32``, ``float16`` or ``bfloat16``) of all tensors of the
     checkpoint that are not packed. Query head h shares the keys and values of kv head ``h // queries_per_kv``.
@@ -178,7 +179,7 @@ class ModelSpec:
 
     @property
     def weight_type(self) -> str:
-        """Type of the published weights of linear layers: that of the packed matrices, ``dtype`` where none is packed.
+        """Type of the published weights of linear layers: that of packed matrices, or ``dtype``.
 
         Every machine uses this type unless ``--dtype`` names another.
         """
@@ -196,15 +197,15 @@ class ModelSpec:
 
     @property
     def rotary_size(self) -> int:
-        """Features of a head that rotate; 0 where no layer rotates."""
+        """Features of a head that are rotated; 0 where no layer has rotation."""
         return 0 if self.rope is None else 2 * len(self.rope.frequencies)
 
     @property
     def has_unit_rope(self) -> bool:
-        """Whether features that rotate by an angle of 0 stay as they are: no factor multiplies cosines."""
+        """Whether a rotation by an angle of 0 leaves features unchanged: no factor multiplies cosines."""
         return self.rope is None or self.rope.multiplier == 1.0
 
     @property
     def cache_features(self) -> int:
-        """Features that a token adds to the cache of one layer: its keys and values, of which latent ones are both."""
+        """Features that a token adds to the cache of one layer."""
         return self.head_size if self.latent is not None else 2 * self.kv_head_count * self.head_size

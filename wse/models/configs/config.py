@@ -26,7 +26,7 @@ from wse.plugins import with_plugins
 
 
 def _all_families() -> dict[str, Family]:
-    """FAMILY of every module of `wse.models.families`, by model_type."""
+    """Return the FAMILY of every module of `wse.models.families`, by model_type."""
     modules = sorted(module.name for module in pkgutil.iter_modules(families.__path__))
     known: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
     return {model_type: family for family in known for model_type in family.model_types}
@@ -42,7 +42,7 @@ GENERATION_LIMIT_BYTES: Final = 2**20
 
 @cache
 def known_families() -> Mapping[str, Family]:
-    """Families by model_type, those of packages of users among them.
+    """Return families by model_type, including those of users' packages.
 
     Raises:
         BadInput: a package brings one that cannot be used.
@@ -51,7 +51,7 @@ def known_families() -> Mapping[str, Family]:
 
 
 def family_of(model_type: str, *, where: str = "") -> Family:
-    """Return the family of a model_type; packages of users are requested those that are not bundled.
+    """Return the family of a model_type. Users' packages are searched for families that are not bundled.
 
     Raises:
         UnknownName: there is none; ``where`` the model_type stands.
@@ -72,7 +72,7 @@ def _model_types(thing: Any) -> tuple[str, ...]:
 
 
 def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpec:
-    """Read the model that a Hugging Face config.json describes.
+    """Return the model that a Hugging Face config.json describes.
 
     The name of the model is that of the folder, or of the file where that is not called config.json.
 
@@ -91,12 +91,18 @@ def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpe
 
 
 def config_states_dtype(path: Path) -> bool:
-    """Return whether a config.json names an element type. Raises BadModel for a file that cannot be read."""
+    """Return whether a config.json names an element type.
+
+    Raises BadModel for a file that cannot be read.
+    """
     return states_dtype(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)))
 
 
 def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the model ``name`` that the keys of a config describe; errors as of `read_config`."""
+    """Return the model ``name`` that the keys of a config describe.
+
+    Errors are those of `read_config`.
+    """
     kind = config.value("model_type")
     if not isinstance(kind, str):
         family_names = ", ".join(sorted(known_families()))
@@ -113,7 +119,7 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:
-    """``eos_token_id`` of the file in a model folder; none without it.
+    """Return ``eos_token_id`` of the generation config in a model folder; empty without one.
 
     Raises:
         BadModel: the file is damaged, or an id is outside the vocabulary.

@@ -14,25 +14,31 @@ LONGEST_SHOWN = 120  # characters of an offending value in a message
 
 
 class ConfigReader:
-    """The keys of a config.json; every method that returns a value marks its key as read.
+    """The keys of a config.json. Every method that returns a value marks its key as read.
 
     Every error is a `BadModel` of one line: file, key, value, remedy.
     """
 
     def __init__(self, path: Path, values: dict[str, Any], prefix: str = "") -> None:
-        """``prefix`` stands before every key in messages: the keys of the objects that hold these ones."""
+        """Create a reader. ``prefix`` precedes every key in messages, for keys of nested objects."""
         self.path = path
         self._values = values
         self.prefix = prefix
         self._read: set[str] = set()
 
     def is_stated(self, key: str) -> bool:
-        """Return whether the key is present, be it with null. Counts as reading it."""
+        """Return whether the key is present, even with null.
+
+        Counts as reading it.
+        """
         self._read.add(key)
         return key in self._values
 
     def has(self, key: str) -> bool:
-        """Return whether the key is present with a value other than null. Counts as reading it."""
+        """Return whether the key is present with a value other than null.
+
+        Counts as reading it.
+        """
         self._read.add(key)
         return self._values.get(key) is not None
 
@@ -59,7 +65,7 @@ class ConfigReader:
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:  # noqa: FBT001 (a value, not a switch)
-        """true or false; ``default`` where absent or null."""
+        """Return true or false; ``default`` where the key is absent or null."""
         value = self._get(key, default, "true or false")
         if not isinstance(value, bool):
             self.refuse(key, value, "give true or false")
@@ -109,7 +115,7 @@ class ConfigReader:
         return tuple(float(item) for item in value)
 
     def ids(self, key: str, vocab_size: int) -> tuple[int, ...]:
-        """Token ids: an integer, a list of integers, or null (none), all inside the vocabulary."""
+        """Return token ids in the vocabulary: an integer, a list of integers, or null (none)."""
         value = self.value(key)
         ids = [] if value is None else value if isinstance(value, list) else [value]
         for i in ids:

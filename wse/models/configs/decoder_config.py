@@ -56,7 +56,7 @@ HARMLESS_KEYS: Final = frozenset(  # bookkeeping, training and sampling: no part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heads:
-    """Query heads, heads with keys and values of their own, and features of each."""
+    """The numbers of query heads and key heads, and the features of each."""
 
     count: int
     kv_count: int
@@ -64,7 +64,7 @@ class Heads:
 
 
 def require_class(config: ConfigReader, *architectures: str) -> None:
-    """Refuse a config whose ``architectures`` names another class than these."""
+    """Refuse a config whose ``architectures`` names an unsupported class."""
     stated = config.value("architectures")
     if stated not in (None, [], *([name] for name in architectures)):
         config.refuse("architectures", stated, f"only {architectures[0]} predicts tokens")
@@ -103,7 +103,7 @@ def read_decoder(
     activation_key: str = "hidden_act",
     tied: bool = False,
 ) -> ModelSpec:
-    """Return a spec of root mean square norms and gated activations, from the keys that such configs share.
+    """Return a spec with root mean square norms and gated activations.
 
     ``activations`` maps names in the config to ours; the first of them holds where ``activation_key`` is absent.
 
@@ -139,7 +139,7 @@ def layer_count(config: ConfigReader) -> int:
 
 
 def read_dtype(config: ConfigReader, unstated: str) -> str:
-    """Return the element type that either of `DTYPE_KEYS` names, ``unstated`` where both are absent."""
+    """Return the element type under either of `DTYPE_KEYS`, ``unstated`` where both are absent."""
     stated: dict[str, Any] = {key: config.choice(key, DTYPES) for key in DTYPE_KEYS if config.has(key)}
     if len(set(stated.values())) > 1:
         config.refuse("torch_dtype", stated["torch_dtype"], f"contradicts dtype = {stated['dtype']!r}; keep one")
@@ -158,7 +158,7 @@ def read_bos(config: ConfigReader, vocab_size: int) -> int | None:
 
 
 def finish(config: ConfigReader, harmless: frozenset[str]) -> None:
-    """Refuse what no decoder of ours does, and every key that nobody has read."""
+    """Refuse what no supported decoder does, and every key that was not read."""
     for key in ("is_encoder_decoder", "add_cross_attention", "tie_encoder_decoder"):
         config.require(key, (False,), "only decoders are supported; supported: false")
     config.require("pruned_heads", ({},), "pruned heads are not supported; supported: {}")

@@ -15,7 +15,7 @@ COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 def read_experts(config: ConfigReader, width: str) -> Experts:
-    """Return the number of experts, how many of them a token uses, and their width, which ``width`` is the key of."""
+    """Return the number of experts, the number per token, and their width, stored under the key ``width``."""
     stated = [key for key in COUNTS if config.has(key)] or [COUNTS[0]]
     counts = [config.integer(key, 1, MOST_EXPERTS) for key in stated]
     if len(set(counts)) > 1:
@@ -48,7 +48,7 @@ def layers_with_experts(config: ConfigReader, count: int, unstated: int) -> list
 
 
 def read_sigmoid_experts(config: ConfigReader, *, groups: int, chosen_groups: int, scale: float) -> Experts:
-    """Experts as DeepSeek-V3 chooses them (arXiv 2412.19437, section 2.1.2): sigmoid scores, corrected to choose.
+    """Return experts as DeepSeek-V3 chooses them (arXiv 2412.19437, section 2.1.2): corrected sigmoid scores.
 
     ``groups``, ``chosen_groups`` and ``scale`` hold where the config does not state them.
     """

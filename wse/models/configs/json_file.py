@@ -12,12 +12,15 @@ from wse.files import read_file
 
 
 def read_object(path: Path, limit_bytes: int) -> dict[str, Any]:
-    """Return the JSON object in a file; errors as of `wse.files.read_file` and `parse_object`."""
+    """Return the JSON object in a file.
+
+    Errors are those of `wse.files.read_file` and `parse_object`.
+    """
     return parse_object(read_file(path, limit_bytes, BadModel), str(path))
 
 
 def parse_object(data: bytes, where: str) -> dict[str, Any]:
-    """Return the JSON object in UTF-8 bytes. NaN, Infinity and a key given twice are refused.
+    """Return the JSON object in UTF-8 bytes. NaN, Infinity and duplicate keys are refused.
 
     Raises:
         BadModel: with ``where``, and with line and column where the syntax is wrong.

@@ -24,7 +24,7 @@ def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated: Sequence
 
 
 def read_window(config: ConfigReader, unstated: int | None = None) -> int | None:
-    """Return the tokens that a layer with a sliding window sees, itself among them; null says that none has one."""
+    """Return the tokens that a layer with a sliding window sees, itself included; None without a window."""
     if config.is_stated("sliding_window") and not config.has("sliding_window"):
         return None
     if unstated is None and not config.has("sliding_window"):

@@ -106,7 +106,7 @@ def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
 
 
 def _print_traffic(console: Console, view: SummaryView) -> None:
-    """Print the busiest link, and what crossed between wafers."""
+    """Print the busiest link, and the bytes that crossed between wafers."""
     traffic = [("busiest link", link_line(view.links[0]))] if view.links else []
     if view.crossing.bytes:
         traffic.append(("between wafers and with the host", in_bytes(view.crossing.bytes)))
@@ -115,7 +115,7 @@ def _print_traffic(console: Console, view: SummaryView) -> None:
 
 
 def _print_kinds(console: Console, view: SummaryView) -> None:
-    """Print the kinds of op that take the most, over all layers."""
+    """Print the most expensive kinds of op over all layers."""
     phase = "prefill" if view.decode is None else "decode"
     kinds = kind_totals(view.tree, phase)
     total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0
