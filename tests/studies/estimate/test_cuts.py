@@ -58,7 +58,7 @@ def test_cut_layers_are_counted_and_told_which_wafers_hold_them_whole(
     assert (first.layers[1], second.layers[0]) == (1, 1)
     assert (first.wafer, second.wafer) == (0, 1)
     assert cut.to_dict()["cuts"] == {"layers": 1, "between_wafers": 1, "wafers_for_whole_layers": 3}
-    assert "1 of them between wafers; all whole with --wafers 3" in printed(cut)
+    assert "1 of them between wafers; none with --wafers 3" in printed(cut)
 
 
 def test_sensitivity_has_the_wafers_that_hold_layers_whole(
