@@ -33,7 +33,7 @@ def read_window(config: ConfigReader, unstated: int | None = None) -> int | None
 
 
 def windowed_layers(config: ConfigReader, unstated: Sequence[str], window: int | None) -> tuple[Layer, ...]:
-    """Layers of both kinds, by layer_types or else as ``unstated`` says; ``window`` of the sliding ones."""
+    """Return layers of both kinds, by layer_types or else by ``unstated``; ``window`` belongs to the sliding ones."""
     kinds = layer_kinds(config, (FULL, SLIDING), unstated)
     if SLIDING in kinds and window is None:
         config.refuse("sliding_window", None, f"layers of {SLIDING} need one: give an integer")
@@ -41,7 +41,7 @@ def windowed_layers(config: ConfigReader, unstated: Sequence[str], window: int |
 
 
 def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[Layer, ...]:
-    """``count`` layers that all have this window, or none; layer_types may only say the same."""
+    """Return ``count`` layers with the same window, or none; layer_types may only agree."""
     kind = FULL if window is None else SLIDING
     stated = config.value("layer_types")
     if stated is not None and (not isinstance(stated, list) or any(item != kind for item in stated)):
@@ -50,12 +50,13 @@ def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[
 
 
 def alternating_kinds(count: int) -> list[str]:
-    """Return a sliding window in every other layer, the first among them."""
+    """Return the kinds of layers with a sliding window in every other layer, beginning with the first."""
     return [FULL if index % 2 else SLIDING for index in range(count)]
 
 
 def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
-    """Qwen2 and Qwen3: with use_sliding_window, the layers from max_window_layers on have the window."""
+    """Return the layers of Qwen2 and Qwen3: with use_sliding_window, layers from max_window_layers on have the window.
+    """
     has_window = config.flag("use_sliding_window", default=False)
     window = read_window(config)
     if not has_window:

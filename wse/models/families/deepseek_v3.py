@@ -59,7 +59,8 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _latent(config: ConfigReader) -> Latent:
-    """Queries come straight out of the hidden vector where ``q_lora_rank`` is null."""
+    """Return the sizes of latent attention. Queries come directly from the hidden vector where ``q_lora_rank`` is null.
+    """
     plain = config.is_stated("q_lora_rank") and not config.has("q_lora_rank")
     rope_size = config.integer("qk_rope_head_dim", 2, WIDEST)
     if rope_size % 2:
@@ -74,7 +75,7 @@ def _latent(config: ConfigReader) -> Latent:
 
 
 def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
-    """Check keys that the config may have, with values that follow from others."""
+    """Check keys of the config whose values follow from others."""
     config.require("num_key_value_heads", (heads,), f"all {heads} heads share the latent vector; give {heads}")
     size = latent.nope_size + latent.rope_size
     config.require("qk_head_dim", (size,), f"is qk_nope_head_dim + qk_rope_head_dim = {size}")
@@ -83,7 +84,7 @@ def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Every tensor of a DeepSeek-V3 checkpoint: parts of a head stand one after another, pairs are neighbours."""
+    """Return every tensor of a DeepSeek-V3 checkpoint, in which rotated pairs are neighbours."""
     latent = spec.latent
     if latent is None:
         return

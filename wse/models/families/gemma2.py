@@ -20,7 +20,10 @@ ACTIVATIONS: Final = {"gelu_pytorch_tanh": "gelu_tanh"}
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """The spec of a Gemma 2 config. Gains are stored less one, embeddings grow by the root of the hidden size."""
+    """Return the spec of a Gemma 2 config.
+
+    Gains are stored minus one; embeddings are scaled by the root of the hidden size.
+    """
     require_class(config, "Gemma2ForCausalLM")
     heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
     window = read_window(config, UNSTATED_WINDOW)

@@ -20,7 +20,7 @@ UNSTATED_DENSE: Final = 1
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a GLM-4-MoE config. Biases are those of queries, keys and values alone."""
+    """Return the spec of a GLM-4-MoE config. Only queries, keys and values have biases."""
     require_class(config, "Glm4MoeForCausalLM")
     heads = read_heads(config, kv_count=True)
     count = layer_count(config)

@@ -24,7 +24,7 @@ ACTIVATIONS: Final = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a GPT-2 config, which has names of its own for most keys."""
+    """Return the spec of a GPT-2 config, whose keys have names of their own."""
     require_class(config, "GPT2LMHeadModel")
     hidden_size = config.integer("n_embd", 1, WIDEST)
     heads = config.integer("n_head", 1, MOST_HEADS)

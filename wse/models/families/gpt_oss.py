@@ -67,7 +67,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a gpt-oss checkpoint: experts [experts, in, out], outputs of gate and up in turn."""
+    """Return every tensor of a gpt-oss checkpoint: experts are [experts, in, out], with gate and up interleaved."""
 
     def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
         at = f"{LAYERS}{layer}.mlp.experts"

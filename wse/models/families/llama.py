@@ -18,7 +18,10 @@ from wse.models.tensors.tensor_names import plain_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Llama config; `BadModel` for anything that this family's mathematics does not cover."""
+    """Return the spec of a Llama config.
+
+    Raises `BadModel` for anything that this family does not cover.
+    """
     require_class(config, "LlamaForCausalLM", "LLaMAForCausalLM")
     heads = read_heads(config)
     spec = read_decoder(

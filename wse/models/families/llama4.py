@@ -32,7 +32,7 @@ UNSTATED_INTERVAL: Final = 4
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Llama 4 config: of its ``text_config`` where images are part of the model."""
+    """Return the spec of a Llama 4 config, of its ``text_config`` for a model with images."""
     require_class(config, "Llama4ForConditionalGeneration", "Llama4ForCausalLM")
     text = config.table("text_config")
     if text is None:
@@ -80,7 +80,7 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
 
 
 def _layers(config: ConfigReader) -> tuple[Layer, ...]:
-    """``no_rope_layers`` has a 1 for each layer that rotates, and those see chunks where nothing else is said."""
+    """Return the layers: ``no_rope_layers`` has a 1 for each layer with rotation, which by default sees chunks."""
     count = layer_count(config)
     interval = config.integer("no_rope_layer_interval", 1, MOST_LAYERS, default=UNSTATED_INTERVAL)
     rotary = config.integers("no_rope_layers", 0, 1) or tuple(
@@ -121,7 +121,7 @@ TABLES: Final = ("embedding", "final_norm", "head")
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a Llama 4 checkpoint: experts [experts, in, out], rotated pairs are neighbours."""
+    """Return every tensor of a Llama 4 checkpoint: experts are [experts, in, out], rotated pairs are neighbours."""
     prefix = "language_model." if "language_model.model.embed_tokens.weight" in file_names else ""
     layers = f"{prefix}model.layers."
     names = {**NAMES, **BLOCK_NAMES, **{table: prefix + NAMES[table] for table in TABLES}}

@@ -37,7 +37,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a Phi-3 checkpoint: q, k and v are one matrix, and so are gate and up."""
+    """Return every tensor of a Phi-3 checkpoint, in which q, k and v are one matrix, and so are gate and up."""
     queries, keys = spec.head_count * spec.head_size, spec.kv_head_count * spec.head_size
     first = {"q": 0, "k": queries, "v": queries + keys, "gate": 0, "up": spec.ffn_size}
     fused = {

@@ -15,7 +15,7 @@ from wse.models.tensors.tensor_names import plain_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Qwen2 config. No key says that there are biases."""
+    """Return the spec of a Qwen2 config. Its biases are not stated by any key."""
     require_class(config, "Qwen2ForCausalLM")
     heads = read_heads(config, kv_count=True)
     spec = read_decoder(

@@ -44,7 +44,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
-    """Return the window, where used, is that of every layer: max_window_layers has had no effect in this family."""
+    """Return layers with the same window, if one is used: max_window_layers has no effect in this family."""
     window = read_window(config)
     has_window = config.flag("use_sliding_window", default=False)
     if has_window and not config.is_stated("sliding_window"):

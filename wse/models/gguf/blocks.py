@@ -39,7 +39,7 @@ BITS: Final = np.arange(8, dtype=np.uint8)[:, None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockKind:
-    """A quantised type: ``weights`` of a block, its bytes as a record, and how records decode to ``[n, weights]``."""
+    """A quantised type: weights and bytes per block, and the function that decodes blocks to ``[n, weights]``."""
 
     weights: int
     record: np.dtype[Any]
@@ -51,7 +51,7 @@ class BlockKind:
         return self.record.itemsize
 
     def decode_blocks(self, blocks: U8) -> F32:
-        """float32 ``[..., blocks x weights]`` of ``blocks [..., blocks, bytes]``."""
+        """Return ``blocks [..., blocks, bytes]`` decoded, float32 ``[..., blocks x weights]``."""
         flat = np.ascontiguousarray(blocks).reshape(-1, self.bytes).view(self.record)[:, 0]
         result = np.empty((len(flat), self.weights), np.float32)
         for begin in range(0, len(flat), STRETCH_BLOCKS):
@@ -66,12 +66,12 @@ def _d(records: Records, name: str = "d") -> F32:
 
 
 def _bits(values: U8, shifts: U8, mask: int) -> U8:
-    """``mask`` of the values shifted right by each of the ``shifts``."""
+    """Return the values shifted right by each of the ``shifts``, masked."""
     return np.asarray((values >> shifts) & np.uint8(mask), np.uint8)
 
 
 def _halves(qs: U8) -> U8:
-    """``[n, 32]``: the low halves of ``qs [n, 16]``, then the high ones."""
+    """Return the low halves of ``qs [n, 16]``, then the high halves, ``[n, 32]``."""
     eight = np.ascontiguousarray(qs).view(np.uint64)
     halves = np.empty((len(qs), 2), SIXTEEN_BYTES)
     halves[:, 0] = (eight & LOW_HALVES).view(SIXTEEN_BYTES)[:, 0]
@@ -80,7 +80,7 @@ def _halves(qs: U8) -> U8:
 
 
 def _fifth_bits(qh: U8) -> U8:
-    """``[n, 32]``: 16 where bit j of ``qh [n, 4]`` (little-endian) is set, else 0."""
+    """Return 16 where bit j of ``qh [n, 4]`` (little-endian) is set, else 0, ``[n, 32]``."""
     return np.unpackbits(qh, axis=1, bitorder="little") << np.uint8(4)
 
 
@@ -92,7 +92,7 @@ def _scaled(records: Records, numbers: NDArray[np.integer]) -> F32:
 
 
 def _with_least(records: Records, values: F32) -> F32:
-    """Return the values of each block with its m added."""
+    """Return the values of each block plus its m."""
     values += _d(records, "m")
     return values
 
@@ -120,7 +120,7 @@ def _q5_1(records: Records) -> F32:
 
 
 def _six_bits(packed: U8) -> tuple[F32, F32]:
-    """Scales and offsets, each ``[n, 8, 1]``, of 12 bytes: six low bits of 8 bytes, the other four spread over all."""
+    """Return scales and offsets, each ``[n, 8, 1]``, from 12 bytes with six bits each."""
     first, second, third = packed[:, :4], packed[:, 4:8], packed[:, 8:]
     scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], axis=1)
     offsets = np.concatenate([second & 63, (third >> 4) | (second >> 6 << 4)], axis=1)
@@ -128,14 +128,14 @@ def _six_bits(packed: U8) -> tuple[F32, F32]:
 
 
 def _decode_k(records: Records, numbers: U8) -> F32:
-    """Q4_K and Q5_K of ``numbers [n, 8, 32]``."""
+    """Return Q4_K and Q5_K values from ``numbers [n, 8, 32]``."""
     scales, offsets = _six_bits(records["scales"])
     d, dmin = _d(records)[:, None], _d(records, "dmin")[:, None]
     return ((d * scales) * numbers.astype(np.float32) - dmin * offsets).reshape(-1, 256)
 
 
 def _k_halves(qs: U8) -> U8:
-    """``[n, 8, 32]``: of each 32 bytes the low halves, then the high ones."""
+    """Return for each 32 bytes the low halves, then the high halves, ``[n, 8, 32]``."""
     return _bits(qs.reshape(-1, 4, 1, 32), NIBBLES, 15).reshape(-1, 8, 32)
 
 

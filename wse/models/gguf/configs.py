@@ -58,7 +58,7 @@ def _every_model(header: Header) -> Config:
 
 
 def rope_scaling(header: Header) -> Config | None:
-    """Return the scaling of rotary positions. Factors of a tensor rope_freqs are no part of it."""
+    """Return the scaling of rotary positions, without the factors of a tensor rope_freqs."""
     kind = header.text("rope.scaling.type")
     if kind in (None, "none"):
         linear = header.positive("rope.scale_linear", 1.0)
@@ -74,7 +74,7 @@ def rope_scaling(header: Header) -> Config | None:
 
 
 def _llama(header: Header) -> Config:
-    """Llama, and Mistral and Mixtral, which llama.cpp takes for the same architecture."""
+    """Return the keys of Llama, Mistral and Mixtral, which are one architecture in llama.cpp."""
     if header.count("expert_count"):
         return {**common(header), "model_type": "mixtral", **_experts(header, "num_local_experts")}
     biases = {
@@ -98,7 +98,7 @@ def _qwen3(header: Header) -> Config:
 
 
 def _qwen3_moe(header: Header) -> Config:
-    """Weights of the chosen experts are always normalised. Layers without a router have no experts."""
+    """Return the keys of Qwen3-MoE. Weights of chosen experts are always normalised."""
     header.require("expert_gating_func", (1,), "supported: 1 (softmax)")
     return {
         **common(header),
@@ -114,7 +114,7 @@ def _qwen3_moe(header: Header) -> Config:
 
 
 def _gemma2(header: Header) -> Config:
-    """Scores are scaled by the size of a head, but for the 27B model by hidden size / heads (``src/models/gemma2``)."""
+    """Return the keys of Gemma 2. Scores are scaled by the head size, in the 27B model by hidden size / heads."""
     config = common(header)
     of_27b = config["num_hidden_layers"] == LAYERS_OF_GEMMA_2_27B
     return {
@@ -162,7 +162,7 @@ def _gpt2(header: Header) -> Config:
 
 
 def _gpt_oss(header: Header) -> Config:
-    """Layers alternate between a window and all tokens; the bounds of YaRN's ramp are not rounded (gpt-oss itself)."""
+    """Return the keys of gpt-oss. Layers alternate between a window and all tokens."""
     config = common(header)
     if "rope_scaling" in config:
         config["rope_scaling"]["truncate"] = False
@@ -178,7 +178,7 @@ def _gpt_oss(header: Header) -> Config:
 
 
 def _llama4(header: Header) -> Config:
-    """Chunks and the scale of queries are not stored; queries and keys are normalised but in the model of 128 experts.
+    """Return the keys of Llama 4. Chunks and the scale of queries are not stored in GGUF files.
 
     So llama.cpp takes them (``src/models/llama4``).
     """
@@ -202,7 +202,7 @@ def _llama4(header: Header) -> Config:
 
 
 def _glm4_moe(header: Header) -> Config:
-    """Layers that predict further tokens are counted as layers, and are left out here."""
+    """Return the keys of GLM-4-MoE, without the layers that predict further tokens."""
     config = common(header)
     config["num_hidden_layers"] -= header.count("nextn_predict_layers")
     return {
@@ -230,7 +230,7 @@ def _expert_routing(header: Header) -> Config:
 
 
 def _deepseek(header: Header) -> Config:
-    """Sizes with ``_mla`` are those of heads where the others are those of the compressed cache."""
+    """Return the keys of DeepSeek. Sizes with ``_mla`` are those of heads, the others those of the compressed cache."""
     heads, rotated = header.size("attention.head_count"), header.size("rope.dimension_count")
     of_key = header.size("attention.key_length_mla", header.size("attention.key_length"))
     if rotated >= of_key:
@@ -279,7 +279,10 @@ HARMLESS: Final = (
 
 
 def hugging_face_config(header: Header) -> Config:
-    """Return the config; raises `BadModel` for a key that is missing, impossible or not understood."""
+    """Return the config.
+
+    Raises `BadModel` for a key that is missing, impossible or not understood.
+    """
     config = ARCHITECTURES[header.architecture](header)
     header.require("attention.causal", (True,), "supported: true")
     header.require("use_parallel_residual", (False,), "supported: false")

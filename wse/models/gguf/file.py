@@ -62,7 +62,7 @@ SUPPORTED: Final = (*PLAIN, *BLOCK_KINDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufArray:
-    """An array of metadata, which stays in the file until it is requested; ``begin`` is the byte of its first element.
+    """An array of metadata that stays in the file until it is read; ``begin`` is the byte of its first element.
 
     ``kind`` is a key of `SCALARS`, or TEXT.
     """
@@ -74,7 +74,7 @@ class GgufArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufTensor:
-    """A tensor of the file: ``shape`` with the innermost size last, and the bytes of the file that it occupies."""
+    """A tensor of the file: ``shape`` with the innermost size last, and the bytes that it occupies."""
 
     name: str
     kind: str
@@ -117,7 +117,7 @@ class GgufFile:
         return self.file.path
 
     def elements(self, key: str) -> list[Any] | None:
-        """Return the elements of an array of metadata: str, int, float or bool; None where there is no such key.
+        """Return the elements of an array of metadata; None where there is no such key.
 
         Raises:
             BadModel: the value is no array, or a text is not UTF-8.
@@ -136,7 +136,7 @@ class GgufFile:
 
 
 class _Reader:
-    """A place in the file that moves on as values are read."""
+    """A read position in the file that advances as values are read."""
 
     def __init__(self, file: MappedFile) -> None:
         self.path, self.at = file.path, 0
@@ -149,7 +149,7 @@ class _Reader:
         raise BadModel(msg)
 
     def take(self, count: int, what: str) -> int:
-        """Move past ``count`` bytes; where they begin."""
+        """Advance the read position by ``count`` bytes and return the old position."""
         begin = self.at
         if count > self.size - begin:
             self.fail(f"ends inside {what}: {count:,} bytes wanted at byte {begin:,}, {self.size - begin:,} are left")
@@ -179,7 +179,7 @@ class _Reader:
         return found
 
     def stretches(self, count: int, longest: int, what: str) -> Iterator[tuple[int, int]]:
-        """First byte and length of so many texts, one after another: of a vocabulary there are 100,000."""
+        """Return the first byte and the length of ``count`` consecutive texts."""
         at, size, file_bytes, length_at = self.at, self.size, self._bytes, LENGTH.unpack_from
         for _ in range(count):
             begin = at + LENGTH.size
@@ -198,7 +198,7 @@ class _Reader:
         return self.take(length, what), length
 
     def value(self, key: str) -> Any:
-        """Return the kind and the value of one item; arrays are walked past."""
+        """Return the kind and the value of one item; arrays are skipped."""
         kind = self.scalar("<I", key)
         if kind in SCALARS:
             return self.scalar(SCALARS[kind], key)
@@ -221,7 +221,7 @@ class _Reader:
 
 
 def _read_head(reader: _Reader) -> tuple[int, int]:
-    """Numbers of tensors and of metadata items."""
+    """Return the numbers of tensors and of metadata items."""
     if reader.scalar("4s", "its first four bytes") != b"GGUF":
         msg = f"{reader.path}: does not begin with 'GGUF'; is it a GGUF file?"
         raise BadModel(msg)
@@ -245,7 +245,7 @@ def _refuse_parts(path: Path, parts: Any) -> None:
 
 
 def _read_tensor(reader: _Reader, alignment: int) -> tuple[str, int, tuple[int, ...], int]:
-    """Name, number of the type, shape and offset of one tensor."""
+    """Return name, type, shape and offset of one tensor."""
     name = reader.text(LONGEST_NAME, "a tensor's name")
     where = f"tensor {name!r}"
     dimensions = reader.scalar("<I", where)
@@ -263,7 +263,7 @@ def _read_tensor(reader: _Reader, alignment: int) -> tuple[str, int, tuple[int, 
 def _place_tensors(
     reader: _Reader, raw: list[tuple[str, int, tuple[int, ...], int]], data_begin: int
 ) -> dict[str, GgufTensor]:
-    """Return the tensors by name, in the order of the file, each in bytes of its own."""
+    """Return the tensors by name in the order of the file, each with its own bytes."""
     unsupported = [(name, TYPES.get(number, f"type {number}")) for name, number, _, _ in raw]
     unsupported = [(name, kind) for name, kind in unsupported if kind not in SUPPORTED]
     if unsupported:
@@ -296,7 +296,7 @@ def _place_tensors(
 
 
 def _stored_bytes(kind: str, shape: tuple[int, ...]) -> int | None:
-    """Return the bytes of a tensor; None where rows are no whole blocks."""
+    """Return the bytes of a tensor; None where rows are not whole blocks."""
     if kind in PLAIN:
         return math.prod(shape) * PLAIN[kind].itemsize
     block = BLOCK_KINDS[kind]

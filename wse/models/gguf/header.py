@@ -24,7 +24,7 @@ class Header(ConfigReader):
         super().__init__(gguf.path, values, prefix)
 
     def size(self, key: str, default: int | None = None) -> int:
-        """Return a whole number of at least 1; an array of equal ones counts as that number."""
+        """Return a whole number of at least 1; an array of equal numbers counts as that number."""
         value = self.value(key)
         if isinstance(value, GgufArray):
             values = set(self.gguf.elements(self.prefix + key) or ())
@@ -62,7 +62,7 @@ class Header(ConfigReader):
 
     @property
     def layers(self) -> int:
-        """Layers, those that predict further tokens among them."""
+        """Return the number of layers, including those that predict further tokens."""
         return self.integer("block_count", 1, MOST_LAYERS)
 
     @property

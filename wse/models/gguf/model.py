@@ -22,7 +22,7 @@ OF_QUANTISED: Final = "float16"
 
 
 def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
-    """Return the model of a file, and its tensors under the names that its family knows.
+    """Return the model of a file, and its tensors under the names of its family.
 
     ``spec.dtype`` is the type of the matrices where all are plain numbers of 32 bits, or of 16 bits of one type beside
     some of 32; float16 where any is quantised.
@@ -49,7 +49,7 @@ def _dtype(gguf: GgufFile) -> str:
 
 
 def _with_factors(spec: ModelSpec, gguf: GgufFile) -> ModelSpec:
-    """Rotary frequencies divided by the factors that the file contains."""
+    """Return the spec with its rotary frequencies divided by the factors in the file."""
     tensor = gguf.tensors.get(ROPE_FACTORS)
     if tensor is None:
         return spec

@@ -66,7 +66,7 @@ LATENT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The rules of one architecture: for tensors outside the layers, and for those inside, by GGUF name."""
+    """The rules of one architecture, by GGUF name, for tensors outside of the layers and in them."""
 
     tables: Mapping[str, Rule]
     layer: Mapping[str, Rule]
@@ -145,7 +145,7 @@ NAMES: Final[dict[str, Names]] = {
 
 
 def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
-    """Return the file's tensors under the names that the families know; those without a rule keep theirs.
+    """Return the file's tensors under the names of the families; tensors without a rule keep theirs.
 
     Layers from ``layer_count`` on predict further tokens and are left out, as `ROPE_FACTORS` is.
     """

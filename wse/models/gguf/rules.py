@@ -41,7 +41,7 @@ def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredTensor:
-    """A tensor that a rule is for: its entry, its layer's prefix and its suffix in the new name, and its neighbours."""
+    """A tensor for a rule: its entry, its layer's prefix, its suffix in the new name, and its neighbours."""
 
     entry: TensorEntry
     prefix: str
@@ -68,12 +68,12 @@ def rename_whole(inside: str) -> Rule:
 
 
 def queries(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Queries whose rotated pairs are neighbours."""
+    """Return queries, whose rotated pairs are neighbours, with split halves."""
     return [_split_halves(tensor, "self_attn.q_proj", tensor.header.size("attention.head_count"))]
 
 
 def keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Keys whose rotated pairs are neighbours."""
+    """Return keys, whose rotated pairs are neighbours, with split halves."""
     return [_split_halves(tensor, "self_attn.k_proj", tensor.header.kv_heads)]
 
 
@@ -89,12 +89,12 @@ def gain(inside: str) -> Rule:
 
 
 def conv1d(inside: str) -> Rule:
-    """Return a matrix that GPT-2's own checkpoints have as [in, out]."""
+    """Return a rule for a matrix that GPT-2 checkpoints store as [in, out]."""
     return lambda tensor: [_swap_axes(tensor.entry, tensor.new_name(inside))]
 
 
 def split_experts(inside: str) -> Rule:
-    """Return a stack of experts as single matrices; ``{}`` is the expert."""
+    """Return a rule that splits a stack of experts into single matrices; ``{}`` is the expert."""
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
         count = tensor.entry.shape[0]
@@ -106,7 +106,8 @@ def split_experts(inside: str) -> Rule:
 
 
 def gate_up(experts: str, *, in_turn: bool) -> Rule:
-    """Gate and up as one tensor: gpt-oss has their columns in turn, Llama 4 up's behind gate's; matrices [in, out]."""
+    """Return a rule that combines gate and up into one tensor, interleaved (gpt-oss) or one after the other (Llama 4).
+    """
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
         up = tensor.beside("ffn_up_exps")
@@ -121,7 +122,7 @@ def gate_up(experts: str, *, in_turn: bool) -> Rule:
 
 
 def down(experts: str) -> Rule:
-    """Down of all experts as one tensor; matrices [in, out]."""
+    """Return a rule for the down-projections of all experts as one tensor with matrices [in, out]."""
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
         name = f"{tensor.prefix}{experts}.down_proj"
@@ -132,7 +133,7 @@ def down(experts: str) -> Rule:
 
 
 def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """DeepSeek's kv_b_proj [heads x (nope + value), rank], which llama.cpp splits and whose first part it transposes.
+    """Return DeepSeek's kv_b_proj [heads x (nope + value), rank], which llama.cpp splits and partly transposes.
 
     Into keys [heads, rank, nope], which this rule is for, and values [heads, value, rank].
     """
@@ -153,12 +154,12 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return a rule without an entry: the rule of a neighbour takes the tensor too."""
+    """Return no entry: the rule of a neighbour takes the tensor too."""
     return ()
 
 
 def _split_halves(tensor: StoredTensor, inside: str, heads: int) -> TensorEntry:
-    """Return the rows whose rotated pairs are neighbours, with the pairs across the halves of each head."""
+    """Return rows whose rotated pairs are neighbours, reordered to split halves of each head."""
     entry, name = tensor.entry, tensor.new_name(inside)
     size, odd = divmod(entry.shape[0], heads)
     if odd or size % 2:
@@ -172,7 +173,7 @@ def _split_halves(tensor: StoredTensor, inside: str, heads: int) -> TensorEntry:
 
 
 def _swap_axes(entry: TensorEntry, name: str) -> TensorEntry:
-    """Return a matrix with its axes swapped; of a stack of matrices, each."""
+    """Return a matrix, or each matrix of a stack, transposed."""
     if len(entry.shape) == 3:
         shape = (entry.shape[0], entry.shape[2], entry.shape[1])
         return replace(entry, name=name, rows=lambda rows: entry.rows(rows).swapaxes(1, 2), shape=shape)
@@ -193,7 +194,8 @@ def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
 
 
 def _join(first: TensorEntry, second: TensorEntry, name: str, *, in_turn: bool) -> TensorEntry:
-    """Two stacks of the same shape as one, whose second axis takes from both ``in_turn`` or one after the other."""
+    """Return two stacks of the same shape as one, interleaved (``in_turn``) or one after the other on the second axis.
+    """
     shape = (first.shape[0], 2 * first.shape[1], *first.shape[2:])
 
     def read(rows: Stretch) -> Array:

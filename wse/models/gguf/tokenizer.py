@@ -33,7 +33,7 @@ PREFIX: Final = "tokenizer.ggml."
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GgufVocabulary:
-    """The tokens of a file, as it states them.
+    """The vocabulary of a GGUF file.
 
     Attributes:
         model: ``llama`` (SentencePiece), ``gpt2`` (byte-level BPE) and others.
@@ -59,7 +59,7 @@ class GgufVocabulary:
 
 
 def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
-    """Return the vocabulary, None where the file has no tokens.
+    """Return the vocabulary of a file; None where it has no tokens.
 
     Raises:
         BadModel: arrays have other elements or other lengths than they must, or an id is none of the tokens.
@@ -117,7 +117,7 @@ NAMED: Final = (("bos_token", "bos"), ("eos_token", "eos"), ("unk_token", "unkno
 
 
 def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
-    """Return the tokenizer of a file, None where it has no tokens.
+    """Return the tokenizer of a file; None where it has no tokens.
 
     Errors as of `read_vocabulary` and `tokenizer_of`.
     """

@@ -30,10 +30,10 @@ OTHER_CONFIG: Final = "use the config.json that belongs to these weights"
 
 
 class Checkpoint:
-    """The tensors that ``spec`` asks for, and no others."""
+    """The tensors of a checkpoint that ``spec`` requires, and no others."""
 
     def __init__(self, spec: ModelSpec, entries: Mapping[str, TensorEntry]) -> None:
-        """Take the file's ``entries``; those the spec does not ask for must be harmless.
+        """Read the file's ``entries``. Those that the spec does not require must be harmless.
 
         A plain tensor may be of another floating-point type than ``spec.dtype``, as norms and routers often are
         float32 beside bfloat16: its own type is what `tensor` gives, and whoever stores it converts it.
@@ -62,23 +62,23 @@ class Checkpoint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Our names of all tensors: the tables first, then layer by layer."""
+        """Return the canonical names of all tensors: tables first, then layer by layer."""
         return tuple(self._wanted)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all tensors in the file, a tied table counted once."""
+        """Return the bytes of all tensors in the file, a tied table counted once."""
         return sum(entry.stored_bytes for entry in self._used.values())
 
     def rows(self, name: str) -> TensorRows:
-        """Return a tensor to be read a stretch of rows at a time, which keeps little of the file in memory."""
+        """Return a tensor that is read by ranges of rows, which keeps little of the file in memory."""
         if name not in self._wanted:
             msg = f"no tensor {name!r} in {self.spec.name}"
             raise WseBug(msg)
         return TensorRows(self._wanted[name], self._used, self._pages)
 
     def tensor(self, name: str) -> NDArray[Any]:
-        """Return a read-only array, row-major: float32, or the file's element type where the file holds plain numbers.
+        """Return a read-only array, row-major, in float32 or in the file's element type for plain numbers.
 
         A view of the file where the file has the tensor as we do and aligns it to its element size, else a copy.
         """
@@ -89,7 +89,7 @@ class Checkpoint:
         return array
 
     def _unasked_tensors(self, entries: Mapping[str, TensorEntry], family: Family, *, sound: bool) -> Iterator[_Fault]:
-        """Faults of the tensors that are not requested; a copy is compared only where all others are ``sound``."""
+        """Return the faults of additional tensors; a copy is compared only where all others are ``sound``."""
         harmless = family.harmless_tensors(self.spec)
         for name in sorted(entries.keys() - self._used.keys()):
             entry = entries[name]
@@ -105,7 +105,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """A tensor that is not as the config asks. ``path`` is None where no file has it."""
+    """A tensor that does not match the config. ``path`` is None where no file has it."""
 
     path: Path | None
     tensor: str
@@ -131,7 +131,7 @@ def _fault(wanted: WantedTensor, piece: Piece, entries: Mapping[str, TensorEntry
 
 
 def _refusal(faults: list[_Fault], somewhere: Path) -> BadModel:
-    """Return the error, in one line, for all faults of a checkpoint. ``somewhere`` is one of its files."""
+    """Return one error for all faults of a checkpoint. ``somewhere`` is one of its files."""
     folder = somewhere if somewhere.suffix == ".gguf" else somewhere.parent
     if len(faults) == 1:
         fault = faults[0]
@@ -151,7 +151,7 @@ def _equal(first: TensorEntry, second: TensorEntry) -> bool:
 
 
 class _Pages:
-    """The pages of mapped files, let go whenever about `VALUES_IN_MEMORY` values were read of them.
+    """The pages of mapped files, released after about every `VALUES_IN_MEMORY` values that are read.
 
     Threads that read meanwhile get those they still want from the file once more: a few, as each holds few values.
     """
@@ -171,7 +171,7 @@ class _Pages:
 
 
 class TensorRows:
-    """A tensor that gives ``rows[first:last]`` as an array: float32, or the file's type where it holds plain numbers.
+    """A tensor whose ``rows[first:last]`` is an array in float32, or in the file's type for plain numbers.
 
     Only what belongs to these rows is read and decoded, and nothing is kept. Several threads may read at a time.
     """
@@ -185,7 +185,9 @@ class TensorRows:
 
     @property
     def codes_and_scales(self) -> tuple[TensorRows, TensorRows] | None:
-        """The codes ``[out, in]``, one a byte, and the scales ``[out, groups]`` as files contain them, if all do."""
+        """Return the codes ``[out, in]``, one byte each, and the scales ``[out, groups]``, if the files contain all
+        of them.
+        """
         codes = [(piece, entry.codes) for piece, entry in self._pieces if entry.codes is not None]
         scales = [(piece, entry.scales) for piece, entry in self._pieces if entry.scales is not None]
         if len(codes) < len(self._pieces):
@@ -194,11 +196,11 @@ class TensorRows:
 
     @property
     def is_read_whole(self) -> bool:
-        """Whether all is decoded for any stretch, as where it is transposed or an expert of a packed tensor."""
+        """Return whether any range of rows needs the whole tensor decoded, as for transposed tensors."""
         return not all(piece.is_cut_by_rows or entry.kind in FLOATS for piece, entry in self._pieces)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the number of values that are held for rows from the first to one past the last: all that is decoded.
+        """Return the number of values in memory while some rows are read.
 
         Files of plain numbers decode none: of them it is those of the rows.
         """
@@ -209,7 +211,7 @@ class TensorRows:
         )
 
     def _overlaps(self, first: int, last: int) -> Iterator[tuple[Piece, TensorEntry, int, int]]:
-        """Yield the pieces that have rows between the first and one past the last, with their own numbers of these."""
+        """Yield the pieces with rows in a range, each with its own row numbers."""
         at = 0
         for (piece, entry), count in zip(self._pieces, self._counts, strict=True):
             begin, end = max(first - at, 0), min(last - at, count)

@@ -26,7 +26,7 @@ class Distribution:
 
 
 def initial_values(spec: ModelSpec, tensor: str, shape: tuple[int, ...]) -> Distribution:
-    """Return the distribution of a canonical tensor; a gain that is stored less one has the mean 0.
+    """Return the distribution of a canonical tensor; gains that are stored minus one have the mean 0.
 
     >>> from wse.models.load import load_model
     >>> initial_values(load_model("llama-3-8b").spec, "layers.3.q", (4096, 4096))

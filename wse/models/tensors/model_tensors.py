@@ -37,7 +37,7 @@ _LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared
 
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:
-    """Return every tensor of the model by name: the tables first, then layer by layer."""
+    """Return the shape of every tensor of the model by name: tables first, then layer by layer."""
     hidden = spec.hidden_size
     shapes: Shapes = {"embedding": (spec.vocab_size, hidden)}
     if spec.learned_positions:
@@ -51,7 +51,7 @@ def tensor_shapes(spec: ModelSpec) -> Shapes:
 
 
 def in_block(tensor: str) -> bool:
-    """Whether a tensor of a layer, named without ``layers.I.``, is of its feed-forward block, and not of attention.
+    """Return whether a tensor of a layer belongs to its feed-forward block rather than to attention.
 
     >>> [name for name in ("mlp_norm", "o", "o_bias", "router", "down_bias", "shared.up") if in_block(name)]
     ['mlp_norm', 'router', 'down_bias', 'shared.up']
@@ -60,7 +60,7 @@ def in_block(tensor: str) -> bool:
 
 
 def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
-    """Return the tensors of one layer, without ``layers.I.``."""
+    """Return the shapes of the tensors of one layer, named without ``layers.I.``."""
     attention = _heads(spec) if spec.latent is None else _latent(spec, spec.latent)
     shapes = _norm(spec, "attention_norm") | attention
     if spec.post_norms:
@@ -76,12 +76,12 @@ def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
 
 
 def parameter_count(spec: ModelSpec) -> int:
-    """Values of all tensors; a tied embedding counts once."""
+    """Return the number of values of all tensors, a tied embedding counted once."""
     return sum(math.prod(shape) for shape in tensor_shapes(spec).values())
 
 
 def is_linear(tensor: str) -> bool:
-    """Return whether a canonical tensor is the matrix of a linear layer, which is what a coding applies to.
+    """Return whether a canonical tensor is the matrix of a linear layer, to which codings apply.
 
     >>> is_linear("layers.0.down"), is_linear("layers.0.attention_norm"), is_linear("embedding")
     (True, False, False)
@@ -91,7 +91,7 @@ def is_linear(tensor: str) -> bool:
 
 
 def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
-    """Return the coding that holds a tensor where weights are of that type; None where it is held as plain numbers.
+    """Return the coding of a tensor for a weight type; None where it is stored as plain numbers.
 
     In the type that a checkpoint is packed in, its own codes and scales are used: FP8 has a scale for each block, and
     matrices that the checkpoint does not pack (``Packing.unpacked``) stay plain numbers.
@@ -108,7 +108,7 @@ def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
 
 
 def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
-    """Return the bytes of all tensors of a model held as ``weight_type``, codes and scales among them, each value once.
+    """Return the bytes of all tensors of a model stored as ``weight_type``, codes and scales included.
 
     ``float_bytes`` are those of an element of what is not quantised.
     """
@@ -185,7 +185,7 @@ def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
 
 
 def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bool = True) -> int:
-    """Parameters that one token uses: those of all layers but of the experts that are not chosen for it.
+    """Return the parameters that one token uses: of its experts only the active ones.
 
     ``head``: with the output head. ``input_table``: with the whole table of embeddings, of which a token reads one row.
     A table that is both counts once. Each value of a matrix is one multiply-add, so twice the default is about the
@@ -204,13 +204,13 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
 
 
 def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
-    """Return the bytes of one sequence's KV cache; a layer with a window or chunks caches one of these at most."""
+    """Return the bytes of one sequence's KV cache, limited by the windows of layers."""
     of_layer = kv_bytes_per_token(spec, element_bytes) // spec.layer_count
     return sum(min(context, layer.window or layer.chunk or context) * of_layer for layer in spec.layers)
 
 
 def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
-    """Return the bytes that the caches of all layers hold of one token, in elements of ``element_bytes``.
+    """Return the bytes that the caches of all layers need per token.
 
     As if every layer kept every token: a layer with a window forgets it later. With latent attention the values are
     part of the keys (DeepSeek-V2, arXiv 2405.04434, section 2.1.2).

@@ -41,7 +41,9 @@ GROUP: Final = 32
 
 
 def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: Stretch) -> F32:
-    """``[rows, in]`` of a matrix ``numbers [out, in]`` with ``scales [out / block, in / block]``, rounded up."""
+    """Return the rows ``[rows, in]`` of a matrix from fp8 ``numbers [out, in]`` and ``scales [out / block, in /
+    block]``.
+    """
     decoded: F32 = E4M3[numbers[rows]]
     of_rows = scales[np.arange(numbers.shape[0])[rows] // block[0]]
     for index in range(scales.shape[1]):
@@ -50,7 +52,7 @@ def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: Stretch) 
 
 
 def codes_of_mxfp4(blocks: U8, rows: Stretch) -> U8:
-    """Return the codes ``[experts, groups x 32, out]`` of the experts ``rows``, one a byte."""
+    """Return the codes ``[experts, groups x 32, out]`` of the experts ``rows``, one byte each."""
     packed = blocks[rows]
     experts, out = packed.shape[:2]
     return np.stack([packed & 15, packed >> 4], axis=-1).reshape(experts, out, -1).swapaxes(1, 2)
@@ -63,7 +65,7 @@ def decode_e8m0(exponents: U8) -> F32:
 
 
 def decode_mxfp4(blocks: U8, scales: U8, rows: Stretch) -> F32:
-    """``[experts, groups x 32, out]`` of the experts ``rows``: a view with swapped axes of a new array."""
+    """Return the values ``[experts, groups x 32, out]`` of the experts ``rows``, a view with swapped axes."""
     decoded: F32 = _PAIRS[blocks[rows]]  # [experts, out, groups, 16, 2]
     factors = decode_e8m0(scales[rows])
     decoded *= factors[..., None, None]
@@ -77,7 +79,7 @@ FETCH_AGAIN: Final = "fetch the weights again, or use the config.json that belon
 
 
 def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, TensorEntry]:
-    """Return the tensors of a file, with one entry of decoded values for each packed matrix.
+    """Return the tensors of a file with one entry of decoded values for each packed matrix.
 
     Raises:
         BadModel: scales without numbers or the other way round, or of sizes that do not belong together; or a packing

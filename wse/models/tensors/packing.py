@@ -37,7 +37,7 @@ COMPRESSED_WEIGHTS: Final[dict[str, Any]] = {
 
 
 def read_packing(config: ConfigReader, tensors: Iterable[WantedTensor]) -> Packing:
-    """Read how quantization_config says that the matrices of a checkpoint are packed.
+    """Return the packing of a checkpoint's matrices according to quantization_config.
 
     Args:
         config: The whole config.
@@ -67,7 +67,7 @@ def read_packing(config: ConfigReader, tensors: Iterable[WantedTensor]) -> Packi
 
 
 def _read_block(config: ConfigReader) -> tuple[int, int]:
-    """Read the block of outputs and inputs that share a scale of fp8, and check the other settings of fp8."""
+    """Return the block of outputs and inputs that share an fp8 scale, and check the other fp8 settings."""
     block = config.value("weight_block_size")
     if block is None:
         block = [128, 128]
@@ -87,7 +87,7 @@ def _read_block(config: ConfigReader) -> tuple[int, int]:
 
 
 def _read_compressed(config: ConfigReader, tensors: Iterable[WantedTensor]) -> Packing:
-    """Read a quantization_config of compressed-tensors: all linear layers as int4 but those of ``ignore``."""
+    """Return the packing of a compressed-tensors config: int4 for all linear layers except those of ``ignore``."""
     config.require("format", ("pack-quantized",), "supported: pack-quantized")
     config.require("quantization_status", ("compressed",), "supported: compressed")
     ignored = _read_ignored(config)
@@ -116,7 +116,7 @@ def _read_compressed(config: ConfigReader, tensors: Iterable[WantedTensor]) -> P
 
 
 def _read_ignored(config: ConfigReader) -> list[re.Pattern[str]]:
-    """Read the modules that are not packed: names, or regular expressions after ``re:``, which match a beginning."""
+    """Return the modules that are not packed: names, or regular expressions after ``re:``, matched at the beginning."""
     values = config.value("ignore") or []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         config.refuse("ignore", values, "give a list of names of modules, or of re: and a regular expression")
@@ -135,12 +135,12 @@ def _is_ignored(tensor: WantedTensor, ignored: Sequence[re.Pattern[str]]) -> boo
 
 
 def _matrix(tensor: WantedTensor) -> str:
-    """Return our name of a tensor of a layer without the layer."""
+    """Return the canonical name of a layer's tensor without the layer."""
     return tensor.name.split(".", 2)[-1]
 
 
 def _runs_of_outputs(tensors: Iterable[WantedTensor], block: int) -> tuple[tuple[str, int], ...]:
-    """``Packing.runs`` of matrices cut out of files whose scales are of ``block`` outputs.
+    """Return ``Packing.runs`` of matrices from files whose scales belong to ``block`` outputs.
 
     The greatest number that divides each place where the next output has another scale.
     """
@@ -153,7 +153,7 @@ def _runs_of_outputs(tensors: Iterable[WantedTensor], block: int) -> tuple[tuple
 
 
 def _blocks(pieces: Iterable[Piece], block: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Yield the number of the scale that each output of a tensor has, counted through its pieces."""
+    """Yield the index of the scale of each output of a tensor, counted over its pieces."""
     first = 0
     for piece in pieces:
         rows = np.arange(piece.file_shape[0])

@@ -50,7 +50,7 @@ FETCH_AGAIN: Final = "fetch the file again"
 
 
 def open_model_files(folder: Path) -> dict[str, TensorEntry] | None:
-    """The tensors of a model folder: model.safetensors, or the shards that its index lists; None where it has neither.
+    """Return the tensors of a model folder: model.safetensors, or the shards of its index; None without either.
 
     Raises:
         BadModel: one of them cannot be used.
@@ -62,7 +62,7 @@ def open_model_files(folder: Path) -> dict[str, TensorEntry] | None:
 
 
 def open_sharded(index: Path) -> dict[str, TensorEntry]:
-    """Return the tensors of every shard of a model.safetensors.index.json, which all lie beside it.
+    """Return the tensors of every shard of a model.safetensors.index.json, all in the same folder.
 
     Raises:
         BadModel: the index is malformed, names a file elsewhere, or disagrees with the shards.
@@ -95,7 +95,7 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
 
 
 def open_safetensors(path: Path) -> dict[str, TensorEntry]:
-    """Return the tensors of one file, by name, in the order of its header.
+    """Return the tensors of one file by name, in the order of its header.
 
     Raises:
         BadModel: the file is missing, cut short, or breaks the format; the first fault is named.
@@ -126,7 +126,7 @@ def write_safetensors(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -
 
 
 def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
-    """Return the header and the offset of the data behind it."""
+    """Return the header and the offset of the data after it."""
     path, size_bytes, prefix = file.path, file.bytes.size, file.bytes[:8].tobytes()
     if len(prefix) < 8:
         msg = f"{path}: has {size_bytes} bytes, a safetensors file has at least 10; {FETCH_AGAIN}"
@@ -149,7 +149,7 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
 
 
 def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[TensorEntry, int, int]:
-    """Return the entry of one tensor, and the bytes behind ``data_begin`` that it occupies."""
+    """Return the entry of one tensor, and the bytes after ``data_begin`` that it occupies."""
     path, data_bytes = file.path, file.bytes.size - data_begin
     where = f"{path}: tensor {name!r}"
     if not isinstance(fields, dict) or fields.keys() != {"dtype", "shape", "data_offsets"}:
@@ -182,7 +182,7 @@ def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[Te
 
 
 def _check_ranges(path: Path, ranges: list[tuple[int, int, str]], size_bytes: int) -> None:
-    """The format needs every byte of the data to belong to exactly one tensor."""
+    """Check that every byte of the data belongs to exactly one tensor, as the format requires."""
     expected = 0
     for begin, end, name in ranges:
         if begin != expected:

@@ -18,7 +18,10 @@ from wse.errors import BadModel
 
 
 class MappedFile:
-    """A regular file, mapped read-only. ``bytes`` is uint8 ``[size]``; views of it keep the mapping alive."""
+    """A regular file, mapped read-only.
+
+    ``bytes`` is uint8 ``[size]``; its views keep the mapping alive.
+    """
 
     def __init__(self, path: Path) -> None:
         """Map the file.
@@ -42,7 +45,7 @@ class MappedFile:
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
 
     def release_pages(self) -> None:
-        """Take the pages touched so far off this process; whoever reads them again gets them from the file."""
+        """Release the mapped pages that were read so far; reading them again loads them from the file."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
@@ -89,7 +92,7 @@ class TensorEntry:
         return self.file.path
 
     def array(self, index: Index = ()) -> Array:
-        """``tensor[index]``. Only the stretch of the first axis that the index names is decoded; nothing is kept."""
+        """Return ``tensor[index]``, decoding only the range of the first axis that the index selects."""
         if not index:
             return self.rows(slice(None))
         first, inner_index = index[0], index[1:]
@@ -112,5 +115,5 @@ def plain_entry(name: str, kind: str, array: Array, file: MappedFile) -> TensorE
 
 
 def mapped_array(file: MappedFile, begin: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a view of the file's bytes from ``begin``; the caller has checked that they are there."""
+    """Return a view of the file's bytes from ``begin``; the caller has checked the range."""
     return np.ndarray(shape, dtype, buffer=file.bytes, offset=begin)

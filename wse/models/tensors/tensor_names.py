@@ -39,14 +39,14 @@ LAYERS: Final = "model.layers."
 
 
 def no_cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
-    """Return every tensor has a name of its own in the file."""
+    """Return no pieces: every tensor has a name of its own in the file."""
     return ()
 
 
 def wanted_tensors(
     spec: ModelSpec, names: Mapping[str, str] = NAMES, layers: str = LAYERS, cut: Cut = no_cut
 ) -> Iterator[WantedTensor]:
-    """Yield every tensor of the model: what ``cut`` gives, or the file's tensor of that name as it is.
+    """Yield every tensor of the model: the pieces that ``cut`` returns, or the file's tensor of that name.
 
     Names of a layer's tensors stand behind ``layers`` and its index. What is added after a projection or norm has the
     name of that with ``bias`` in the place of ``weight``.
@@ -74,7 +74,7 @@ def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[Want
 
 
 def split_halves(size: int) -> NDArray[np.intp]:
-    """Return the rows that put rotated pairs of neighbours, (0, 1), (2, 3) and so on, into split halves."""
+    """Return the rows that turn rotated pairs of neighbours, (0, 1), (2, 3) and so on, into split halves."""
     return np.concatenate([np.arange(0, size, 2), np.arange(1, size, 2)])
 
 
@@ -97,7 +97,7 @@ PARTS: Final = ("gate_proj", "up_proj", "down_proj")
 def expert_pieces(
     name: str, spec: ModelSpec, at: str, file_names: Collection[str], parts: tuple[str, str, str] = PARTS
 ) -> tuple[Piece, ...]:
-    """Return the pieces of our tensor ``name``; none where it is no matrix of experts.
+    """Return the pieces of the canonical tensor ``name``; empty where it is not a matrix of experts.
 
     Files hold one matrix an expert, ``at.E.PART.weight`` with ``parts`` for gate, up and down. What transformers 5
     holds in memory is accepted too: ``at.gate_up_proj`` [experts, 2 width, hidden] and ``at.down_proj``.
@@ -115,7 +115,8 @@ def expert_pieces(
 def stacked_pieces(
     name: str, spec: ModelSpec, at: str, *, transposed: bool, interleaved: bool = False
 ) -> tuple[Piece, ...]:
-    """The pieces of our tensor ``name`` in ``at.gate_up_proj`` and ``at.down_proj``; none where it is in neither.
+    """Return the pieces of the canonical tensor ``name`` in ``gate_up_proj`` and ``down_proj``; empty where it is in
+    neither.
 
     The tensors are [experts, out, in], or [experts, in, out] with ``transposed``. Outputs of gate and up stand one
     behind the other, or ``interleaved`` in turn. Added vectors are ``..._bias`` [experts, out].

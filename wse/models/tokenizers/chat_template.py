@@ -21,7 +21,7 @@ Message = dict[str, str]  # role and content
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTemplate:
-    """A chat template: Jinja ``source`` from ``where``; ``marks``: special tokens' texts by name, such as bos_token.
+    """A chat template: its Jinja ``source`` and origin, and the texts of special tokens by name.
 
     ``end_ids`` end an answer besides the config's, where the file with the template says so.
     """
@@ -32,7 +32,7 @@ class ChatTemplate:
     end_ids: tuple[int, ...] = ()
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return the text of ``messages`` and of the beginning of an answer, with its special tokens written out.
+        """Return the text of ``messages`` and the beginning of an answer, with special tokens as text.
 
         Raises:
             BadInput: the template refuses the messages.

@@ -18,7 +18,7 @@ REPLACEMENT: Final = "\ufffd"
 
 
 class LibraryTokenizer:
-    """A tokenizers library object and the ids that stand before and behind every text."""
+    """A tokenizer of the tokenizers library, and the ids before and after every text."""
 
     end_ids: tuple[int, ...] = ()
 
@@ -75,7 +75,7 @@ class LibraryTokenizer:
         return WindowStream(self)
 
     def has_text(self, token_id: int) -> bool:
-        """Return whether the token adds text: neither a mark, such as begin and end, nor padding of the table."""
+        """Return whether the token adds text: it is neither a special token nor padding of the table."""
         return token_id not in self._silent_ids and self._library.id_to_token(token_id) is not None
 
     def is_byte(self, token_id: int) -> bool:
@@ -85,7 +85,7 @@ class LibraryTokenizer:
 
 
 class WindowStream:
-    """Decodes a window that begins at the last text sent, so that the cost of a push does not grow.
+    """A decoder of a sliding window of ids, so that the cost of a push does not grow.
 
     Text is held back while it ends in a replacement character or in raw byte tokens, of which the library
     decodes a whole run at once: the next id may still change it.
@@ -123,12 +123,15 @@ class WindowStream:
 
 
 def is_byte(piece: str) -> bool:
-    """Return whether a token's text is that of one raw byte."""
+    """Return whether the text of a token stands for one raw byte."""
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
 def build(make: Callable[[], Any], where: str) -> Any:
-    """Return the object that ``make`` returns; `BadModel` where the tokenizers library refuses its arguments."""
+    """Return the object that ``make`` returns.
+
+    Raises `BadModel` where the tokenizers library refuses its arguments.
+    """
     try:
         return make()
     except BadModel:

@@ -30,7 +30,7 @@ BYTE_PIECES: Final = tuple(b"<0x%02X>" % byte for byte in range(256))
 
 
 class Llama2cTokenizer:
-    """Pieces and scores, indexed by token id. The format has no place for a chat template."""
+    """The tokenizer format of llama2.c: pieces and scores by token id. It has no chat template."""
 
     chat: ChatTemplate | None = None
 
@@ -63,11 +63,11 @@ class Llama2cTokenizer:
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """The begin token: models of llama2.c begin the next text where one is over, and its run.c stops there."""
+        """Return the begin token, at which llama2.c stops."""
         return () if self._bos_id is None else (self._bos_id,)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
-        """The ids of ``text``: begin token (not if ``bare``), a space before any text, then the best pairs merged.
+        """Return the ids of ``text``: begin token (unless ``bare``), a space, then the best pairs merged.
 
         Raises:
             BadInput: a character has no token and the vocabulary no bytes to spell it.
@@ -79,7 +79,7 @@ class Llama2cTokenizer:
         return self._merge(ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids``; a space at the beginning, right behind the begin token, is left out.
+        """Return the text of ``ids``, without a space directly after the begin token.
 
         Begin and end tokens have no text. Bytes that form no character become U+FFFD.
         """
@@ -91,7 +91,7 @@ class Llama2cTokenizer:
         return Llama2cStream(self)
 
     def text_bytes(self, token_id: int, previous_id: int | None) -> bytes:
-        """Return the bytes that ``token_id`` adds behind ``previous_id``."""
+        """Return the bytes that ``token_id`` adds after ``previous_id``."""
         check_id(token_id, self.vocab_size)
         if token_id in self._special_ids:
             return b""
@@ -109,7 +109,7 @@ class Llama2cTokenizer:
         return [FIRST_BYTE_ID + byte for byte in piece]
 
     def _merge(self, ids: list[int]) -> list[int]:
-        """Replace the adjacent pair whose joint piece scores best, leftmost among equals, until none is left.
+        """Repeatedly replace the adjacent pair whose joint piece has the best score, the leftmost of equals.
 
         A heap of candidate pairs over a linked list: a stale candidate is one whose ids have changed.
         """
@@ -146,7 +146,7 @@ class Llama2cTokenizer:
 
 
 class Llama2cStream:
-    """Joins the bytes of the tokens and gives out whole characters."""
+    """A stream that joins the bytes of tokens and returns whole characters."""
 
     def __init__(self, tokenizer: Llama2cTokenizer) -> None:
         self._tokenizer = tokenizer
@@ -160,7 +160,7 @@ class Llama2cStream:
         return self._decoder.decode(data)
 
     def finish(self) -> str:
-        """Return a replacement character for bytes left over, else nothing."""
+        """Return a replacement character for remaining bytes, or ""."""
         return self._decoder.decode(b"", final=True)
 
 

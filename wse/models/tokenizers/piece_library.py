@@ -16,7 +16,7 @@ LONGEST_PIECE: Final = 2**10  # characters; every way to cut a piece in two is l
 
 
 class Kind(IntEnum):
-    """The kind of a piece, numbered as in sentencepiece_model.proto and in GGUF's tokenizer.ggml.token_type."""
+    """The kind of a piece, numbered as in sentencepiece_model.proto and in GGUF files."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -38,7 +38,7 @@ class Pieces:
 
 
 def bpe_library(pieces: Pieces, where: str) -> Library:
-    """Byte-pair encoding: of two neighbours whose joint text is a piece, those of the best score merge first.
+    """Return a byte-pair encoding in which the neighbours with the best joint score are merged first.
 
     The pairs that make a piece are found from the vocabulary, as it lists no merges; among pairs of one piece the one
     with the shorter left half comes first, which is the order of transformers' ``generate_merges``.
@@ -71,7 +71,7 @@ def bpe_library(pieces: Pieces, where: str) -> Library:
 
 
 def unigram_library(pieces: Pieces, where: str) -> Library:
-    """Unigram model: the cut of a text whose pieces have the largest sum of scores."""
+    """Return a unigram model, which selects the pieces with the largest sum of scores."""
     from tokenizers import Tokenizer, models
 
     unique_ids(pieces.texts, where)
@@ -81,7 +81,7 @@ def unigram_library(pieces: Pieces, where: str) -> Library:
 
 
 def spell_spaces(library: Library, *, prefix: bool, every: bool) -> None:
-    """Spaces as ▁, and back, as LlamaTokenizer of transformers 5 does.
+    """Replace spaces by ▁ and back, like LlamaTokenizer of transformers 5.
 
     With ``prefix`` one is put before a text that does not begin with it, with ``every`` before each stretch of text
     between special tokens too. It is taken away in decoding.
@@ -96,7 +96,7 @@ def spell_spaces(library: Library, *, prefix: bool, every: bool) -> None:
 
 
 def mark_pieces(library: Library, texts: Sequence[str], kinds: Sequence[int]) -> None:
-    """Find control and user-defined pieces whole in any text; the first are special, and so is the unknown one."""
+    """Let control and user-defined pieces match whole in any text; control pieces and the unknown one are special."""
     marks = (Kind.UNKNOWN, Kind.CONTROL)
     _add(
         library,
@@ -109,7 +109,7 @@ def mark_pieces(library: Library, texts: Sequence[str], kinds: Sequence[int]) ->
 
 
 def add_tokens(library: Library, config: TokenizerConfig, where: str) -> None:
-    """Add what tokenizer_config.json adds, and mark its named tokens where the vocabulary has them.
+    """Add the tokens of tokenizer_config.json, and mark its named tokens.
 
     Raises:
         BadModel: a token gets another id than the file states.

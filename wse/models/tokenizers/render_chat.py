@@ -26,11 +26,11 @@ TEXT_LIMIT: Final = 2**24  # characters
 
 
 class RefusedTurnsError(jinja2.TemplateError):
-    """The template does not take these messages."""
+    """A template that does not accept the messages."""
 
 
 class Generation(Extension):
-    """``{% generation %}`` marks what a model wrote, for training; here it is what it encloses."""
+    """A Jinja extension that treats ``{% generation %}`` as its contents."""
 
     tags = {"generation"}  # noqa: RUF012 (the attribute that jinja2 reads)
 
@@ -53,7 +53,7 @@ class PlainNamespace(Namespace):
 
 
 def render(template: str, messages: list[dict[str, str]], marks: dict[str, str]) -> str:
-    """Return the text of ``messages`` and of the beginning of an answer.
+    """Return the text of ``messages`` and the beginning of an answer.
 
     Raises:
         jinja2.TemplateError: the template is none, fails, or refuses the messages.
@@ -81,7 +81,7 @@ def render(template: str, messages: list[dict[str, str]], marks: dict[str, str])
 
 
 def answer(question: dict[str, Any]) -> dict[str, str]:
-    """``text``, or what is wrong: kind ``refused`` where the template says so, else ``broken``."""
+    """Return ``text``, or an error: kind ``refused`` where the template raises it, else ``broken``."""
     try:
         return {"text": render(question["template"], question["messages"], question["marks"])}
     except RefusedTurnsError as error:
@@ -109,7 +109,7 @@ def _refuse(message: object) -> NoReturn:
 
 
 def _limit() -> None:
-    """Memory, time and files of this process, where the system can limit them."""
+    """Limit memory, time and files of this process, where the system supports it."""
     try:
         import resource
     except ImportError:  # Windows: the parent's clock remains

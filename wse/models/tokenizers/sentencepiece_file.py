@@ -28,7 +28,7 @@ Value = int | bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentencePieceModel:
-    """The content of a ``.model``. ``charsmap`` is its compiled table of character replacements, empty for none."""
+    """The contents of a ``.model`` file. ``charsmap`` is its compiled table of character replacements."""
 
     algorithm: int
     pieces: Pieces
@@ -54,7 +54,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
 
 
 class _Damage(Exception):
-    """Bytes that are no message of this kind; says where."""
+    """An error for bytes that are not a valid message, with their position."""
 
 
 def _model(data: bytes, where: str) -> SentencePieceModel:
@@ -103,7 +103,7 @@ def _model(data: bytes, where: str) -> SentencePieceModel:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """Yield the number and value of each field; integers unsigned."""
+    """Yield the number and the value of each field; integers are unsigned."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -127,7 +127,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return an integer of seven bits a byte, the lowest first, until a byte without its highest bit; at most ten."""
+    """Return an integer of seven bits per byte, lowest first, of at most ten bytes."""
     value = 0
     for place, byte in enumerate(data[at : at + 10]):
         value |= (byte & 127) << 7 * place

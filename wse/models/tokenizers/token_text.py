@@ -10,13 +10,13 @@ from wse.models.tokenizers.chat_template import ChatTemplate
 
 
 class TextStream(Protocol):
-    """Text of ids that arrive one by one. ``push`` of each, then ``finish``, join to ``decode`` of all."""
+    """A decoder of ids that arrive one by one. ``push`` for each, then ``finish``, give the text of `decode`."""
 
     def push(self, token_id: int) -> str:
-        """Return the text that became certain; never part of a character, so it may be empty."""
+        """Return the text that is now certain, possibly empty; never a part of a character."""
 
     def finish(self) -> str:
-        """Return the rest of the text: bytes that no further id completed, as replacement characters."""
+        """Return the rest of the text: incomplete bytes as replacement characters."""
 
 
 class Tokenizer(Protocol):
@@ -24,27 +24,30 @@ class Tokenizer(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """Ids that have a text: 0 to vocab_size - 1."""
+        """Number of ids with a text: 0 to vocab_size - 1."""
 
     @property
     def chat(self) -> ChatTemplate | None:
-        """The model's chat template, where it has one."""
+        """The model's chat template, if it has one."""
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Ids that end a text besides those of the model's config."""
+        """Ids that end a text, in addition to those of the model's config."""
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
-        """Return the ids of ``text`` and of what the tokenizer puts around it, such as a begin token.
+        """Return the ids of ``text`` with the tokens around it, such as a begin token.
 
         ``bare``: not that.
         """
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids``. Begin and end tokens have none. BadInput: an id outside the vocabulary."""
+        """Return the text of ``ids``. Begin and end tokens have none.
+
+        Raises BadInput for an id outside the vocabulary.
+        """
 
     def stream(self) -> TextStream:
-        """Return a new stream at the beginning of a text: push the prompt's ids into it too."""
+        """Return a new stream at the beginning of a text; push the ids of the prompt into it too."""
 
 
 def check_id(token_id: int, vocab_size: int) -> None:
@@ -55,7 +58,10 @@ def check_id(token_id: int, vocab_size: int) -> None:
 
 
 def checked_text(text: str) -> str:
-    """``text``, unless it holds half a surrogate pair, which no encoding has: `BadInput`."""
+    """Return ``text``.
+
+    Raises `BadInput` if it contains half of a surrogate pair, which no encoding has.
+    """
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

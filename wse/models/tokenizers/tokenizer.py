@@ -34,7 +34,7 @@ CLASS_IGNORED: Final = frozenset({"phi3", "qwen2"})
 
 
 def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> LibraryTokenizer:
-    """Return a tokenizer.json, run by the tokenizers library as transformers 5 does.
+    """Return a tokenizer.json, run by the tokenizers library like transformers 5.
 
     What is put around a text is what the file's post-processor says: ``add_bos_token`` does not count beside it
     (``PreTrainedTokenizerBase._from_pretrained``). Of the declared class LlamaTokenizer, a file that is not byte-level
@@ -84,7 +84,7 @@ def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig
 
 
 def _mark(library: Library, name: str | None, own: int) -> list[int]:
-    """Return the id of the token that tokenizer_config.json names, else the model's ``own``.
+    """Return the id of the token that tokenizer_config.json names, or the model's ``own``.
 
     Nothing where there is none.
     """
@@ -100,7 +100,7 @@ def _library(model: SentencePieceModel, config: TokenizerConfig, where: str) -> 
 
 
 def _normalizer(model: SentencePieceModel) -> Library:
-    """Return the library's normalizer: what is done to a text before it is cut."""
+    """Return the library's normalizer, which is applied to a text before it is split."""
     from tokenizers import Regex, normalizers
 
     steps: list[Library] = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []

@@ -19,7 +19,7 @@ MORE_MARKS: Final = ("additional_special_tokens", "extra_special_tokens")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedToken:
-    """A token that is found whole in any text. ``token_id`` is None where the file does not state it."""
+    """A token that is matched whole in any text. ``token_id`` is None where the file does not state it."""
 
     text: str
     token_id: int | None = None
@@ -32,7 +32,7 @@ class AddedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerConfig:
-    """The settings of tokenizer_config.json; the defaults are those of a folder without one.
+    """The settings of tokenizer_config.json; defaults are those of a folder without the file.
 
     Attributes:
         tokenizer_class: Name of the class in transformers, without "Fast".
@@ -62,7 +62,7 @@ class TokenizerConfig:
 
 
 def read_tokenizer_config(folder: Path) -> TokenizerConfig:
-    """Return the file in a model folder, and its chat_template.jinja, which comes first where there is one.
+    """Return the settings of a model folder; chat_template.jinja takes precedence.
 
     Raises:
         BadModel: a file is damaged, or a value of it is of the wrong kind.

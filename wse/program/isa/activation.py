@@ -30,7 +30,7 @@ def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> flo
 def _share_cycles(
     c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int, shared_tokens: int, padding: int
 ) -> float:
-    """Return the cycles of the largest share of a group, and of zeros for the others.
+    """Return the cycles of the largest part of a group, plus those of zeros for the rest.
 
     A share of several tokens' features may begin and end inside of a token's, whose vectors are its own.
     """

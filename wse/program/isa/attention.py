@@ -56,13 +56,12 @@ def _values_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, 
 
 
 def _round_cycles(c: PeCosts, n: int) -> float:
-    """Times log2(e), plus and minus the float32 that has no fraction left, no less than the least, times ln 2."""
+    """Return the cycles of exp's range reduction: rounding to an integer, clamping, and multiplying by ln 2."""
     return 4 * c.vector(n, c.f32) + c.vector(n, c.largest)
 
 
 def _powers_cycles(c: PeCosts, heads: int) -> float:
-    """Differences times log2(e) as whole numbers, no less than the least, shifted to where a float32 has its exponent;
-    and the sums times these."""
+    """Return the cycles of scaling softmax sums by powers of two."""
     whole = 2 * c.vector(heads, c.f32) + c.vector(heads, c.largest) + c.vector(heads, c.convert)
     return whole + c.vector(heads, c.half) + c.vector(heads, c.shift) + c.vector(heads, c.f32)
 
@@ -84,7 +83,7 @@ def _finish_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
 
 
 def _exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
-    """Return the cycles of the largest share of a set of columns, and of zeros for the others."""
+    """Return the cycles of the largest part of a set of columns, plus those of zeros for the others."""
     columns_of_group = columns // groups
     weights = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))
     in_a_row = min(weights, T)
@@ -105,7 +104,7 @@ def _online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: 
 
 
 def _max(name: str, entries: str) -> Kernel:
-    """Return the largest visible score of a head.
+    """Return the record of a kernel for the maximum visible score of a head.
 
     ``entries`` are the numbers that say which entries the scores are with.
     """
@@ -121,7 +120,7 @@ def _max(name: str, entries: str) -> Kernel:
 
 
 def _exp(name: str, entries: str) -> Kernel:
-    """Return the weights of a softmax and their sum; ``entries`` as of `_max`."""
+    """Return the record of a kernel for the weights of a softmax and their sum."""
     return Kernel(
         name=name,
         operands=(

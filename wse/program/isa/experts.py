@@ -28,7 +28,7 @@ def _pair_list(P: int) -> int:
 
 
 def _code_rows(K: int, coding: int) -> int:
-    """Return the rows of bytes that K rows of codes take."""
+    """Return the rows of bytes that K rows of codes need."""
     return CODINGS[_NAMES[coding]].code_bytes(K, 1)
 
 
@@ -37,12 +37,12 @@ def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding
 
 
 def _list_cycles(c: PeCosts, count: int) -> float:
-    """Return a turn of a loop over pairs, each with its token, expert and weight read one by one."""
+    """Return the cycles of a loop over pairs that reads token, expert and weight of each."""
     return count * (c.loop + 3 * c.vector(1, c.f32))
 
 
 def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, stretches: int) -> float:
-    """Return the cycles of comparing all pairs one by one, and of writing those that are held.
+    """Return the cycles of comparing all pairs and of writing those that the column stores.
 
     Where a column stores all experts, tokens, ids and weights are copied as vectors, to every third place of the list.
     """
@@ -52,25 +52,25 @@ def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, stretches: in
 
 
 def _in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) -> float:
-    """Return the cycles with all pairs, of which each has a ``product`` of so many cycles."""
+    """Return the cycles for all pairs, each with a ``product`` of given cycles."""
     weighing = c.vector(N, c.acc) if weighted else 0.0
     return _list_cycles(c, P) + P * (c.vector(N, c.acc) + product + weighing)
 
 
 def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weighted: int) -> float:
-    """Return the cycles with all pairs, of which each has a ``product`` of so many cycles."""
+    """Return the cycles for all pairs, each with a ``product`` of given cycles."""
     weighing = c.vector(K, c.act) if weighted else 0.0
     return c.vector(M * N, c.acc) + _list_cycles(c, P) + P * (weighing + product)
 
 
 def _bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
-    """Cycles with all pairs, of which a token's are of different experts: few of them are in the PE's share."""
+    """Return the cycles for all pairs, of which few are in the PE's part."""
     added = min(P, M * (-(-(share - 1) // max(1, N)) + 1))
     return _list_cycles(c, P) + added * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
 
 
 def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int) -> int:
-    """Return the bytes of the tiles that are read: one tile a pair, but no more than the column stores."""
+    """Return the bytes of the tiles that are read: one per pair, at most all of the column."""
     return min(P, local_experts) * K * N * b["wgt"]
 
 

@@ -25,7 +25,7 @@ def _zero(*_: object) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kernel:
-    """A compute kernel of the PEs.
+    """The record of a compute kernel: its operands, its cycles, its work and the bytes that it reads.
 
     Attributes:
         name: Its name, that of the function in ``wse_kernels`` and of the oracle.
@@ -59,12 +59,12 @@ class Kernel:
 
     @cached_property
     def views(self) -> dict[str, str]:
-        """The view of each operand by name, empty for a number."""
+        """The view of each operand by name; empty for a number."""
         return {operand.name: operand.view for operand in self.operands}
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The place of each operand by name in the calling convention."""
+        """The position of each operand by name in the calling convention."""
         return {operand.name: i for i, operand in enumerate(self.operands, FIRST_OPERAND)}
 
     @cached_property
@@ -74,7 +74,7 @@ class Kernel:
 
     @cached_property
     def in_place(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of indices: an operand, and the output that may be in its place."""
+        """Pairs of an operand and the output that may overwrite it."""
         return tuple((self.index[operand.over], self.index[operand.name]) for operand in self.operands if operand.over)
 
     @cached_property
@@ -87,11 +87,11 @@ class Kernel:
         return {name: int(operands[i]) for name, i in self.index.items()}
 
     def core_s(self, operands: Sequence[int]) -> float:
-        """About the seconds that a core of the emulating machine takes for a call on one PE."""
+        """Return the approximate seconds that a core of this computer needs for a call on one PE."""
         return float(self._value(self.work or self.macs, operands)) * self.operation_ps * 1e-12
 
     def cycles_of(self, operands: Sequence[int], costs: PeCosts, *, over_heads: bool = False) -> float:
-        """Return the cycles of a call on one PE; ``over_heads``: whose vectors go over heads where that takes fewer."""
+        """Return the cycles of a call on one PE; ``over_heads``: vectors over heads where that is faster."""
         cycles = float(self._value(self.cycles, operands, costs))
         if not over_heads or self.cycles_over_heads is None:
             return cycles
@@ -102,17 +102,17 @@ class Kernel:
         return int(self._value(self.macs, operands))
 
     def bytes_read(self, operands: Sequence[int], element_bytes: Mapping[str, int]) -> int:
-        """Bytes of weights and cache entries that a call on one PE reads, where views have elements of so many."""
+        """Return the bytes of weights and cache entries that a call on one PE reads."""
         return int(self._value(self.read_bytes, operands, element_bytes))
 
     def elements(self, name: str, operands: Sequence[int]) -> int:
-        """Elements from the address ``name`` on that a call may touch, of an operand that has an extent."""
+        """Return the elements from the address ``name`` on that a call may access."""
         extent = self.operands[self.index[name] - FIRST_OPERAND].extent
         assert extent is not None
         return self._product(extent, operands) if isinstance(extent, str) else int(self._value(extent, operands))
 
     def elements_used(self, name: str, operands: Sequence[int]) -> int:
-        """Elements from the address ``name`` on that a call reads or writes, of an operand that has an extent."""
+        """Return the elements from the address ``name`` on that a call reads or writes."""
         reads = self.operands[self.index[name] - FIRST_OPERAND].reads
         return self._product(reads, operands) if reads else self.elements(name, operands)
 
@@ -124,7 +124,10 @@ class Kernel:
 
     @cached_property
     def _parameters(self) -> dict[Formula, tuple[int, ...]]:
-        """The indices of the operands that each formula takes. Raises KeyError for a name that is no operand."""
+        """The indices of the operands that each formula uses.
+
+        Raises KeyError for a name that is not an operand.
+        """
         extents = [operand.extent for operand in self.operands if callable(operand.extent)]
         formulas = dict.fromkeys([self.work or self.macs, self.macs, *extents], 0) | {
             self.cycles: 1,
