@@ -105,8 +105,7 @@ class LineSchedule:
         return self.of_variant(int(self.variants[round_ % len(self.variants), line]))[0]
 
     def of_variant(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
-        """Return the messages ``[m, 3]`` of a variant with their colours ``[m]`` and parts ``[m]``, where it has them.
-        """
+        """Return the messages ``[m, 3]`` of a variant, with their colours and parts ``[m]`` if it has them."""
         span = slice(int(self.first[variant]), int(self.first[variant + 1]))
         return (
             self.messages[span],

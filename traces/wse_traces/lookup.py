@@ -26,8 +26,7 @@ def reason_of(error: Exception) -> str:
 
 
 def object_of(file: Any, path: str) -> Any:
-    """Return the id of a group or dataset in this file, or None. Links to other files and soft links are not followed.
-    """
+    """Return the id of a group or dataset in this file, or None. External and soft links are not followed."""
     item = h5py.h5g.open(file.id, b"/")
     for part in path.encode().strip(b"/").split(b"/") if path != "/" else ():
         if not isinstance(item, h5py.h5g.GroupID) or not item.links.exists(part):

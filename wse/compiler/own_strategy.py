@@ -70,8 +70,7 @@ def _call(path: Path, named: str, method: Callable[[], Any]) -> Any:
 
 
 def _fault_of_shares(demand: Demand, shares: Iterable[Share]) -> str:
-    """Return the first region whose layers do not continue those of the region before it, as text; empty without one.
-    """
+    """Return the first region whose layers do not continue those of the region before it, as text; or nothing."""
     layer, part = 0, 0
     for index, share in enumerate(shares):
         if not isinstance(share, Share):

@@ -95,8 +95,7 @@ class PatternCall(NamedTuple):
         return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
     def schedule(self, cache: ResultCache) -> LineSchedule:
-        """Return the messages of the pattern, cached for the request, so that each pattern is computed and timed once.
-        """
+        """Return the messages of the pattern, cached so that a request computes each pattern once."""
         return cache.of(_schedule, 2048)(self)
 
 

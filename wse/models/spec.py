@@ -77,8 +77,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScale:
-    """A factor for queries of layers without rotation: 1 + coefficient x ln(1 + floor((position + 1) / floor_tokens)).
-    """
+    """A factor of queries without rotation: 1 + coefficient x ln(1 + floor((position + 1) / floor_tokens))."""
 
     coefficient: float
     floor_tokens: int

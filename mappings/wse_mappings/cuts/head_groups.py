@@ -175,8 +175,7 @@ def _sharings(kv_head_count: int) -> list[int]:
 
 
 def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
-    """Return the features of a head on the fullest column of a group: whole rotary pairs, and features without a pair.
-    """
+    """Return the features of a head on the fullest column of a group: whole rotary pairs, and those without a pair."""
     pairs_of_all = 2 * ceil_div(head_size // 2, cols)
     return (
         pairs_of_all

@@ -224,8 +224,7 @@ class TurnedMesh:
 
     @cached_property
     def hops_before(self) -> tuple[I32, I32]:
-        """Return the physical links before a row and a column, like `LogicalMesh.hops_before` with the axes exchanged.
-        """
+        """Return the physical links before rows and columns, like `LogicalMesh.hops_before` with the axes exchanged."""
         along_rows, along_columns = self.mesh.hops_before
         return along_columns.T, along_rows.T
 

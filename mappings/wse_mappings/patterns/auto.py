@@ -207,8 +207,7 @@ def pattern_families(
 
 
 def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
-    """Return a lower bound of a schedule's cycles: its longest path plus the words, or the words that one PE combines.
-    """
+    """Return a lower bound of a schedule's cycles: longest path plus words, or the words that one PE combines."""
     ready = [0] * schedule.length
     received_words = [0] * schedule.length
     for source, target, arrival in schedule.messages.tolist():

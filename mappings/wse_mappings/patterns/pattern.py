@@ -36,8 +36,7 @@ class Terms:
 
 
 def line_terms(length: int, *, contention: float, energy: float, depth: float) -> Terms:
-    """Return the terms of a reduce over a line of ``length`` PEs into its end, which uses every link in one direction.
-    """
+    """Return the terms of a reduce over a line of ``length`` PEs into its end, which uses each link one way."""
     return Terms(
         contention_words=contention, energy_hops=energy, links=length - 1, distance_hops=length - 1, depth=depth
     )

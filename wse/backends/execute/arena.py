@@ -70,8 +70,7 @@ class Arena:
         return typed.reshape(self.blocks, -1, self.lanes)
 
     def read(self, element_type: str, address: int, count: int) -> npt.NDArray[np.generic]:
-        """Return elements of all PEs from an element index on, ``[rows, cols, count]``, as numbers of ``element_type``.
-        """
+        """Return elements of all PEs from an element index on, ``[rows, cols, count]``, as ``element_type``."""
         return np.stack([self.read_row(element_type, row, address, count) for row in range(self.rows)])
 
     def read_row(self, element_type: str, row: int, address: int, count: int) -> npt.NDArray[np.generic]:

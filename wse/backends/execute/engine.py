@@ -250,8 +250,7 @@ class Engine:
         return padded.reshape(-1)
 
     def _store_ids(self, first: int, tokens: Sequence[int]) -> None:
-        """Store ids on all PEs of the embedding's stage from position ``first`` on, if that stage is in this process.
-        """
+        """Store ids from position ``first`` on all PEs of the embedding's stage, if it is in this process."""
         arena = self.arenas.get(self._embedding_stage)
         if arena is not None and tokens:
             address = self.program.ids_address + first

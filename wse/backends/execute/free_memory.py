@@ -28,8 +28,7 @@ VERSION_2: Final = GroupFiles("memory.max", "memory.current", "inactive_file")
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """Return the bytes that this process can still allocate; None where that is unknown. ``root`` has /proc and /sys.
-    """
+    """Return the bytes that this process can still allocate; None where unknown. ``root`` has /proc and /sys."""
     limits = [*_machine(root), *_control_groups(root), *_process_limit(root)]
     return max(0, min(limits)) if limits else None
 

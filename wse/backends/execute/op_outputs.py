@@ -150,8 +150,7 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
 
 
 def _hidden_of(program: Program, stage: int) -> I32:
-    """Return the hidden features on each row of a stage, int32 ``[rows, n]``, for the gains of norms or the embedding.
-    """
+    """Return the hidden features on each row of a stage, int32 ``[rows, n]`` (gains of norms, embedding)."""
     parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
     return next(part.inner for part in parts if part.tensor.rpartition(".")[2] in _AS_HIDDEN)
 

@@ -61,8 +61,7 @@ class _RoutedSteps(NamedTuple):
 
 
 class RoutedCosts:
-    """A function object that adds the steps that depend on the choice of experts to the cost of a phase, with a cache.
-    """
+    """Adds the steps that depend on the choice of experts to the cost of a phase, with a cache."""
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic

@@ -56,8 +56,7 @@ class _GroupClass:
 
 
 class _GroupClasses(NamedTuple):
-    """The classes of the groups of a phase, and for each step its row in their concatenated costs, int64 ``[steps]``.
-    """
+    """The classes of the groups of a phase, and each step's row in their concatenated costs, int64 ``[steps]``."""
 
     classes: list[_GroupClass]
     rows: I64

@@ -161,8 +161,7 @@ class Fabric:
         )
 
     def shape_classes(self, phase: Phase) -> I64:
-        """Return for each step the first one with equal cost and traffic in a region of its shape, int64 ``[steps]``.
-        """
+        """Return for each step the first with equal cost and traffic in a region of its shape, int64 ``[steps]``."""
         return self._counts.shape_classes(phase.steps)
 
 

@@ -145,8 +145,7 @@ def _inward_products(c: Context, op: Op) -> None:
 
 
 def experts_down(c: Context, op: Op) -> None:
-    """Lower the second product of experts: weigh the outputs, sum them over columns, add them to the residual stream.
-    """
+    """Lower the second product of experts: weigh outputs, sum them over columns, add them to the residual stream."""
     n = c.tokens * c.cut.hidden_per_pe
     with at_experts(c):
         out = _outward_product(c, op)

@@ -224,8 +224,7 @@ def _route_visits(stage: _Stage, block: Block, routes: _Routes) -> Visits:
 
 
 def _visits(block: Block) -> Iterator[tuple[int, int]]:
-    """Return the steps of a block in execution order with their counts; the second iteration of a loop represents all.
-    """
+    """Return the steps of a block in execution order with their counts; a loop's second iteration stands for all."""
     index = 0
     while index < len(block.steps):
         loop = block.steps[index].loop

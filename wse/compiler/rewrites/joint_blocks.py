@@ -115,8 +115,7 @@ def _end(steps: Sequence[SymStep], outward: int) -> int:
 
 
 def _is_whole(line: SymStep) -> bool:
-    """Return whether a pattern covers a buffer from its beginning, in place, with the same elements in every iteration.
-    """
+    """Return whether a pattern covers a buffer from its beginning, in place, equally in every iteration."""
     at = address(line, "source")
     return at == address(line, "target") and not at.offset and by_pairs(number(line, "elements"))
 

@@ -28,8 +28,7 @@ NARROWER = ("float16", "int8", "int4")
 def smallest_square(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
 ) -> int | None:
-    """Return the side of the smallest square mesh of at least ``at_least`` PEs that holds the model; None without one.
-    """
+    """Return the side of the smallest square mesh of at least ``at_least`` PEs that holds the model, or None."""
     largest = min(wafer.mesh_rows, wafer.mesh_cols)
     least = math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers))
     for side in range(max(at_least, least, 1), largest + 1):
@@ -158,8 +157,7 @@ def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
 def _larger(
     spec: ModelSpec, whole: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> str | None:
-    """Return the smallest larger mesh that holds the model, or the smallest square region if the user chose a region.
-    """
+    """Return the smallest larger mesh that holds the model, or square region if the user chose a region."""
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
     least = min(rows, cols)
     if options.region is None:

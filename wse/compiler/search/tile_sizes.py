@@ -93,8 +93,7 @@ def _sizes(spec: ModelSpec, held: HeldTypes, scope: str, tiling: Tiling) -> Size
 
 
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
-    """Return whether the matrices of all experts of an op are divided at the same features into runs with equal scales.
-    """
+    """Return whether matrices of all experts of an op are divided at the same features into runs of equal scales."""
     codings = [coding_of(spec, matrix, tiling.dtype) for matrix in op.weights]
     size = 0 if spec.experts is None else spec.experts.ffn_size
     return all(coding is None or size % coding.block == 0 for coding in codings)

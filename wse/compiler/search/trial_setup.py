@@ -114,8 +114,7 @@ class TrialSetup:
         return max(1, min(small.users_that_fit() // self.options.batch, small.stage_count)) if self.many_users else 1
 
     def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
-        """Return the layouts to try if others have no room: with other placements of experts, then with split layers.
-        """
+        """Return the layouts to try if others have no room: with other places of experts, then with split layers."""
         placed = self.with_other_expert_placements(layouts)
         return [others for others in (placed, self.with_cut_blocks(placed or layouts)) if others]
 

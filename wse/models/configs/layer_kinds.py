@@ -55,8 +55,7 @@ def alternating_kinds(count: int) -> list[str]:
 
 
 def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
-    """Return the layers of Qwen2 and Qwen3: with use_sliding_window, layers from max_window_layers on have the window.
-    """
+    """Return layers of Qwen2 and Qwen3: with use_sliding_window, those from max_window_layers on have the window."""
     has_window = config.flag("use_sliding_window", default=False)
     window = read_window(config)
     if not has_window:

@@ -59,8 +59,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _latent(config: ConfigReader) -> Latent:
-    """Return the sizes of latent attention. Queries come directly from the hidden vector where ``q_lora_rank`` is null.
-    """
+    """Return the sizes of latent attention. Queries come from the hidden vector where ``q_lora_rank`` is null."""
     plain = config.is_stated("q_lora_rank") and not config.has("q_lora_rank")
     rope_size = config.integer("qk_rope_head_dim", 2, WIDEST)
     if rope_size % 2:

@@ -106,8 +106,7 @@ def split_experts(inside: str) -> Rule:
 
 
 def gate_up(experts: str, *, in_turn: bool) -> Rule:
-    """Return a rule that combines gate and up into one tensor, interleaved (gpt-oss) or one after the other (Llama 4).
-    """
+    """Return a rule that combines gate and up into one tensor, interleaved (gpt-oss) or in sequence (Llama 4)."""
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
         up = tensor.beside("ffn_up_exps")
@@ -194,8 +193,7 @@ def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
 
 
 def _join(first: TensorEntry, second: TensorEntry, name: str, *, in_turn: bool) -> TensorEntry:
-    """Return two stacks of the same shape as one, interleaved (``in_turn``) or one after the other on the second axis.
-    """
+    """Return two stacks of the same shape as one, interleaved (``in_turn``) or in sequence on the second axis."""
     shape = (first.shape[0], 2 * first.shape[1], *first.shape[2:])
 
     def read(rows: Stretch) -> Array:

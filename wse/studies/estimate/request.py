@@ -54,7 +54,7 @@ class EstimateRequest(PlacementRequest):
     gpu: Annotated[
         str | Path | None,
         Option(
-            doc="Time the model on GPUs in place of wafers: a name of `wse gpus`, or a TOML file.",
+            doc="Time the model on GPUs instead of wafers: a name of `wse gpus`, or a TOML file.",
             panel="GPUs",
             metavar="NAME|FILE",
             known_values=known_names.gpus,
@@ -73,7 +73,7 @@ class EstimateRequest(PlacementRequest):
     network: Annotated[
         str | Path | None,
         Option(
-            doc="Network and service between user and machine in a TOML file, in place of wse/data/network.toml.",
+            doc="Network and service between user and machine in a TOML file, instead of wse/data/network.toml.",
             panel="Output",
             metavar="FILE",
         ),

@@ -17,7 +17,7 @@ class CostOptions:
     economics: Annotated[
         str | Path | Mapping[str, Any] | None,
         Option(
-            doc="Power and prices in a TOML file, in place of those of wse/data/economics.toml.",
+            doc="Power and prices in a TOML file, instead of those of wse/data/economics.toml.",
             panel="Output",
             metavar="FILE",
         ),

@@ -17,7 +17,7 @@ class GpuOptions:
     gpus: Annotated[
         int | None,
         Option(
-            doc="How many GPUs; auto: the fewest, as a power of two, that hold the model.",
+            doc="The number of GPUs; auto: the fewest, as a power of two, that hold the model.",
             panel="GPUs",
             metavar="N|auto",
             none="auto",

@@ -35,7 +35,7 @@ SoftwareName = Annotated[
 MachineSettings = Annotated[
     tuple[str, ...],
     Option(
-        doc="A number of the wafer or of software in place of its file's, or a factor of that, such as "
+        doc="A number of the wafer or of software instead of its file's, or a factor of that, such as "
         "wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.",
         panel="Wafer and mapping",
         metavar="wafer.KEY=VALUE|xFACTOR",

@@ -28,7 +28,7 @@ MappingName = Annotated[
 WaferCount = Annotated[
     int | None,
     Option(
-        doc="How many wafers; auto: the fewest that hold the model.",
+        doc="The number of wafers; auto: the fewest that hold the model.",
         panel="Wafer and mapping",
         metavar="N|auto",
         none="auto",

@@ -40,7 +40,7 @@ class TraceOptions:
         ),
     ] = None
     wavelets: Annotated[
-        bool, Option(doc="Also carry out the last pass wavelet by wavelet, and trace every move.", panel="Trace")
+        bool, Option(doc="Also execute the last pass wavelet by wavelet, and trace every move.", panel="Trace")
     ] = False
 
 

@@ -101,7 +101,7 @@ class BatchingOptions:
     max_users: Annotated[
         int | None,
         Option(
-            doc="Users that are served at a time, or seats of a static batch. Default: as many as caches have room.",
+            doc="Users that are served at a time, or batch slots of a static batch. Default: as many as have room.",
             panel="Serving",
             metavar="N",
         ),

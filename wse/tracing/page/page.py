@@ -84,7 +84,6 @@ def view_page(paths: list[Path]) -> bytes:
 
 
 def _colours() -> str:
-    """Return 256 colours of a perceptually uniform scale that is readable with colour blindness, as hexadecimal digits.
-    """
+    """Return 256 colours of a perceptually uniform scale readable with colour blindness, as hexadecimal digits."""
     table: Any = mpl.colormaps[COLOUR_MAP](range(256), bytes=True)
     return bytes(table[:, :3].tobytes()).hex()

@@ -138,8 +138,7 @@ def _sources(pieces: Pieces, number: int, places: I64, resource: int) -> I64:
 def _offsets(
     pieces: Pieces, numbers: I64 | int, source: I64, place: I64, resource: I64 | int, costs: LineCosts
 ) -> tuple[I64, I64]:
-    """Return the cycles from the start of a message until its words use a resource, and the words that wait on the way.
-    """
+    """Return the cycles from a message's start until its words use a resource, and the words waiting on the way."""
     hops = each_hops_between(pieces.places, source, place)
     passed = np.abs(place - source) - (resource == Resource.INTO_PE)
     relays = np.where(pieces.relayed[numbers], passed, 0)

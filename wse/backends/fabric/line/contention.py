@@ -31,16 +31,14 @@ Owner = TypeVar("Owner")
 
 
 class Interleaving(NamedTuple):
-    """The delay of a stream that alternates with another one, and the words that the other one sends during that time.
-    """
+    """The delay of a stream that alternates with another one, and the words that the other one sends meanwhile."""
 
     cycles: float
     words: float
 
 
 class Share(NamedTuple):
-    """A segment of a line, from place ``low`` to ``high``, in which a stream shares a resource, and the effect of that.
-    """
+    """A segment of a line, from place ``low`` to ``high``, in which a stream shares a resource, and its effect."""
 
     low: int
     high: int
@@ -77,8 +75,7 @@ class Window(NamedTuple):
         return self.words / (self.last - self.held - self.first + 1)
 
     def first_at(self, shift: int, room: int) -> float:
-        """Return the time at which words begin to pass a place, given the cycles and the waiting words from the start.
-        """
+        """Return the time at which words begin to pass a place, given cycles and waiting words from the start."""
         if not self.departed_words:
             return self.first + shift
         filled = max(0.0, min(self.departed_words - shift, self.room - room))

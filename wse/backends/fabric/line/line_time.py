@@ -236,8 +236,7 @@ class _LineState:
         return begin, last
 
     def _words_taken(self, received: list[Stream], i: int, begin: float) -> int:
-        """Return the words that waiting streams from ``i`` on take from the ramp while the stream before is received.
-        """
+        """Return the words that waiting streams from ``i`` on take from the ramp while the one before is received."""
         stream, colours = received[i - 1], self.plan.colours
         end = max(begin + self.tail, stream.last[0] + self.ramp) - self.ramp
         queues, waiting_streams = {colours[stream.piece]}, 0

@@ -137,8 +137,7 @@ class Routes:
         return max(line.streams if line else 1 for line in lines)
 
     def line(self, stage: int, axis: int) -> LongestLine | None:
-        """Return the line that represents those of a stage; None on a whole wafer, where neighbours are one hop apart.
-        """
+        """Return the line for those of a stage; None on a whole wafer, where neighbours are one hop apart."""
         placed = self.program.stages[stage]
         return None if self.whole else self._longest(placed.rect.rows, placed.rect.cols, placed.span, axis)
 

@@ -168,8 +168,7 @@ def grouped_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def _best_cuts(spec: ModelSpec, held: HeldTypes, kind: str) -> Callable[[int], tuple[int, Cut]]:
-    """Return a function from a number of lines to the group size at which an index is divided (0: evenly) and the cut.
-    """
+    """Return a function from a number of lines to the group size that divides an index (0: evenly), and the cut."""
     index = _index(spec, held, kind)
 
     @cache

@@ -99,8 +99,7 @@ def _with_parts(spec: ModelSpec, held: HeldTypes, region: RegionShape, cut: Regi
 
 
 def _block_cuts(spec: ModelSpec, held: HeldTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
-    """Return the fields of a region's division that depend on the parts of feed-forward blocks: features and experts.
-    """
+    """Return the fields of a region's division that depend on parts of feed-forward blocks: features and experts."""
     cols, mixture, groups = region.cols, spec.experts, None
     if mixture is not None and region.experts is not None:
         stretches = region.span if region.apart else 1

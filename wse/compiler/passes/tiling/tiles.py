@@ -134,8 +134,7 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
 
 def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
-    """Return the products of an op's matrices with the gain, then the bias, of the preceding norm, float32, by column.
-    """
+    """Return products of an op's matrices with the gain, then the bias, of the preceding norm, float32, by column."""
     if op.kind not in NORM_OF:
         return []
     norm, over_columns = NORM_OF[op.kind], [(_over_columns(f"{name}_bias", cut, spec), ROWS) for name in op.weights]

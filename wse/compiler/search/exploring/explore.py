@@ -159,8 +159,7 @@ class _Exploration:
             pass
 
     def try_most_promising(self) -> bool:
-        """Try the layout with the best forecast; return False if no forecast is below the cycles of the fastest trial.
-        """
+        """Try the layout with the best forecast; False if no forecast is below the fastest trial."""
         pick = _first(family.fastest(self._free_bytes) for family in self._families.values())
         fastest = self._fastest_cycles
         if pick is None or self._in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest:

@@ -96,8 +96,7 @@ class LayoutFamily:
             self._cycles.learn(of_candidate, cycles)
 
     def _bytes(self, features_of_all: F64) -> F64:
-        """Return the forecast bytes of each candidate; candidates on a part of the mesh are forecast from each other.
-        """
+        """Return the forecast bytes of each candidate; those on a part of the mesh are forecast from each other."""
         is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
         further = {part: forecast.of(features_of_all) for part, forecast in self._further_bytes.items()}
         return self.candidates.least_bytes + np.where(is_part, further[True], further[False])

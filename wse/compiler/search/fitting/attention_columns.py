@@ -103,8 +103,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
 
 
 def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, phase: str, tokens: int) -> float:
-    """Return the approximate cycles of all layers in a phase with attention on some columns; infinite without colours.
-    """
+    """Return about the cycles of all layers in a phase with attention on some columns; infinite without colours."""
     layers = layers_on(replace(setup, attention_cols=cols), trial.layout, trial.prefill, phase, tokens)
     of_pass = choice.rewrites if choice.verify_rewrites is None else choice.verify_rewrites
     time = cycles_of_layers(setup, layers, of_pass if phase == VERIFY else choice.rewrites)
@@ -112,8 +111,7 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
 
 
 def _timed_phases(setup: TrialSetup, trial: Trial, choice: Choice) -> list[tuple[str, int]]:
-    """Return the phases for which columns are chosen, with the tokens of a chunk: those with most cycles of a request.
-    """
+    """Return the phases for which columns are chosen, with the tokens of a chunk: those with most cycles."""
     assert setup.timing is not None
     prompts, token_cycles = trial.prompts, trial.token_cycles
     generated = math.inf if token_cycles is None else token_cycles * setup.timing.new_tokens
