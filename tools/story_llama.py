@@ -107,7 +107,7 @@ class Llama(nn.Module):
         return F.linear(self.norm(x), self.embed_tokens.weight)
 
     def empty_cache(self, rows: int) -> list[Pair]:
-        """Float32 for any weights are: attention to one query is faster so."""
+        """Return a float32 cache whatever the type of the weights: attention to one query is then faster."""
         size = (rows, self.shape.num_key_value_heads, self.shape.max_position_embeddings, self.shape.head_dim)
         return [(torch.zeros(size), torch.zeros(size)) for _ in self.layers]
 

@@ -14,7 +14,7 @@ TEACHER_BEGIN_IDS = (1, 2)  # both end a story: the teacher starts the next one,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """The number of stories to draw from the teacher, and how."""
+    """Options of the stories that are drawn from the teacher: their number and the sampling."""
 
     sampled_stories: int = 9216
     sample_rows: int = 256  # stories at once

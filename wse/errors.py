@@ -53,8 +53,8 @@ class UnknownName(BadInput):
     ) -> None:
         """``listed_by`` is the command that lists the known names, where they are too many for a line.
 
-        ``meant`` is the known name that depends on this one elsewhere; the one nearest in letters, or the shortest that
-        has this one in it, where there is none.
+        ``meant`` is the known name of the same thing, such as ``wse3`` for ``cs3``. Without it the hint is the known
+        name nearest in letters, or the shortest one that contains ``name``.
         """
         self.kind, self.name, self.known = kind, name, _beside(name, sorted(known))
         meant = meant or _nearest(name, self.known)
@@ -79,7 +79,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 
 def _group(name: str) -> str:
-    """What a name shares with others of its group: ``wafer.`` of ``wafer.clock_hz``, nothing of ``llama-3.1-8b``."""
+    """Return the prefix of a name's group: ``wafer.`` of ``wafer.clock_hz``, nothing of ``llama-3.1-8b``."""
     group, point, _ = name.rpartition(".")
     return group + point if group.isidentifier() else ""
 

@@ -58,7 +58,7 @@ def path_exists(where: str) -> bool:
 
 
 def names_toml_file(where: str) -> bool:
-    """Whether a text that may be a name or a path to a TOML file is a path: by its end, its form, or the file there."""
+    """Return whether a text is the path of a TOML file, not a name: by its suffix, its form, or an existing file."""
     try:
         return Path(where).suffix == ".toml" or "/" in where or "\\" in where or Path(where).is_file()
     except OSError:  # longer than any file name

@@ -64,7 +64,7 @@ class Coding:
 
     @property
     def is_factored(self) -> bool:
-        """Whether scales become numbers of the activations' type only when a row of codes is unpacked."""
+        """True if scales become numbers of the activations' type only when a row of codes is unpacked."""
         return self.scale_view != "wgt"
 
     def groups(self, inputs: int) -> int:

@@ -96,7 +96,7 @@ def _write(target: Path, data: bytes) -> None:
 
 
 def _reason_to_distrust(folder: Path) -> str:
-    """Why what is in a folder is not to be run; empty where it is the user's own. Raises OSError without one."""
+    """Return why files in a folder must not be executed; empty if it is the user's own. Raises OSError if missing."""
     status = folder.stat()
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         return "it belongs to another user"

@@ -35,7 +35,7 @@ def internal_function(
         module: The module; where it has a function of the name, that is it.
         name: The name.
         pointers: Types of the first arguments.
-        numbers: The number of integers follow them.
+        numbers: Number of integer arguments after them.
         body: Makes the instructions, of a builder and the arguments.
         apart: Whether what pointers lead to does not overlap, which the compiler cannot see.
         inlined: Whether LLVM may write it out where it is called.

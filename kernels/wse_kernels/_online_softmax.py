@@ -141,7 +141,7 @@ class _Code:
 
     @contextmanager
     def visible(self, t: Any) -> Iterator[None]:
-        """What is done where the token sees entry t."""
+        """Run the instructions added inside only where the token sees entry t."""
         builder = self.builder
         position = builder.sext(builder.load(builder.gep(self.positions, [t])), self.T.type)
         since, until = builder.icmp_signed(">=", position, self.first), builder.icmp_signed("<=", position, self.last)

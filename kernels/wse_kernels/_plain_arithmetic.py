@@ -140,7 +140,7 @@ def instructions_of(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]
 
 
 def plain(function: Callable[[Any], Any], results: int = 1) -> Any:
-    """``function`` of one float32 for kernels; it gives one, approximately many as a tuple."""
+    """Return a function of one float32 for kernels. It returns one value, or a tuple of ``results`` values."""
     if config.DISABLE_JIT:
         return function
 

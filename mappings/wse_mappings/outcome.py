@@ -21,7 +21,7 @@ MOST_NAMED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a pattern computes on a line: its kind, its root, or its fault.
+    """The outcome of a pattern on a line: its kind, its root, or its fault.
 
     Attributes:
         collective: The name of it; None where it does none, or one in part alone.

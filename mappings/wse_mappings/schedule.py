@@ -72,7 +72,7 @@ class LineSchedule:
 
     @cached_property
     def travels(self) -> bool:
-        """Whether any message travels over the fabric."""
+        """True if any message travels over the fabric."""
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
     def with_messages(self, chosen: tuple[bool, ...]) -> LineSchedule:

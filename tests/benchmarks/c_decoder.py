@@ -39,7 +39,7 @@ def compiler() -> str | None:
 
 
 class CDecoder:
-    """One token at a time, float32, on as many threads as OpenMP is reported to use."""
+    """One token at a time, float32, on as many threads as OpenMP is set to use."""
 
     def __init__(self, spec: ModelSpec, checkpoint: Checkpoint, context: int, folder: Path) -> None:
         library, cc = folder / "decoder.so", compiler()

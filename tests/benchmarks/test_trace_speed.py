@@ -3,7 +3,7 @@
 Goals: a trace of a 1,000-token run of the bundled model, and of a 240-token run of stories15m on 48x48 PEs, below 30 MB
 each, and no more than 5 % of the run without it; that of a full-wafer estimate below 40 MB, and written in 2 s. Runs
 with a trace and without take turns on one core. Seconds are those of the processor, so that what else the machine does
-counts little. It still only adds, so that the quicker half of each side is compared, and the rest is reported beside.
+counts little. It still only adds, so that the quicker half of each side is compared, and the rest is reported too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The comparison with the oracle can fail: a kernel with one wrong index is reported from the right one."""
+"""The comparison with the oracle can fail: a kernel with one wrong index is distinguished from the right one."""
 
 from __future__ import annotations
 

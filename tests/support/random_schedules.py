@@ -201,7 +201,7 @@ def released(case: RandomCase) -> RandomCase:
 def run_case(case: RandomCase) -> CaseRun:
     """Read all prompts, decode the tokens that follow, and end with a pass over some for each user where there is one.
 
-    Errors are against the plain decoder, which is reported the same ids.
+    Errors are against the plain decoder, which gets the same ids.
     """
     spec, machine, held = case.spec, wafer(*case.mesh, SRAM_BYTES), tensors(case.spec)
     choice = case.choice

@@ -27,8 +27,9 @@ def view(
 ) -> None:
     """Write one HTML page about a trace.
 
-    The answer, what limits it, a token's timeline, maps of the wafers, steps. It needs no network and no other file;
-    its keys are reported beside each picture, whose main facts are also in words. Its address says where one looks.
+    The answer, what limits it, a token's timeline, maps of the wafers, steps. It needs no network and no other file.
+    Beside each picture are its keyboard shortcuts and its main facts in words. The address of the page contains the
+    chosen view.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""Checks of the state after each pass; a breach is the bug in wse, found at the pass that made it."""
+"""Checks of the state after each pass; a violation is a bug in wse, found at the pass that caused it."""
 
 from __future__ import annotations
 

@@ -125,12 +125,12 @@ class Options:
 
     @property
     def takes_drafts(self) -> bool:
-        """Whether the token ids of a pass over several tokens of one user come from the host."""
+        """True if the token ids of a pass over several tokens of one user come from the host."""
         return "host" in (self.sampling, self.verify_ids)
 
     @property
     def across_wafers(self) -> bool:
-        """Whether the mapping divides ops over several wafers."""
+        """True if the mapping divides ops over several wafers."""
         return self.wafers > 1 and strategy(self.mapping).spans_wafers
 
     @property

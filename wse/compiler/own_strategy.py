@@ -1,4 +1,4 @@
-"""A mapping strategy of a user's own file, named as ``FILE.py:NAME``, which is the name that it depends on everywhere.
+"""A mapping strategy of a user's own file. It is called ``FILE.py:NAME`` everywhere.
 
 What its methods raise, and what they return that no compiler could use, becomes one line with the file.
 """

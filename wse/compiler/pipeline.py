@@ -25,7 +25,7 @@ from wse.program.program import Program
 Pass = Callable[[State], State]
 
 PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, lower_ops, route, allocate, emit)
-"""All passes in order. A pass depends on the name of its function."""
+"""All passes in order. Messages and arguments name a pass by its function."""
 
 
 def first_state(

@@ -174,5 +174,5 @@ class State:
 
     @property
     def has_expert_stage(self) -> bool:
-        """Whether experts have a stage of their own on the PEs of the other stages."""
+        """True if experts have a stage of their own on the PEs of the other stages."""
         return any(plan.experts for plan in self.plans)

@@ -27,7 +27,7 @@ def strategies() -> Mapping[str, Strategy]:
 def strategy(name: str, *, where: str = "") -> Strategy:
     """Return a strategy by its name, ignoring case, or from ``FILE.py:NAME``.
 
-    Packages of users are requested names that are not bundled.
+    Names that are not bundled are searched in packages of users.
 
     Raises:
         UnknownName: there is none; ``where`` the name was given.
@@ -54,7 +54,7 @@ def _of_file(named: str) -> Strategy:
 
 
 _own: Final[dict[str, tuple[Any, Strategy]]] = {}
-"""What files have under a name, and the strategies that were made of it."""
+"""By name: the object in the user's file, and the strategy made of it."""
 
 
 def shares_of(demand: Demand, layout: Layout) -> tuple[Share, ...]:

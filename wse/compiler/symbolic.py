@@ -59,7 +59,7 @@ class SymNumber:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the number is the same in every token and iteration."""
+        """True if the number is the same in every token and iteration."""
         return not (self.per_slot or self.per_round or self.per_pair)
 
 

@@ -15,7 +15,7 @@ DEFAULT_WAFER: Final = "wse3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """What all wafers of a generation have in common.
+    """The properties that all wafers of a generation share.
 
     Attributes:
         digit: Its digit in the names of chips and systems: 2 in WSE-2 and CS-2.

@@ -29,7 +29,7 @@ Numbers = dict[str, SourcedNumber]
 
 
 class PresetContent(NamedTuple):
-    """What a preset gives: its fields that are no numbers, and its numbers in the order of the dataclass."""
+    """The contents of a preset: its fields that are not numbers, and its numbers in the order of the dataclass."""
 
     texts: dict[str, Any]
     numbers: Numbers

@@ -25,7 +25,7 @@ CONFIGURATIONS: Final[dict[str, Path]] = {path.stem: path for path in sorted(_CO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a bundled configuration comes from.
+    """The origin of a bundled configuration.
 
     Attributes:
         repository: The model on huggingface.co.

@@ -35,7 +35,7 @@ class Piece:
 
     @property
     def is_cut_by_rows(self) -> bool:
-        """Whether rows of the canonical tensor are rows of the file, so that a part can be read alone."""
+        """True if rows of the canonical tensor are rows of the file, so that a part can be read alone."""
         if self.transposed or (self.rows is not None and self.index):
             return False
         return not self.index or isinstance(self.index[0], slice)

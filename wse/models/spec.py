@@ -201,7 +201,7 @@ class ModelSpec:
 
     @property
     def has_unit_rope(self) -> bool:
-        """Whether a rotation by an angle of 0 leaves features unchanged: no factor multiplies cosines."""
+        """True if a rotation by an angle of 0 leaves features unchanged: no factor multiplies cosines."""
         return self.rope is None or self.rope.multiplier == 1.0
 
     @property

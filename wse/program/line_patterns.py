@@ -95,7 +95,7 @@ def kept_pattern(name: str) -> NamedPattern:
 
 
 _kept: dict[str, tuple[Any, NamedPattern]] = {}
-"""What a file has under a name, None of others, and the pattern that was made of it."""
+"""By name: the object in the user's file (None for other names), and the pattern made of it."""
 
 
 def known_line_patterns() -> list[str]:
@@ -155,7 +155,7 @@ _FINISHES: dict[str, Finish] = {
     "_multicast": lambda length, reduce: reduce_multicast(_into_end(length, reduce), 0),
     "_both_sides_multicast": lambda length, reduce: reduce_multicast(_into_middle(length, reduce), length // 2),
 }
-"""What is made of a reduce, by the end of its name."""
+"""Functions that make a collective of a reduce, by the suffix of its name."""
 
 
 def _reduces() -> dict[str, tuple[str, Finish]]:

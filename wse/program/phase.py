@@ -34,7 +34,7 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """Whether it is the first of a run, or one of decode, before which nothing of its user is cached."""
+        """True if it is the first of a run, or one of decode, before which nothing of its user is cached."""
         return self.cached == 0 and self.user <= 0
 
     def user_of(self, step: int, turn: int) -> int:

@@ -63,7 +63,7 @@ class Stage:
 
     @property
     def has_attention(self) -> bool:
-        """Whether it holds attention of any layer."""
+        """True if it holds attention of any layer."""
         layers = LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
         return any(parts.has_attention for _, parts in layers.parts)
 
@@ -188,7 +188,7 @@ class Program:
 
     @property
     def fits(self) -> bool:
-        """Whether every stage fits the SRAM of its PEs. Only such a Program can be executed."""
+        """True if every stage fits the SRAM of its PEs. Only such a Program can be executed."""
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
 
     def cache_slots(self, tokens: int) -> Slots:

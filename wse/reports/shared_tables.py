@@ -18,7 +18,7 @@ CAUSES: Final[dict[str, str]] = {
     "crossing": "words travelling between wafers",
     "host": "transfers to and from the host",
 }
-"""What each cause of cycles is."""
+"""Descriptions of the causes of cycles."""
 USES: Final[dict[str, str]] = {
     "code": "code, stack, runtime",
     "weights": "weights",
@@ -27,7 +27,7 @@ USES: Final[dict[str, str]] = {
     "buffers": "transfer buffers",
     "free": "free",
 }
-"""What each use of SRAM is called."""
+"""Names of the uses of SRAM."""
 
 
 def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:

@@ -1,4 +1,4 @@
-"""What lies between a user and a machine that serves: network, connection, and the service's own computers.
+"""The path between a user and a machine that serves: network, connection, and the service's own computers.
 
 The time to first token that a machine is timed at is from host to host. A user meets it behind a connection that has to
 be made, a request that has to come and an answer that has to go: together as long as the machine itself takes, once

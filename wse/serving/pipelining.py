@@ -93,7 +93,7 @@ def chunks_cycles(routes: Sequence[Route]) -> CycleEstimate:
 
 
 def _in_line(routes: Sequence[Route]) -> bool:
-    """Whether each chunk visits what the one before did, in the same order, and none but the last a server twice."""
+    """Return whether each chunk begins with the visits of the one before, and only the last visits a server twice."""
     servers = {route: [visit.server for visit in route] for route in set(routes)}
 
     def follows(b: Route, a: Route) -> bool:

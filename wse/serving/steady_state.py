@@ -73,7 +73,7 @@ class RoundCosts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyState:
-    """What each request meets while others come and go, and the rate of all of them.
+    """The mean times of a request among others that arrive and end, and the rate of all requests.
 
     Attributes:
         ttft_s: Mean time to first token, with all waiting.

@@ -28,12 +28,12 @@ class Parts(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the layer has no other parts."""
+        """True if the layer has no other parts."""
         return self == (0, LAYER_PARTS)
 
     @property
     def has_attention(self) -> bool:
-        """Whether attention is one of them."""
+        """True if attention is one of them."""
         return self.first == 0
 
     @property
@@ -43,7 +43,7 @@ class Parts(NamedTuple):
 
     @property
     def cuts_block(self) -> bool:
-        """Whether there are some but not all parts of the feed-forward block."""
+        """True if there are some but not all parts of the feed-forward block."""
         return self.block not in (None, BLOCK)
 
     def features(self, extent: int) -> tuple[int, int]:

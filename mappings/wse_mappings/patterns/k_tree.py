@@ -24,7 +24,7 @@ Groups = tuple[int, ...] | None
 FEWEST_RELAYS, EQUAL_GROUPS = 0, -1
 """Ways to cut a line into two levels where the number of groups is not given: `group_count`, `equal_group_count`."""
 
-COLOURS_PER_LEVEL = 4  # two directions, alternately of two
+COLOURS_PER_LEVEL = 4  # two directions, each alternating between two colours
 COLOURS_OF_BROADCAST = 2
 SHARED_COLOURS_PER_LEVEL, SHARED_COLOURS_OF_BROADCAST = 2, 1
 
@@ -102,9 +102,9 @@ def k_tree(
     3. With ``broadcast`` the root, the place left after the last level, multicasts both ways.
 
     The root of a segment is ``root_of(segment length, groups)`` PEs from its start. Each level has four colours (two
-    directions, by turns), the broadcast two: 4 K + 2, the published 10 for K = 2. No PE sends both ways in a level, so
-    that two colours alternately are enough for it where the middle of a group takes one from each side; and a router
-    sends one colour both ways: 2 K + 1 with ``shared_colours``.
+    directions, each alternating between two), the broadcast two: 4 K + 2, the published 10 for K = 2. No PE sends both
+    ways in a level, so that two alternating colours are enough where the middle of a group takes one from each side;
+    and a router sends one colour both ways: 2 K + 1 with ``shared_colours``.
 
     Raises:
         ValueError: a count of groups is below 1, or, on the whole line, above the places that its level has.

@@ -32,7 +32,7 @@ class PlacedPattern:
 
     @property
     def reduces(self) -> bool:
-        """Whether the words are combined at one address; otherwise they are copied."""
+        """True if the words are combined at one address; otherwise they are copied."""
         return bool(np.isin(self.schedule.messages[:, 2], COMBINING).any())
 
 

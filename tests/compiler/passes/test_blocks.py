@@ -28,7 +28,7 @@ spans = st.lists(st.tuples(st.integers(0, 1), st.integers(0, STEPS - 1), st.inte
 
 
 def mixed_layers() -> ModelSpec:
-    """Two kinds of layers alternately."""
+    """Layers that alternate between two kinds."""
     spec = tiny_spec(layers=8, tied=False)
     return replace(spec, layers=(Layer(), Layer(window=4)) * 4)
 

@@ -1,4 +1,4 @@
-"""Runs with drafts: tokens of plain runs for any drafts are, the distribution of plain draws, and all times."""
+"""Runs with drafts: for any drafts the tokens of plain runs, the distribution of plain draws, and all times."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ Tiles = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SegmentReport:
-    """What the host needs to know of a segment that ran.
+    """The report of a segment to the host.
 
     Attributes:
         tokens: int64 ``[places]``: ids that went to the host; None where none did.

@@ -27,7 +27,7 @@ class KeptPart:
 
     @property
     def is_read_whole(self) -> bool:
-        """Whether the source is."""
+        """True if the source is read whole."""
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:

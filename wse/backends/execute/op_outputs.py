@@ -55,7 +55,7 @@ READABLE: Final = frozenset(_MADE_BY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Where a part of an op's output is stored.
+    """The location of a part of an op's output.
 
     Attributes:
         after: The step after which it is there.

@@ -90,11 +90,11 @@ class _Part:
 
     @property
     def is_read_whole(self) -> bool:
-        """Whether the source is."""
+        """True if the source is read whole."""
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """The number of values that the source makes at a time for rows of ours, few of which it is requested."""
+        """Return the number of values that the source decodes at a time for these rows, a few rows at once."""
         begin, end = first * self._unit, min(last * self._unit, self._source.shape[0])
         return decoded_values(self._source, begin, min(begin + self._step, end))
 

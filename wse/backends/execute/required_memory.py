@@ -16,11 +16,11 @@ IN_FLIGHT_BYTES = 4 * VALUES_IN_FLIGHT
 
 
 def required_bytes(program: Program, wafers: Collection[int] | None = None) -> int:
-    """Bytes of SRAM, counters of words over links, counters of caches and logits at the host, as an engine holds them.
+    """Return the bytes of memory that an engine needs for a Program, or for some ``wafers`` of it.
 
-    And those of weights in transit to SRAM, `IN_FLIGHT_BYTES` for any model and however many threads store them,
-    but for a tensor that is read whole and has more. Of one that has some ``wafers`` alone, where these are given. The
-    program itself and compiled kernels take some 100 MB besides.
+    They are those of the SRAM, of the words on links, of cache counters and of logits at the host, and
+    `IN_FLIGHT_BYTES` for weights on their way to SRAM, for any model and number of threads. A tensor that is read whole
+    may need more. The program itself and compiled kernels need another 100 MB or so.
     """
     held = range(program.wafers) if wafers is None else wafers
     stages = [stage for stage in program.stages if stage.wafer in held]

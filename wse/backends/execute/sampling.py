@@ -37,7 +37,7 @@ class Sampling:
 
     @property
     def on_host(self) -> bool:
-        """Whether the logits have to leave the wafer: for all except its own arg max."""
+        """True if the logits have to leave the wafer: for all except its own arg max."""
         return self.temperature > 0 or self.repetition_penalty != 1.0
 
 

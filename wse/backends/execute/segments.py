@@ -82,7 +82,7 @@ def segments(program: Program, steps: Steps) -> tuple[Segment, ...]:
 
 
 def may_overlap(program: Program, steps: Steps, found: Sequence[Segment]) -> bool:
-    """Whether another pass may begin on a wafer before a pass through ``steps``, cut as ``found``, is over there.
+    """Return whether another pass may begin on a wafer before a pass through ``steps``, cut as ``found``, ends there.
 
     It may where no later segment of the wafer reads a cache, or a buffer that an earlier one filled.
     """

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 WAITING: Final = 2
-"""Patches for each thread that are in transit, so that none waits for the caller to compute the next one."""
+"""Patches in flight for each thread, so that no thread waits for the caller to compute the next one."""
 
 
 class PatchJob(NamedTuple):
@@ -31,10 +31,10 @@ class PatchJob(NamedTuple):
 def stored_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> Iterator[PatchJob]:
     """Carry out jobs that write disjoint memory, and give each in their order once it is done.
 
-    Those in transit have no more than ``most_values`` together; one of more is executed while there is no other.
+    Jobs in flight have at most ``most_values`` values together; a job with more runs alone.
 
     Raises what the first of them in order raises that fails, or ``jobs`` behind them all, once those are done that were
-    in transit.
+    in flight.
     """
     waiting: deque[tuple[PatchJob, Future[None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:

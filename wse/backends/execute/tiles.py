@@ -40,7 +40,7 @@ class DecodedSource(Protocol):
 
     @property
     def is_read_whole(self) -> bool:
-        """Whether all is decoded for any stretch, as of matrices that a file has transposed."""
+        """True if all is decoded for any stretch, as of matrices that a file has transposed."""
 
     def decoded_values(self, first: int, last: int) -> int:
         """The number of values that it makes, and holds at a time, for rows from the first to one past the last."""

@@ -104,7 +104,7 @@ class StepCosts:
 
     @property
     def on_whole_wafers(self) -> bool:
-        """Whether no PE is dead, so that the cost of a pattern does not depend on the position of its lines."""
+        """True if no PE is dead, so that the cost of a pattern does not depend on the position of its lines."""
         return self._traffic.routes.whole
 
     @property

@@ -43,7 +43,7 @@ def spans(component: I32, queues: int) -> I32:
 
     Args:
         component: int32 ``[nodes]``, queues first.
-        queues: The number of nodes are queues.
+        queues: Number of nodes that are queues.
     """
     names, label = np.unique(component, return_inverse=True)
     sizes = np.bincount(label[:queues], minlength=len(names))

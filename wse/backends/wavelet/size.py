@@ -1,4 +1,4 @@
-"""Whether the reference can hold a Program."""
+"""Limits on the size of a Program in the wavelet simulator."""
 
 from __future__ import annotations
 

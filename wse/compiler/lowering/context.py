@@ -73,12 +73,12 @@ class Context:
 
     @property
     def decodes(self) -> bool:
-        """Whether the phase decodes one token of each user."""
+        """True if the phase decodes one token of each user."""
         return self.name == DECODE
 
     @property
     def verifies(self) -> bool:
-        """Whether the phase is a pass over several new tokens of one user, each of which is followed by an id."""
+        """True if the phase is a pass over several new tokens of one user, each of which is followed by an id."""
         return self.name == VERIFY
 
     @property
@@ -121,7 +121,7 @@ class Context:
 
     @property
     def own_weights(self) -> bool:
-        """Whether the phase is on the mesh with a copy of the weights."""
+        """True if the phase is on the mesh with a copy of the weights."""
         return self.on_mesh and self.choice.prefill == MESH_GEMM_OWN
 
     @property

@@ -51,7 +51,7 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """Whether all routes stay as they are."""
+        """True if all routes stay as they are."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 

@@ -1,7 +1,7 @@
 """The choice of experts sent along with a cut block, where every part of it would choose anew.
 
 A stage may end inside a mixture: each part of the block has some features of every expert, and works on the vectors
-that all parts read. What the first part made of these in transit to a choice, the others need as well.
+that all parts read. The other parts need what the first part computed from these for its choice.
 
 1. The first part sends its normalised vectors instead of what they were before, and behind them, on every row, ids and
    weights of the chosen experts, as activations.

@@ -36,7 +36,7 @@ that saves no more on some columns is fully compiled on all as well."""
 
 
 class Breadth(NamedTuple):
-    """How many layouts a search compiles fully, and by what it compares them.
+    """The number of layouts that a search compiles fully, and the criterion by which it compares them.
 
     Attributes:
         finalists: Number of layouts at most.

@@ -75,7 +75,7 @@ class TrialSetup:
 
     @cached_property
     def fits_trees(self) -> bool:
-        """Whether the groups of all-reduces are fitted to their words once a layout is chosen."""
+        """True if the groups of all-reduces are fitted to their words once a layout is chosen."""
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
     @cached_property

@@ -1,6 +1,6 @@
 """TensorEntry: one tensor of a mapped file as a model family sees it, decoded when it is requested.
 
-Mapped bytes come and depend on pages, and are never read as a whole.
+Mapped bytes are loaded and released by pages, and are never read as a whole.
 """
 
 from __future__ import annotations

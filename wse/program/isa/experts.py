@@ -52,13 +52,13 @@ def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, stretches: in
 
 
 def _in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) -> float:
-    """Return the cycles for all pairs, each with a ``product`` of given cycles."""
+    """Return the cycles of the first product of all pairs, each ``product`` cycles, with outputs weighed on request."""
     weighing = c.vector(N, c.acc) if weighted else 0.0
     return _list_cycles(c, P) + P * (c.vector(N, c.acc) + product + weighing)
 
 
 def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weighted: int) -> float:
-    """Return the cycles for all pairs, each with a ``product`` of given cycles."""
+    """Return the cycles of the second product of all pairs, each ``product`` cycles, added to the sums of tokens."""
     weighing = c.vector(K, c.act) if weighted else 0.0
     return c.vector(M * N, c.acc) + _list_cycles(c, P) + P * (weighing + product)
 

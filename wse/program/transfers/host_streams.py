@@ -24,7 +24,7 @@ class HostStream(Transfer):
     leaves_wafer: ClassVar[bool] = True
     carried: ClassVar[HostWords]
     inward: ClassVar[bool] = False
-    """Whether the host sends."""
+    """True if the host sends."""
 
     wafer: int
     bytes: int

@@ -51,7 +51,7 @@ class AlongLine(Transfer):
 
     @property
     def in_memory(self) -> bool:
-        """Whether all messages are copies on their PE."""
+        """True if all messages are copies on their PE."""
         return not self.site.schedule.travels
 
 

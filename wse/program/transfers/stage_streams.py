@@ -90,7 +90,7 @@ class HandOver(StageStream):
 
     @property
     def in_memory(self) -> bool:
-        """Whether both stages are on the same PEs."""
+        """True if both stages are on the same PEs."""
         return self.site.program.shares_pes(self.site.stage, self.target_stage)
 
 

@@ -86,11 +86,11 @@ class Transfer:
     addresses: ClassVar[tuple[str, ...]] = ("source", "target")
     """Operands that are addresses: steps that differ in nothing else cost and move the same."""
     by_place: ClassVar[bool] = False
-    """Whether it depends on where regions stand, rather than by their shape alone."""
+    """True if it depends on where regions stand, rather than by their shape alone."""
     by_counters: ClassVar[bool] = False
-    """Whether its words depend on a user's counters, and so differ from run to run of a phase."""
+    """True if its words depend on a user's counters, and so differ from run to run of a phase."""
     leaves_wafer: ClassVar[bool] = False
-    """Whether its words leave a wafer, for another one or for the host."""
+    """True if its words leave a wafer, for another one or for the host."""
 
     site: Site
     source: int
@@ -149,12 +149,12 @@ class Transfer:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether the phase waits for it."""
+        """True if the phase waits for it."""
         return True
 
     @property
     def in_memory(self) -> bool:
-        """Whether words go from one place in a PE's SRAM to another, over no link."""
+        """True if words go from one place in a PE's SRAM to another, over no link."""
         return False
 
     @property

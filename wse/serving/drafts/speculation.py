@@ -4,9 +4,9 @@ A draft proposes some tokens; one pass of the model accepts those up to the firs
 gives one token of its own. Source: Leviathan, Kalman, Matias, Fast inference from transformers via speculative
 decoding, ICML 2023, arXiv 2211.17192.
 
-The number of tokens a pass yields by the length of its draft is measured, or typical. A longer draft is never accepted
-less, so past its last measured length a curve stays where it is; between two measured lengths it is straight, which no
-curve of falling gains is below.
+The number of tokens that a pass yields depends on the length of its draft. It is measured, or typical. Beyond the last
+measured length the number stays constant, because a longer draft is never accepted less. Between two measured lengths
+it is interpolated linearly, which is never above a curve of decreasing gains.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _BUNDLED: Final = Path(__file__).parents[2] / "data" / "acceptance.toml"
 
 
 DraftKind = Literal["head", "model", "any"]
-"""What proposes draft tokens: a draft head of the model, a separate draft model; ``any`` where it is not stated."""
+"""Kinds of drafts: a draft head of the model, or a separate draft model; ``any`` where the kind is not stated."""
 
 HEAD_KIND: Final[DraftKind] = "head"
 MODEL_KIND: Final[DraftKind] = "model"
@@ -170,7 +170,7 @@ def measured_curves() -> tuple[Acceptance, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceShares:
-    """How often each choice of a draft is the model's token, the most likely choice first.
+    """The frequencies with which each choice of a draft is the model's token, the most likely choice first.
 
     ``kind``, ``draft`` and ``size_ratio`` are those of `Acceptance`.
     """

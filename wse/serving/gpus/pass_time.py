@@ -26,7 +26,7 @@ from wse.serving.gpus.roofline import Parallelism, Roofline
 from wse.serving.gpus.spec import GpuSpec, StackSpec
 
 ALL_REDUCES_PER_LAYER = 2
-"""Of tensor parallelism: behind attention and behind the feed-forward block."""
+"""All-reduces per layer with tensor parallelism: after attention and after the feed-forward block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

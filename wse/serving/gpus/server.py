@@ -112,7 +112,7 @@ class GpuServer:
 
     @property
     def _draft_copies(self) -> float:
-        """How often the room of the draft is taken: once over all GPUs, or on each what one has."""
+        """The number of copies of the draft on all GPUs, 0 without a draft."""
         return 0.0 if self.draft is None else self.parallelism.gpus / self.draft.parallelism.gpus
 
     @cached_property

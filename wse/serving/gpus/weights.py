@@ -37,7 +37,7 @@ class WeightFormat:
 
     @property
     def is_of_four_bits(self) -> bool:
-        """Whether a weight has about 4 bits."""
+        """True if a weight has about 4 bits."""
         return self.bits < 8
 
 

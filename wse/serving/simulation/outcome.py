@@ -24,7 +24,7 @@ LITTLE_TOLERANCE: Final = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outcome:
-    """What happened, in seconds.
+    """The times of all requests of a simulation, in seconds.
 
     Attributes:
         workload: The requests.
@@ -100,7 +100,7 @@ class Recorder:
 
     @property
     def is_done(self) -> bool:
-        """Whether all requests that have come, or are known to come, have left."""
+        """True if all requests that have come, or are known to come, have left."""
         return self.left == len(self.order)
 
     def add(self, request: int) -> None:

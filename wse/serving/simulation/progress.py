@@ -1,4 +1,4 @@
-"""How far a simulation is: a function that is called a hundred times, however many requests there are."""
+"""Progress of a simulation: a function that is called about a hundred times for any number of requests."""
 
 from __future__ import annotations
 

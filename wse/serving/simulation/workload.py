@@ -69,7 +69,7 @@ class Workload:
         return int((self.prompt_tokens + self.new_tokens).max())
 
     def all_at_once(self, requests: int) -> Workload:
-        """So many requests of the same lengths, again from the first where there are fewer, that all wait at 0."""
+        """Return ``requests`` requests of these lengths, repeated if there are fewer, that all arrive at time 0."""
         return replace(self.part(np.arange(requests) % len(self)), arrival_s=np.zeros(requests))
 
     def part(self, requests: I64) -> Workload:
@@ -108,7 +108,7 @@ class WorkloadOptions:
     """A workload to be drawn.
 
     Attributes:
-        requests: The number of.
+        requests: Number of requests.
         arrivals: The process of arrivals; those of a burst come at once, and bursts as a Poisson process.
         burst: Requests of a burst.
         prompt_tokens, new_tokens: Mean lengths.
@@ -116,7 +116,7 @@ class WorkloadOptions:
         context: Tokens of a prompt and its answer, at most; longer draws are cut.
         fast_share: Share of requests in the fast tier.
         prefix_tokens: Tokens of the prefixes that prompts begin with; 0 for none.
-        prefixes: The number of different ones there are.
+        prefixes: Number of different prefixes.
         seed: Of all that is drawn.
     """
 

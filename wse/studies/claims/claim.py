@@ -10,7 +10,7 @@ from wse.reports.result import Doc, Result
 from wse.studies.claims.laboratory import Laboratory
 
 Verdict = Literal["true", "false", "conditional", "undecided"]
-"""What a computation says of a claim; ``conditional``: it holds under a condition that the answer names."""
+"""The verdict of a computation on a claim; ``conditional``: it holds under a condition that the answer names."""
 
 Confidence = Literal["high", "medium", "low"]
 
@@ -45,7 +45,7 @@ class Curves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a computation found of a claim.
+    """The result of the computation that decides a claim.
 
     Attributes:
         verdict: What it says of the claim.

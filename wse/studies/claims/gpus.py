@@ -21,7 +21,7 @@ DTYPE: Final = "fp8"
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 LARGE, SMALL = 128, 4
 FEW: Final = 3.0
-"""The number of times as dear a token is on a machine of which it is said that all users together get few."""
+"""A machine is said to give all users together few tokens if a token costs this many times as much there."""
 PRICE: Final = 6.0
 """Its price over that of the plain one."""
 FAMILY: Final = "deepseek-r1"

@@ -14,7 +14,7 @@ SHAPE: Final = "llama-3.1-70b"
 PRECISIONS: Final = {"bfloat16": 20.0, "int8": 40.0}
 """Billions of parameters that 44 GB are claimed to hold, by element type."""
 NEAR: Final = 0.25
-"""How far from a claimed size a computed one may be."""
+"""Maximum relative difference between a claimed and a computed size."""
 
 LARGE: Final = "llama-3.1-405b"
 SERVED: Final = "llama-3.1-70b"

@@ -22,7 +22,7 @@ from wse.tracing.query.two_traces.compare import TracesResult
 from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 Compared: TypeAlias = CompareResult | CurveResult | PlanResult | TracesResult
-"""What is compared: a model on wafers, on wafers and GPUs, or two runs."""
+"""The results of a comparison: of a model on wafers, on wafers and GPUs, or of two runs."""
 
 
 _CHECKS: Final = {"png": picture_path, "html": page_path}

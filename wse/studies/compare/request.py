@@ -151,14 +151,14 @@ class CompareRequest:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether machines are ranked for users, targets or an objective, instead of the verdict on wafers."""
+        """True if machines are ranked for users, targets or an objective, instead of the verdict on wafers."""
         return (
             self.targets != NO_TARGETS or self.base.serving.users is not None or self.base.serving.objective is not None
         )
 
     @property
     def goal(self) -> Goal:
-        """What machines are ranked by: users, limits and the objective, which is cost where any of them is given."""
+        """The users, limits and objective of the ranking: by default cost with users or limits, else latency."""
         targets, users = self.targets, self.base.serving.users
         unasked = COST if users is not None or targets.times() else LATENCY
         return Goal(
@@ -175,7 +175,7 @@ class CompareRequest:
 
     @property
     def links_are_given(self) -> bool:
-        """Whether the links that are compared were requested."""
+        """True if the links that are compared were requested."""
         return self.link_gb_per_s is not None or self.link_latency_us is not None
 
     def links(self, wafer: WaferSpec) -> tuple[WaferLink, ...]:

@@ -106,7 +106,7 @@ class CompareResult(Result):
 
     @property
     def by_link(self) -> bool:
-        """Whether each link has best rows of its own: links were given, or weights are streamed over them."""
+        """True if each link has best rows of its own: links were given, or weights are streamed over them."""
         return bool(self.inputs.get("links_given")) or any(row.mapping == STREAMED for row in self.rows)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:

@@ -73,7 +73,7 @@ def print_text(console: Console, text: str, style: str = "") -> None:
 
 
 def _stands_alone(row: ComparisonRow, result: CompareResult) -> bool:
-    """Whether no row can be on the wafers of a row that cannot, or none of its mapping on any number of wafers."""
+    """Return whether all rows with its number of wafers, or all rows with its mapping, are impossible."""
     possible = result.possible
     return all(r.mapping != row.mapping for r in possible) or all(r.wafers != row.wafers for r in possible)
 

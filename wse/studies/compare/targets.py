@@ -39,7 +39,7 @@ def read_lengths(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """What rows of a comparison are to keep, and which of them are shown; nothing of it where all is its default."""
+    """The targets that rows of a comparison have to meet, and the rows to show; defaults are left out."""
 
     ttft: Annotated[
         float | None,

@@ -48,7 +48,7 @@ class PreparedEstimate(PreparedPlacement):
 
     @property
     def goal(self) -> Goal:
-        """What the layout is chosen for, on one deployment."""
+        """The load that the layout of one deployment is chosen for."""
         request = self.request
         return Goal(
             users=request.serving.users, replicas=request.replicas, objective=request.serving.objective or LATENCY

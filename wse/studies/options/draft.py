@@ -15,7 +15,7 @@ HEAD: Final = "head"
 
 SAME, WAFER, HOST = "same", "wafer", "host"
 PLACES: Final = (SAME, WAFER, HOST)
-"""Where a draft model runs: on PEs that the model leaves free on its wafers, on wafers of its own, on the host."""
+"""Places where a draft model can run: free PEs of the model's wafers, wafers of its own, or the host."""
 
 DRAFT_TOKENS: Final = 4
 """Tokens that are drafted for each pass where the request does not say how many, if the context has room for them."""
@@ -56,7 +56,7 @@ def check_draft(request: RunRequest) -> None:
 
 
 def has_draft(request: RunRequest) -> bool:
-    """Whether tokens are drafted: by what --draft names, or, for passes over several tokens, by looking them up."""
+    """Return whether tokens are drafted: by the model of --draft, or, for passes over several tokens, by lookup."""
     return request.drafts.draft is not None or (request.drafts.verify_tokens or 0) > 1
 
 

@@ -12,7 +12,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuOptions:
-    """The number of GPUs serve a model, with which stack, and how it is cut over them."""
+    """Options of GPUs that serve a model: their number, their software, and how the model is cut over them."""
 
     gpus: Annotated[
         int | None,

@@ -25,7 +25,7 @@ ExpertPlacement = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutOptions:
-    """How a mapping lays a model out: the PEs of a region, experts, the steps of a layer, and sums over lines."""
+    """Options of the layout: the PEs of a region, experts, the steps of a layer, and sums over lines."""
 
     region: Annotated[
         str | None,

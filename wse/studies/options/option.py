@@ -114,7 +114,7 @@ class RequestField:
 
     @property
     def is_text(self) -> bool:
-        """Whether the command line hands on a text, which `value` reads."""
+        """True if the command line hands on a text, which `value` reads."""
         return bool(self.option.none or self.option.read or self.type in (int, float))
 
     def value(self, argument: Any) -> Any:

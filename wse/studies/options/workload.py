@@ -65,7 +65,7 @@ class WorkloadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """The number of users a machine serves, and what its layout is chosen for."""
+    """Options of a service: users of a pass, users of the service, and the objective of the layout."""
 
     batch: Annotated[
         int | None,

@@ -17,7 +17,7 @@ from wse_mappings.outcome import Outcome
 from wse_mappings.schedule import LineSchedule
 
 LARGEST_VALUE: Final = 100
-"""Of the words, which are whole numbers, so that their sums have no rounding."""
+"""Largest value of a word. Words are whole numbers, so that their sums have no rounding."""
 
 
 def carry_out(

@@ -38,7 +38,7 @@ class PatternResult(Result):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with patterns, each in a sentence with its pattern and line."""
+        """Faults of patterns, each a sentence with its pattern and line."""
         return tuple(f"{case.pattern} on {case.pes} PEs: {case.fault}" for case in self.cases if case.fault)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:

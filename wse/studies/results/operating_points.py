@@ -21,12 +21,12 @@ DEFINITIONS: Final = (
     ("tok/s", "output tokens per second of all users"),
     ("USD/Mtok", "price of all machines per million output tokens, prefill included"),
 )
-"""What the columns of operating points mean; docs/explanation/operating-point.md has the formulas."""
+"""Meaning of the columns of operating points; docs/explanation/operating-point.md has the formulas."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatingPointResult(Result):
-    """What users get, and what a token costs, with a number of users."""
+    """The speed that each user gets, and the cost of a token, with a number of users."""
 
     users: Annotated[int, Doc("users: requests in flight, on all replicas together")]
     replicas: Annotated[int, Doc("equal machines that share the users")]

@@ -85,12 +85,12 @@ class StageResult(Result):
 
     @property
     def narrows_attention(self) -> bool:
-        """Whether attention works on some of its columns alone."""
+        """True if attention works on some of its columns alone."""
         return self.attention not in ((), (0, self.wafers * self.cols - 1))
 
     @property
     def cuts_layers(self) -> bool:
-        """Whether some parts of its first or last layer are elsewhere."""
+        """True if some parts of its first or last layer are elsewhere."""
         return self.parts not in ((), (0, LAYER_PARTS - 1))
 
 

@@ -78,7 +78,7 @@ class EstimatedSpeed:
     drafted_tokens_per_s_per_user: float | None = None
 
     def compares_with(self, point: PublicPoint) -> bool:
-        """Whether machine, users and, where the source states them, number of GPUs and width of weights agree."""
+        """Return whether machine, users and, where the source states them, number of GPUs and bits of weights agree."""
         return (
             (point.machine, point.users) == (self.machine, self.users)
             and (self.chips is None or point.chips in (None, self.chips))

@@ -44,12 +44,12 @@ class Answer:
 
     @property
     def is_finished(self) -> bool:
-        """Whether no more tokens belong to it."""
+        """True if no more tokens belong to it."""
         return len(self.tokens) == self._max_tokens or (bool(self.tokens) and self.tokens[-1] in self._end_ids)
 
     @property
     def has_text(self) -> bool:
-        """Whether the model has a tokenizer."""
+        """True if the model has a tokenizer."""
         return self._stream is not None
 
     def read(self) -> list[bytes]:

@@ -13,7 +13,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDraftOptions:
-    """What drafts tokens in a run, how many, and where."""
+    """Options of drafts in a run: the draft model, the number of tokens, and the place."""
 
     draft: Annotated[
         str | Path | None,

@@ -1,4 +1,4 @@
-"""What a run keeps and writes: its trace, its state, and the times of the emulation itself."""
+"""Options of the files of a run: its trace, its state, and the times of the emulation itself."""
 
 from __future__ import annotations
 

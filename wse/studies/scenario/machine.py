@@ -71,7 +71,7 @@ class Served(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether there is room for the caches of the users."""
+        """True if there is room for the caches of the users."""
         return self.point.concurrency <= self.deployment.max_concurrency
 
     @property

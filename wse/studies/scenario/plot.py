@@ -60,7 +60,7 @@ def _line(axes: Any, line: Line, series: Sequence[str]) -> None:
 
 
 def _published(axes: Any, drawing: Drawing) -> None:
-    """What is published: a diamond, or a line from the upper edge where it is a speed alone."""
+    """Draw the published figures: a diamond, or a vertical line where only a speed is published."""
     for point in drawing.public:
         if point.y is None:
             axes.axvline(point.x, color="black", linewidth=0.9, linestyle=":", label="published speed")

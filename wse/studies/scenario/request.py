@@ -1,4 +1,4 @@
-"""What a scenario asks for: a saved sweep, whose settings are the products of models, machines and drafts.
+"""The request of a scenario: a saved sweep whose settings are the products of models, machines and drafts.
 
 The keys of a file are fields of a sweep, where a list is an axis. Tables ``[[models]]``, ``[[machines]]`` and
 ``[[drafts]]`` are alternatives: each model is set on each machine with each draft.

@@ -43,7 +43,7 @@ class SpeculationResult(AcceptanceResult):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionResult(OperatingPointResult):
-    """What a combination is predicted to give its users, prompts of the others read meanwhile."""
+    """The predicted speed and cost of a combination, while prompts of other users are read."""
 
     ttft_s: Annotated[float, Doc("time to first token as a user meets it, on a new connection", "s")]
     chips: Annotated[int, Doc("wafers or GPUs, those of a draft model of its own among them")]

@@ -80,7 +80,7 @@ class TrafficOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchingOptions:
-    """How requests are put together and shared among machines."""
+    """Options of batching, and of the distribution of requests over machines."""
 
     batching: Annotated[
         str,
@@ -130,7 +130,7 @@ class BatchingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillOptions:
-    """Where prompts are read, and the link that moves their caches."""
+    """Options of the machine that reads prompts, and of the link that moves their caches."""
 
     prefill: Annotated[
         str,

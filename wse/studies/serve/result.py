@@ -120,7 +120,7 @@ class PrefixResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServedResult(Result):
-    """What happened to requests whose queue is stable, or that come from a file."""
+    """The outcome for requests whose queue is stable, or that come from a file."""
 
     all: Annotated[WaitsResult, Doc("waits of all requests")]
     tiers: Annotated[Mapping[str, WaitsResult], Doc("waits by tier; of requests with a fast tier")]

@@ -58,7 +58,7 @@ class Journal:
         Args:
             table: The file that the sweep will write.
             digest: Of everything that the rows depend on.
-            settings: The number of there are.
+            settings: The number of settings.
             restart: Whether what an earlier sweep has done is dropped.
 
         Raises:

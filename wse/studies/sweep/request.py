@@ -1,4 +1,4 @@
-"""What a sweep asks for: the grid that a TOML file and the command line describe, checked before any work.
+"""The request of a sweep: the grid of a TOML file and of the command line, checked before any work.
 
 A file's keys are fields; a list is an axis, a value alone holds for all settings. Numbers of the wafer are
 ``wafer.hop_cycles``, in a table ``[wafer]`` where the wafer itself is then ``name``; those of software in the same way.

@@ -64,7 +64,7 @@ CALIBRATIONS: Final[dict[str, Calibration]] = {
 }
 
 SOURCES: Final = ("silicon_sample.csv", "LLM-Inference-Bench")
-"""What the address of a source contains whose rows are fitted on: those that give a curve over users. Single runs of
+"""Parts of the addresses of sources whose rows constants are fitted on. They give a curve over users; single runs of
 other benchmarks are predicted."""
 
 
@@ -92,7 +92,7 @@ class LeftOut(Result):
 
 
 Test = tuple[str, Callable[[FitRow], bool], Callable[[FitRow], bool]]
-"""What is tried, which rows constants are fitted on, and which are predicted."""
+"""The name of a test, the rows that constants are fitted on, and the rows that are predicted."""
 
 
 def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[LeftOut, ...]:
@@ -154,7 +154,7 @@ def _errors(stack: str, what: str, fitted: int, rows: Sequence[FitRow], constant
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveOut(Result):
-    """What constants that were fitted on a part of the rows predict of the others."""
+    """Predictions of some rows by constants that were fitted on the others."""
 
     tests: Annotated[tuple[LeftOut, ...], Doc("The tests.")]
 

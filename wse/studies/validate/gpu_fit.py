@@ -53,7 +53,7 @@ class FitRow:
 
     @property
     def metric(self) -> str:
-        """What was measured."""
+        """The measured value."""
         return self.measurement.text("metric").strip()
 
     @property

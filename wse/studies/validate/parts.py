@@ -14,7 +14,7 @@ CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
 
 @dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
-    """Whether a model fits the PEs that one of its layers was timed on."""
+    """The result of a check whether a model fits the PEs that one of its layers was timed on."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 

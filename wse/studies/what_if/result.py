@@ -59,7 +59,7 @@ class WhatIfRow(Result):
 
     @property
     def has_effect(self) -> bool:
-        """Whether it changes any of the numbers by half a percent; one that cannot be has none."""
+        """True if it changes any of the numbers by half a percent; one that cannot be has none."""
         return any(abs(factor - 1) >= NO_EFFECT for factor in (self.factors or {}).values())
 
     @property

@@ -22,14 +22,14 @@ from wse.reports.terminal import in_bytes, plural
 from wse.studies.workers.pool import cores
 
 OBJECT_STORE_BYTES: Final = 256 << 20
-"""Of a cluster that is started here: what crosses between wafers is some MB at most."""
+"""Size of the object store of a cluster that is started here. Words between wafers need a few MB."""
 AUTH_MODE: Final = "RAY_AUTH_MODE"
 CONNECT_S: Final = 10.0
 START_S: Final = 60.0
 """The time in which actors must have started."""
 
 QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""Settings of Ray: nothing is reported to anyone, and no warning of accelerators."""
+"""Environment of Ray: no usage reports, and no warning about accelerators."""
 
 
 @contextmanager

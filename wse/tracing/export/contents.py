@@ -10,10 +10,7 @@ from wse.tracing.query.places.contents import Content
 
 
 def content_file(content: Content, suffix: str) -> bytes:
-    """Return the elements as a numpy file where the ``suffix`` is ``.npy`` (bfloat16 as float32), else as bytes.
-
-    Else the bytes.
-    """
+    """Return the elements as a numpy file where the ``suffix`` is ``.npy`` (bfloat16 as float32), else as bytes."""
     if suffix != ".npy":
         return bytes(content.raw())
     file = io.BytesIO()

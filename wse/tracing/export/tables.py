@@ -44,7 +44,7 @@ class FlatColumn:
 
     @property
     def is_text(self) -> bool:
-        """Whether its values are texts, or codes with names."""
+        """True if its values are texts, or codes with names."""
         return self.dtype.startswith("S") or bool(self.labels)
 
     @property

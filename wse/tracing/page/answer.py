@@ -1,4 +1,4 @@
-"""What a run or an estimate came to: the figures of its report that the page leads with, each with its grade."""
+"""The main results of a run or an estimate: the figures that the page shows first, each with its grade."""
 
 from __future__ import annotations
 

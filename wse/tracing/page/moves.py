@@ -15,7 +15,7 @@ from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes
 from wse_traces.schema import MOVES
 
 MOST_MOVES: Final = 1_000_000
-"""Moves of the page at most, the first of the pass: a second approximately of a browser, and some hundred kB."""
+"""Maximum number of moves on the page, the first of the pass. They take a browser about a second and some 100 kB."""
 SHOWN: Final = ("cycle", "step", "wafer", "row", "col", "direction")
 
 

@@ -33,7 +33,7 @@ def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool 
     Args:
         view: The view.
         stream: Where to.
-        top: The number of rows were requested, None where nobody said.
+        top: Number of rows that were requested; None where no number was given.
         each_layer: Whether layers of a tree that cost the same are printed one by one.
         as_hex: Whether the buffer of a PE is printed as bytes.
     """

@@ -18,7 +18,7 @@ from wse_traces.validate import problems
 
 @dataclass(frozen=True, kw_only=True)
 class CheckView(View):
-    """Whether a trace is valid, with its contents or its errors."""
+    """The result of checking a trace: whether it is valid, with its contents or its errors."""
 
     sound: Annotated[bool, Doc("whether nothing is wrong with it")]
     problems: Annotated[tuple[str, ...], Doc("what is wrong, each with the path inside the file")]

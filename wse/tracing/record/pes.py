@@ -20,7 +20,7 @@ def recorded_pes(text: str, program: Program, *, passes: int, traced: bool) -> t
     Args:
         text: The option.
         program: The Program.
-        passes: The number of passes there are at most.
+        passes: Maximum number of passes.
         traced: Whether there is a trace to write to.
 
     Raises:

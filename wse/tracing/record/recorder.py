@@ -94,8 +94,8 @@ class Recorder:
             cost: What one of them cost.
             uses: Of each, what its traffic depends on.
             starts: The cycle that each starts in.
-            pairs: The number of tokens of one of them chose each expert.
-            wall_times_s: The number of seconds the emulator took for each.
+            pairs: Number of tokens of one pass that chose each expert.
+            wall_times_s: Seconds that the emulator needed for each pass.
         """
         rows = [
             self.writer.append_pass(schedule=sequence, start_cycle=int(start), wall_s=wall_s)

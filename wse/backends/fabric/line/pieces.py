@@ -60,7 +60,7 @@ class Pieces:
 
     @property
     def side_by_side(self) -> bool:
-        """Whether the only piece has several messages."""
+        """True if the only piece has several messages."""
         return len(self.source) > len(self)
 
 

@@ -72,7 +72,7 @@ class Routes:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is dead."""
+        """True if nothing is dead."""
         return not self.meshes
 
     def words(self, rectangles: I64) -> I64:

@@ -136,7 +136,7 @@ class _Exploration:
 
     @property
     def goes_on(self) -> bool:
-        """Whether more may be tried."""
+        """True if more may be tried."""
         misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
         return len(self.trials) - misfits < MOST_TIMED and misfits < MOST_MISFITS and self._cut < MOST_CUT
 

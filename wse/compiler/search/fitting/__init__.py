@@ -1,1 +1,1 @@
-"""What is fitted to a layout: columns of attention, chunks, codes unpacked at once."""
+"""Choices that are fitted to a layout: columns of attention, chunks, codes unpacked at once."""

@@ -311,7 +311,8 @@ def simulate_continuous(
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
 ) -> Outcome:
-    """Serve all requests; each must fit the cache on its own. ``on_done`` is reported how many have left, now and then.
+    """Serve all requests; each must fit the cache on its own. ``on_done`` is called now and then
+    with the number of requests that have left.
 
     With ``drafts`` a decode pass of ``costs`` is one that verifies a draft, with what the draft takes.
     """

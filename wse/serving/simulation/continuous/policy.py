@@ -1,4 +1,4 @@
-"""How a machine with continuous batching is run, and a separate machine for its prompts."""
+"""Policies of a machine with continuous batching, and of a separate machine for its prompts."""
 
 from __future__ import annotations
 

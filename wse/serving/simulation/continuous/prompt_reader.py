@@ -34,7 +34,7 @@ class PromptReader:
 
     @property
     def is_reading(self) -> bool:
-        """Whether a prompt is left to read."""
+        """True if a prompt is left to read."""
         return any(self._queues)
 
     def begin(self, request: int, tier: int, read_tokens: int) -> None:

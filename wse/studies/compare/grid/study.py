@@ -158,7 +158,7 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
 
 
 def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str:
-    """Why the model does not fit on the most wafers that it can be on, and what would make it fit."""
+    """Return why the model does not fit on its maximum number of wafers, and what would make it fit."""
     first = results[0].rows[0]
     for wafers in sorted({row.wafers for result in results for row in result.rows}, reverse=True):
         try:

@@ -86,7 +86,7 @@ class PlanResult(Result):
 
     @property
     def _has_one_type(self) -> bool:
-        """Whether the weights of all rows have the same type."""
+        """True if the weights of all rows have the same type."""
         return len({row.dtype for row in self.rows}) == 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:

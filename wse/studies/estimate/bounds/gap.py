@@ -28,7 +28,7 @@ REASONS: Final[Mapping[Cause, str]] = {
     "crossing": "streams between wafers beyond latency and bytes",
     "host": "the host's share of a token",
 }
-"""What the cycles of a cause beyond the bound are."""
+"""Descriptions of the cycles beyond the bound, by cause."""
 
 OPS: Final = 3
 """Kinds of op that are named beside a cause."""

@@ -1,4 +1,4 @@
-"""Where the draft of an estimate runs, compiled there: it fits, or it is refused with what would hold it.
+"""The placement of the draft of an estimate: it is compiled there, or refused with a place that has room.
 
 A draft head is one more layer of the model: the model and its head are compiled together, on the same wafers. A draft
 model has PEs of its own: a rectangle that the model leaves free on one of its wafers (``same``), or the fewest wafers

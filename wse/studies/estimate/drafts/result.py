@@ -38,7 +38,7 @@ class DraftTreeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceResult(Result):
-    """How often draft tokens are accepted, and what that was measured with."""
+    """The acceptance of draft tokens, and the source of its measurement."""
 
     acceptance: Annotated[str, Doc("whose acceptance is used: a measured model, `typical`, or what was given")]
     acceptance_by_position: Annotated[
@@ -69,7 +69,7 @@ class DraftRegionResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftPlaceResult(Result):
-    """What drafts, and the PEs, wafers or host that it runs on."""
+    """The draft model or head, and the PEs, wafers or host that it runs on."""
 
     draft: Annotated[str, Doc("what drafts: `head`, or a model")]
     place: Annotated[str, Doc("where it runs: `same`, `wafer` or `host`")]

@@ -29,7 +29,7 @@ TERMS: Final = {
     "host_s": "the host",
     "prompts_s": "prompts of other users",
 }
-"""What each term of the time per output token is."""
+"""Descriptions of the terms of the time per output token."""
 
 
 def gpu_answer_tables(result: GpuEstimateResult, *, detail: bool) -> list[Table]:

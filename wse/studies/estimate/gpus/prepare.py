@@ -205,7 +205,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
 def _draft(
     request: EstimateRequest, server: GpuServer, draft_model: ModelSpec | None, context_tokens: float
 ) -> GpuServer | None:
-    """What drafts for a model on GPUs: a head, or a model in the format of its own checkpoint; None without drafts.
+    """Return the draft for a model on GPUs: a head, or a model in the format of its checkpoint; None without drafts.
 
     A draft model is cut over all GPUs or is on one of them, whichever makes a token sooner.
     """

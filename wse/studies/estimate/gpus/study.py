@@ -38,7 +38,7 @@ from wse.studies.results.operating_points import ServingResult, serving_result
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
 
 ARRIVALS_GRADE: Final[Grade] = "I"
-"""How well it is known that prompts of other users come at even distances."""
+"""Grade of the assumption that prompts of other users arrive at even distances."""
 
 
 def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:

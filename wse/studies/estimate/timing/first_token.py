@@ -34,14 +34,14 @@ class ChunksResult(Result):
 
     @property
     def are_exact(self) -> bool:
-        """Whether the time one after another is known, and not only bounded."""
+        """True if the time one after another is known, and not only bounded."""
         return self.pipelined_by != BOUND
 
     def ttft_s(self, wafer: WaferSpec) -> float:
         """Return the time to first token of the last user, from host to host, in seconds.
 
         Where the time of pipelined chunks is only bounded, the chunks count as read one after another. Half of the
-        wafer's round trip to the host is that of the first token in transit out, which no chunk waits for.
+        wafer's round trip to the host is that of the first token on its way out, which no chunk waits for.
         """
         return (self.pipelined_s if self.are_exact else self.sequential_s) + wafer.host_round_trip_s / 2
 

@@ -58,7 +58,7 @@ def latency_result(
 
     Prompts of a batch are read one after another, so the last user waits longest; ``ttft_s`` is that user's, counted
     from when the first prompt leaves the host until the first token has arrived there. Half of the wafer's round trip
-    to the host is the handshake of the prompt and half that of the token in transit out, which the wafer does not wait
+    to the host is the handshake of the prompt and half that of the token on its way out, which the wafer does not wait
     for. Where ``prompts`` has the exact time of pipelined chunks, the waits of the chunks are those of one chunk, since
     the stages work on the others meanwhile.
     ``network`` is what lies between user and host.

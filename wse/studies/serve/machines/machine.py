@@ -38,7 +38,7 @@ class MachineResult(Result):
 
     @property
     def systems(self) -> str:
-        """The number of of what it is, such as ``2 wafers wse3``."""
+        """The number and the name of the machines, such as ``2 wafers wse3``."""
         return self.systems_of(1)
 
     def systems_of(self, replicas: int) -> str:

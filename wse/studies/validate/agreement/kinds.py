@@ -52,4 +52,4 @@ KINDS: Final[Mapping[str, Callable[[ModelSpec], ModelSpec]]] = {
     "experts and a block beside them": _with_experts,
     "experts chosen by softmax": _with_softmax_experts,
 }
-"""What is made of a plain model, by name."""
+"""Functions that change a plain model into another kind, by name."""

@@ -35,7 +35,7 @@ _STACKS: Final = (
 has its engine V1 by default from 0.8 on; TensorRT-LLM runs on PyTorch by default from 1.0 on."""
 
 OLD: Final = "-2024"
-"""What the name of a stack ends with before that."""
+"""Suffix of the names of stacks from before that date."""
 
 _VERSION: Final = re.compile(r"\b([0-9]{1,3})\.([0-9]{1,3})")
 _MONTH: Final = re.compile(r"\b(20[0-9]{2}-[0-9]{2})")

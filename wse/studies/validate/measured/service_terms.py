@@ -55,7 +55,7 @@ def earliest_month(m: Measurement, name: str) -> str:
 
 
 def with_drafts(m: Measurement, name: str) -> bool:
-    """Whether a row is predicted with speculative decoding: it says so, or is silent and too late to be without."""
+    """Return whether a row is predicted with drafts: it says so, or says nothing and is later than LAST_PLAIN_MONTH."""
     said = drafts(m)
     return said == DRAFT or (said == SILENT and earliest_month(m, name) > LAST_PLAIN_MONTH)
 

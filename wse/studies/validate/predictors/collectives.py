@@ -33,7 +33,7 @@ from wse_mappings.patterns.x_y import x_y
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 MOST_PES: Final = 300_000
-"""On one line that is timed message by message: a second or two."""
+"""Maximum number of PEs on a line that is timed message by message, which takes a second or two."""
 
 LONGEST_RING: Final = 600
 """PEs in the longest ring, whose messages grow with the square, that is timed within a few seconds."""
@@ -114,7 +114,7 @@ class _Run:
         return sequence_cycles(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
     def _flood(self) -> LineSchedule:
-        """Return a corner's words reach the farthest PE over as many hops as on a straight line."""
+        """Return a multicast from a corner as one along a line with as many hops to the farthest PE."""
         return multicast(self.rows + self.cols - 1, 1, 0)
 
     def _reduce(self) -> tuple[LineSchedule, ...] | None:

@@ -46,7 +46,7 @@ class Grid:
     cols: int
 
     def problem(self) -> str:
-        """Why nothing can be compiled for it; empty where it can."""
+        """Return why nothing can be compiled for this grid; empty where it can."""
         if self.rows > self.wafer.mesh_rows or self.cols > self.wafer.mesh_cols:
             return f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs"
         return ""

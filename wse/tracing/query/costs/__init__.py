@@ -1,1 +1,1 @@
-"""What a trace has of steps: cycles and traffic, one by one, by group, and as a tree."""
+"""Views of the steps in a trace: cycles and traffic, one by one, by group, and as a tree."""

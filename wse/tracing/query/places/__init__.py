@@ -1,1 +1,1 @@
-"""What a trace has of places: PEs, their SRAM, links and wavelets."""
+"""Views of the places in a trace: PEs, their SRAM, links and wavelets."""

@@ -88,7 +88,7 @@ class ComparisonRow(Result):
 
     @property
     def possible(self) -> bool:
-        """Whether the combination can be."""
+        """True if the combination can be."""
         return self.reason is None
 
     @property
