@@ -12,9 +12,11 @@ from wse.studies.results.answer import (
     AnswerRow,
     answer_tables,
     limit_sentence,
+    machine_text,
     published_sentence,
     serving_rows,
     speed_sentence,
+    verification_text,
 )
 from wse.studies.results.placement import used_text
 
@@ -37,7 +39,7 @@ def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
 def _machine(result: EstimateResult) -> str:
     wafers = f"{plural(result.system.wafers, 'wafer')} of {printable(result.wafer.name)}"
     replicas = 1 if result.serving is None else result.serving.replicas
-    return wafers if replicas == 1 else f"{replicas:,} replicas of {wafers}"
+    return machine_text(wafers, replicas)
 
 
 def _sentences(result: EstimateResult) -> Iterator[str]:
@@ -75,7 +77,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         yield AnswerRow("split layers", f"{result.cuts.layers}", between)
     if result.verify is not None:
         verify = result.verify
-        text = f"a pass over {verify.tokens} new tokens of a user, {verify.ratio_to_decode:.3g} times that over one"
+        text = verification_text(verify.tokens, verify.ratio_to_decode)
         yield AnswerRow("verification", seconds(verify.s), f"{text}; {count(verify.cycles)} cycles", "verify.s")
 
 

@@ -56,6 +56,16 @@ def answer_tables(
     return [summary, Table(columns=tuple(columns), rows=rows, title="Answer", note=note)]
 
 
+def machine_text(machine: str, replicas: int) -> str:
+    """Return a machine as text, with the number of its replicas where there are several."""
+    return machine if replicas == 1 else f"{replicas:,} replicas of {machine}"
+
+
+def verification_text(tokens: int, ratio_to_decode: float) -> str:
+    """Return a pass that verifies draft tokens as text, with the ratio of its time to that of a decode pass."""
+    return f"a pass over {tokens} new tokens of a user, {ratio_to_decode:.3g} times that over one"
+
+
 def _grade(row: AnswerRow, grades: Mapping[str, GradeResult]) -> str:
     return grades[row.grade_key].grade if row.grade_key in grades else ""
 

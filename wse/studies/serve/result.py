@@ -13,6 +13,7 @@ from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, in_bytes, percent, plural, printable, ranged, seconds
 from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
+from wse.studies.results.answer import machine_text
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve.machines.drafts import DraftsResult
 from wse.studies.serve.machines.kv_transfer import KvTransferResult
@@ -167,7 +168,7 @@ class ServeResult(Result):
             f"{self.machine.systems}, {self.machine.stack or self.machine.mapping}", self.inputs
         )
         own = self.prefill_machine
-        machine = machine if self.replicas == 1 else f"{self.replicas:,} replicas of {machine}"
+        machine = machine_text(machine, self.replicas)
         prompts = "" if own is None else f", prompts on {own.systems}"
         prompts += " each" if prompts and self.replicas > 1 else ""
         return f"{printable(self.model.name)} as {self.model.dtype} on {machine}{prompts}"

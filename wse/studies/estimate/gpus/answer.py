@@ -11,9 +11,11 @@ from wse.studies.results.answer import (
     AnswerRow,
     answer_tables,
     limit_sentence,
+    machine_text,
     published_sentence,
     serving_rows,
     speed_sentence,
+    verification_text,
 )
 
 if TYPE_CHECKING:
@@ -41,8 +43,7 @@ def gpu_answer_tables(result: GpuEstimateResult, *, detail: bool) -> list[Table]
     """
     system, replicas = result.system, result.serving.replicas
     gpus = f"{system.gpus:,} {printable(result.gpu.name)} ({printable(system.software)})"
-    machine = gpus if replicas == 1 else f"{replicas:,} replicas of {gpus}"
-    headline = f"{printable(result.model.name)}, {result.model.dtype}, on {machine}"
+    headline = f"{printable(result.model.name)}, {result.model.dtype}, on {machine_text(gpus, replicas)}"
     return answer_tables(headline, _sentences(result), [*_rows(result)], result.grades if detail else None)
 
 
@@ -63,5 +64,5 @@ def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
     yield AnswerRow("weights", in_bytes(result.model.bytes), f"{count(result.model.parameters)} parameters")
     if result.verify is not None:
         verify = result.verify
-        text = f"a pass over {verify.tokens} new tokens of a user, {verify.ratio_to_decode:.3g} times that over one"
+        text = verification_text(verify.tokens, verify.ratio_to_decode)
         yield AnswerRow("verification", seconds(verify.s), text, "latency.tpot_s")
