@@ -1,7 +1,7 @@
-"""Messages between PEs of a mesh row whose words are transposed, with what is in transit in registers.
+"""Messages between PEs of a mesh row whose words are transposed; words on their way stay in registers.
 
-A chain of sums meets at each PE what the message before has left there. It is still in registers, so that a sum waits
-for the one before it, and not until that has gone to memory and come back.
+Each message of a chain of sums adds to the result of the message before. That result is still in registers, so a sum
+waits for the one before it, but not for a write to memory and a read from it.
 """
 
 from __future__ import annotations

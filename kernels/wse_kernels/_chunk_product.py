@@ -160,9 +160,9 @@ def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
 
 
 def _block_indices(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
-    """Return the indices from ``first`` on, ``count`` of them.
+    """Return ``count`` indices from ``first`` on.
 
-    The last below ``end`` stands for each that is not below it.
+    Indices at or beyond ``end`` are replaced by the last one before it.
     """
     last = builder.sub(end, word(1))
     return [_least(builder, builder.add(first, word(i)), last) for i in range(count)]

@@ -39,7 +39,7 @@ def _lane_choice_compiled(typing_context: Any) -> Any:
 
 
 def _array_on_stack(context: Any, builder: Any, kind: Any, most: int, length: Any) -> Any:
-    """Return an array of a type with room for so many elements, of which it has ``length``."""
+    """Return an array on the stack with room for ``most`` elements, of which it has ``length``."""
     array, element = context.make_array(kind)(context, builder), context.get_data_type(kind.dtype)
     data, bytes_each = cgutils.alloca_once(builder, element, size=word(most)), word(kind.dtype.bitwidth // 8)
     populate_array(array, data=data, shape=[length], strides=[bytes_each], itemsize=bytes_each, meminfo=None)
@@ -67,7 +67,7 @@ def choose_lanes(choice: Any, values: Any, lane: int, taken: Any) -> None:
 
 
 def lanes_in(choice: Any, lanes: int) -> list[int]:
-    """Return the lanes that are chosen, of so many; all of them where ``choice`` is None."""
+    """Return the chosen ones of ``lanes`` lanes; all of them where ``choice`` is None."""
     return [lane for lane in range(lanes) if choice is None or int(choice[lane // WIDTH]) >> lane % WIDTH & 1]
 
 

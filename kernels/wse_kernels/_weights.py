@@ -119,7 +119,7 @@ class CodeWeights:
         return builder.gep(self.codes, [builder.add(row, self._lane(n, lanes))])
 
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
-        """Return the weights of a term and an output, which is one of so many that are worked on at once."""
+        """Return the weights of a term and an output; ``output`` is its index among those computed at once."""
         builder = self.builder
         row, half = (term.k, term.k) if term.half is None else (term.even, term.half)
         value = value_ir(builder, self.coding, load_lanes(builder, self.place(row, n, lanes), lanes.mask), half)

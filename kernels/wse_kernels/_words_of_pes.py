@@ -47,7 +47,7 @@ def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
 
 
 def _rows(context: Any, builder: Any, view: Any, args: Any) -> list[Any]:
-    """Pointers to WIDTH rows of lanes from ``args[2]`` on, the last one of ``args[3]`` instead of those behind it."""
+    """Return pointers to WIDTH rows of lanes from ``args[2]`` on; past the last of ``args[3]`` rows, to that row."""
     first, lanes = row_pointer(context, builder, view, args[0], args[1], word(0))
     kind = ir.VectorType(first.type.pointee, WIDTH).as_pointer()
     last, pointers = builder.sub(args[3], word(1)), []

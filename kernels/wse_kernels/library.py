@@ -126,7 +126,7 @@ class CompiledKernel(NamedTuple):
     takes: tuple[int, ...] = ()
 
     def for_time(self, core_s: float) -> Callable[..., None]:
-        """Return the build for a call that takes one core about so many seconds."""
+        """Return the build for a call that needs about ``core_s`` seconds of one core."""
         return self.parallel if core_s > LEAST_CORE_S and core_s > parallel_core_s() else self.serial
 
 

@@ -1,8 +1,8 @@
 """Outcome of a pattern on a line: which PE stores whose words after all messages, and what collective that is.
 
-Messages are executed in their order on labels in the place of words: for each PE and part of its words, the set of
-PEs whose words are in it. A sum that has somebody's words twice, or not at all, is told, and so is a copy that does not
-arrive.
+Messages are executed in their order on labels instead of words: for each PE and part of its words, the set of
+PEs whose words are in it. A sum that has the words of a PE twice or not at all is reported, and so is a copy that does
+not arrive.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def _rows(pe: Pe, w: int, k_stride: int, K: int, N: int) -> F32:
 
 
 def _unpack(pe: Pe, w: int, groups: int, scale: int, K: int, N: int, k_stride: int, coding: int, G: int) -> F32:
-    """Return the weights ``[K, N]`` that codes and scales stand for, rounded to activations."""
+    """Return the weights ``[K, N]`` decoded from codes and scales, rounded to activations."""
     halves = 2 if coding == INT4 else 1
     codes = np.stack([pe.bytes(w + k // halves * k_stride, N) for k in range(K)])
     scales = np.stack([pe.read("wgt", scale + g * k_stride, N) for g in range(G)])
@@ -270,7 +270,7 @@ def _unpack(pe: Pe, w: int, groups: int, scale: int, K: int, N: int, k_stride: i
 
 
 def _powers(pe: Pe, scale: int, stride: int, N: int, G: int) -> F32:
-    """Return the factors ``[G, N]`` that bytes stand for."""
+    """Return the factors ``[G, N]`` decoded from bytes."""
     return np.stack([e8m0(pe.bytes(scale + g * stride, N)) for g in range(G)])
 
 

@@ -117,7 +117,7 @@ class _Machine:
         return bool(targets) and self.queues[q].ready(t) and all(len(s.waiting) < s.capacity for s in targets)
 
     def arbitrate(self, link: int, t: int) -> list[int]:
-        """Return the member that gets a link, in turn from the one after the last winner."""
+        """Return the member that gets a link, round-robin from the one after the last winner."""
         if link < 0 or self.links[link, 0] == t:
             return []
         _, turn, first, end = self.links[link].tolist()

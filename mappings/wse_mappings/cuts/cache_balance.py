@@ -90,7 +90,7 @@ class CacheBalance:
         self._occupied += share
 
     def append_each(self, tokens: int) -> None:
-        """Add ``tokens`` new tokens, stored one per row in turn.
+        """Add ``tokens`` new tokens, stored one per row, round-robin.
 
         A row stores every one that is a multiple of the rows behind its first (`wse_kernels.attention.kv_append`).
         """

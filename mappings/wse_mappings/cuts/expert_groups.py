@@ -3,8 +3,8 @@
 Columns are cut into groups of neighbours, and the experts over the groups; a group's columns share the features of each
 of its experts. One group spreads every expert over the region; as many groups as there are experts, or columns, give
 each expert the fewest PEs that hold it and leave the other PEs idle when it is chosen. A few groups are between the
-two: a column stores more features of fewer experts, so that less is padding, and fewer scales stand beside the codes of
-quantised ones. Where columns stand in stretches, as those of several wafers do, experts are cut over the stretches
+two: a column stores more features of fewer experts, so that less is padding, and fewer scales are stored with the codes
+of quantised ones. Where columns stand in stretches, as those of several wafers do, experts are cut over the stretches
 first, and a group is in one of them.
 """
 

@@ -49,7 +49,8 @@ def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[fl
 def _fewest(bands: Sequence[float], bound: float, least: Sequence[float]) -> list[int]:
     """1. Return the fewest rows per band within a bound on the bytes of a row; too many where that is impossible.
 
-    ``least`` has the least part that a fullest row stores with so many rows at most, negative, so that parts ascend.
+    ``least[n - 1]`` is minus the minimum fraction of a band's bytes that its fullest row stores with up to n rows. The
+    sign makes the values ascend.
     """
     most = bound * (1 + 1e-12)
     return [1 + (bisect_left(least, -most / size) if size else 0) for size in bands]

@@ -39,7 +39,7 @@ def move_skips(places: I64, targets: I64) -> I64:
     >>> move_skips(np.array([2, 9]), np.array([7])).tolist()
     [2, 7]
     """
-    cost = np.zeros(len(places) + 1)  # of serving the needs so far by so many of the first skips
+    cost = np.zeros(len(places) + 1)  # minimum distance for the targets so far, by the number of first skips used
     table = [cost]
     for target in targets.tolist():
         served = cost[:-1] + np.abs(places - target)

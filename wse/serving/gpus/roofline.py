@@ -153,9 +153,10 @@ class RooflineModel:
         return min(own, mean + spread), experts.active
 
     def _attention(self, kind: LayerKind, group: Tokens) -> tuple[float, float, float]:
-        """Return the bytes of the cache that a group reads in layers of a kind.
+        """Return what attention of a group costs in all layers of a kind.
 
-        Seconds of products of first and other tokens.
+        Returns:
+            Bytes of the cache that are read, and seconds of the products of each user's first and further tokens.
         """
         seen = group.context + (group.new - 1) / 2  # of the tokens before, on average
         span = min(seen, kind.span) if kind.span else seen

@@ -108,7 +108,7 @@ def serve_sim(
             together to its end.
         dispatch (least-loaded|round-robin): With replicas, each request goes to the one with the fewest in
             flight, or to one after another.
-        max_users: Users that are served at a time, or batch slots of a static batch. Default: as many as have room.
+        max_users: Users that are served at a time, or batch slots of a static batch. Default: as many as fit.
         batch_wait: Time after which a static batch begins though it is not full, such as 500ms. Default:
             never. A number is in s; a text has a unit.
         chunk: Tokens of prompts that are read between two tokens of others. Default: on wafers as many as

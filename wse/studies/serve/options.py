@@ -101,7 +101,7 @@ class BatchingOptions:
     max_users: Annotated[
         int | None,
         Option(
-            doc="Users that are served at a time, or batch slots of a static batch. Default: as many as have room.",
+            doc="Users that are served at a time, or batch slots of a static batch. Default: as many as fit.",
             panel="Serving",
             metavar="N",
         ),
