@@ -111,5 +111,5 @@ def test_products_on_the_mesh_are_neither_chosen_nor_taken() -> None:
     assert not fits(spec, machine, SOFTWARE, asked)
     with pytest.raises(BadInput, match=r"mesh-gemm: not known for latent attention, which tiny has: prefill by thin"):
         compile_model(spec, machine, SOFTWARE, asked)
-    with pytest.raises(WseBug, match=r"after shard: mesh-gemm is not known for latent attention"):
+    with pytest.raises(WseBug, match=r"after shard: mesh-gemm does not support latent attention"):
         tiny_session(spec, (4, 4), MESH_GEMM, PROMPT, NEW_TOKENS)
