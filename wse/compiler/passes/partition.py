@@ -107,7 +107,7 @@ def _check_layers(state: State, regions: Sequence[Share]) -> None:
     """Check that the regions contain every layer once and in order, on existing wafers.
 
     Raises:
-        BadInput: They do not.
+        BadInput: A layer is missing, duplicated or out of order, or a wafer does not exist.
     """
     ends = [(0, 0), *(share.layers.next for share in regions)]
     in_order = all((share.first_layer, share.first_part) == end for share, end in zip(regions, ends, strict=False))
