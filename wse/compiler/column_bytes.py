@@ -80,7 +80,7 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
     padding = cache(lambda cols, parts: _padding_of_parts(shape, placement(cols), cols, parts))
 
     @cache
-    def of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
+    def bytes_of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
         """Return the bytes per column for counted layers and a number of vocabulary tables."""
         total_sizes, split_blocks = [0.0] * _WAYS, []
         total_sizes[_VOCABULARY] += tables * table_bytes
@@ -104,12 +104,12 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
         return cache(bytes_of)
 
     @cache
-    def of_layers(layers: LayerRange, tables: int) -> ColumnBytes:
+    def bytes_of_layers(layers: LayerRange, tables: int) -> ColumnBytes:
         """Return the bytes per column for layers, parts of layers, and vocabulary tables."""
         kinds = Counter((spec.layers[layer], parts) for layer, parts in layers.parts)
-        return of_region(frozenset(kinds.items()), tables)
+        return bytes_of_region(frozenset(kinds.items()), tables)
 
-    return of_layers
+    return bytes_of_layers
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
@@ -160,13 +160,13 @@ def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
     """
 
     @cache
-    def of_columns(cols: int) -> float:
+    def bytes_of_columns(cols: int) -> float:
         """Return the bytes of scores on the fullest of ``cols`` columns."""
         if spec.latent is not None:
             return float(entry_bytes * spec.head_count)  # all heads share all columns
         return float(entry_bytes * _head_places(spec, cols)[0] * spec.queries_per_kv)
 
-    return of_columns
+    return bytes_of_columns
 
 
 def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
@@ -196,17 +196,17 @@ def _shares(spec: ModelSpec, weight_types: HeldTypes, placement: str, cols: int)
         experts = experts_of_column(cols, mixture.count, placement)
         expert_fraction = experts * cut.width / (mixture.count * mixture.ffn_size)
         expert_groups = experts * cut.touched / mixture.count
-    ffn, shared = weight_types.cut(spec, FFN, cols), weight_types.cut(spec, SHARED, cols)
+    ffn_cut, shared_cut = weight_types.cut(spec, FFN, cols), weight_types.cut(spec, SHARED, cols)
     return (
         heads * features / (spec.kv_head_count * spec.head_size) if spec.latent is None else 1 / cols,
         expert_fraction,
-        ffn.width / max(1, spec.ffn_size),
-        shared.width / max(1, shared_size),
+        ffn_cut.width / max(1, spec.ffn_size),
+        shared_cut.width / max(1, shared_size),
         ceil_div(spec.vocab_size, cols) / spec.vocab_size,
         1 / cols,
         expert_groups,
-        ffn.touched,
-        shared.touched,
+        ffn_cut.touched,
+        shared_cut.touched,
     )
 
 

@@ -87,18 +87,18 @@ class RegionCut:
         """Features of a dense feed-forward block per PE, padding included."""
         return int(self.ffn.shape[1])
 
-    def router_copies(self, outputs: int, most: int) -> int:
+    def router_copies(self, outputs: int, max_outputs: int) -> int:
         """Return the number of column segments that each compute all outputs of a router.
 
         Args:
             outputs: Number of router outputs, one per expert.
-            most: Maximum number of outputs per column if there are several segments. 0 requests a
+            max_outputs: Maximum number of outputs per column if there are several segments. 0 requests a
                 single segment.
 
         Returns:
             The number of segments. A region that spans several wafers has one.
         """
-        return most_copies(outputs, self.cols, most) if self.span == 1 else 1
+        return most_copies(outputs, self.cols, max_outputs) if self.span == 1 else 1
 
     def feed_forward(self, kind: str) -> I32:
         """Return the features of each column, int32 ``[cols, f]``, for a kind of op.

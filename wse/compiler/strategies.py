@@ -37,18 +37,18 @@ def strategy(name: str, *, where: str = "") -> Strategy:
         BadInput: The strategy of a package or a file cannot be used.
     """
     if names_file_object(name):
-        return _of_file(name)
+        return _file_strategy(name)
     bundled = bundled_strategies()
     if name in bundled:
         return bundled[name]
-    known = known_name(name, strategies())
-    if known is None:
+    known_strategy_name = known_name(name, strategies())
+    if known_strategy_name is None:
         refuse_file_alone(name, where)
         raise UnknownName("mapping", name, strategies(), where=where)
-    return strategies()[known]
+    return strategies()[known_strategy_name]
 
 
-def _of_file(strategy_name: str) -> Strategy:
+def _file_strategy(strategy_name: str) -> Strategy:
     """Return the strategy of a user's file, the same object as long as the file does not change."""
     definition = object_of_file(strategy_name)
     if _own.get(strategy_name, (None, None))[0] is not definition:

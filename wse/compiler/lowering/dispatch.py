@@ -39,7 +39,7 @@ def at_experts(c: Context) -> Iterator[None]:
     c.builder.stage = home
 
 
-def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]) -> None:
+def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]) -> None:
     """Send hidden vectors and the choice of experts to every PE of the stage of experts.
 
     Without such a stage, nothing is sent.
@@ -47,12 +47,12 @@ def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]
     Args:
         c: Context, on the layer's stage.
         vectors: Hidden vectors.
-        chosen: Ids and weights of the selected experts.
+        choice: Ids and weights of the selected experts.
     """
     if expert_stage(c) is None:
         return
     wafer, payload = c.plans[c.builder.stage].wafer, c.tokens * c.spec.hidden_size
-    sources = [(buffer, _elements(c, buffer, vectors)) for buffer in (*chosen, vectors)]
+    sources = [(buffer, _elements(c, buffer, vectors)) for buffer in (*choice, vectors)]
     targets = [_expert_copy(c, buffer, elements) for buffer, elements in sources]
     with at_experts(c):
         cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer

@@ -219,11 +219,11 @@ def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[in
 def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
     """Return the source of queries, the rotary keys and the latent vectors of the tokens."""
     S, R, C = _shared_widths(c)
-    shared = c.temp("shared", c.tokens * (S + R + C), "act")
+    shared_buffer = c.temp("shared", c.tokens * (S + R + C), "act")
     return (
-        SymAddress(buffer=shared),
-        SymAddress(buffer=shared, offset=c.tokens * S),
-        SymAddress(buffer=shared, offset=c.tokens * (S + R)),
+        SymAddress(buffer=shared_buffer),
+        SymAddress(buffer=shared_buffer, offset=c.tokens * S),
+        SymAddress(buffer=shared_buffer, offset=c.tokens * (S + R)),
     )
 
 

@@ -25,11 +25,11 @@ class RouteDemand(NamedTuple):
 
     Attributes:
         widths: Number of colours of each route.
-        of_tokens: Whether each route is used in phases of tokens.
+        is_in_tokens: Whether each route is used in phases of tokens.
         uses: How often each route is used. Only uses in prompts count if the routes of tokens come
             first.
-        beside: For each route, the routes that are used at the same time, as a bit set.
-        together: Maximum number of colours that are needed at the same time, by routes of tokens
+        simultaneous_routes: For each route, the routes that are used at the same time, as a bit set.
+        max_widths: Maximum number of colours that are needed at the same time, by routes of tokens
             and by all routes.
         tokens: For each phase of tokens, the visited routes of each block with the number of
             consecutive runs. Empty for the released schedule: routes then stay where they are
@@ -37,22 +37,22 @@ class RouteDemand(NamedTuple):
     """
 
     widths: tuple[int, ...]
-    of_tokens: tuple[bool, ...]
+    is_in_tokens: tuple[bool, ...]
     uses: tuple[int, ...]
-    beside: tuple[int, ...]
-    together: tuple[int, int]
+    simultaneous_routes: tuple[int, ...]
+    max_widths: tuple[int, int]
     tokens: tuple[tuple[tuple[Visits, int], ...], ...]
 
-    def of_phases(self) -> Iterator[tuple[list[int], int]]:
+    def routes_by_phase(self) -> Iterator[tuple[list[int], int]]:
         """Yield the routes to colour with the maximum number of colours needed at the same time.
 
         The routes of tokens are yielded first, then all routes if there are others.
         """
         all_routes = list(range(len(self.widths)))
-        token_routes = [route for route in all_routes if self.of_tokens[route]]
-        yield token_routes, self.together[0]
+        token_routes = [route for route in all_routes if self.is_in_tokens[route]]
+        yield token_routes, self.max_widths[0]
         if token_routes != all_routes:
-            yield all_routes, self.together[1]
+            yield all_routes, self.max_widths[1]
 
 
 class Colouring(NamedTuple):
@@ -85,7 +85,7 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
         The colours, or None if routes that are used at the same time need more colours than there
         are.
     """
-    for routes, max_width in demand.of_phases():
+    for routes, max_width in demand.routes_by_phase():
         widths = sum(demand.widths[route] for route in routes)
         for pool in range(0 if widths <= available else max_width, available + 1):
             first = _beside_pool(demand, routes, available, pool)  # 1
@@ -137,7 +137,7 @@ def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
 def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
     """Return for each route the routes that share a colour with it, as a bit set."""
     return [
-        _bits(other for other in _sharers(demand, route, first[route], first) if other != route)
+        _bits(other_route for other_route in _sharers(demand, route, first[route], first) if other_route != route)
         if route in first
         else 0
         for route in range(len(demand.widths))
@@ -212,7 +212,7 @@ def _move_routes(demand: RouteDemand, routes: Sequence[int], available: int, pla
     while fewest_rewrites not in (0, previous_rewrites):
         previous_rewrites = fewest_rewrites
         for route in routes:
-            other_colours = {other: at for other, at in first.items() if other != route}
+            other_colours = {other_route: at for other_route, at in first.items() if other_route != route}
             places: dict[int, int] = {}
             for at in _free(demand, route, 0, available, other_colours):
                 places.setdefault(_bits(_sharers(demand, route, at, other_colours)), at)
@@ -222,8 +222,8 @@ def _move_routes(demand: RouteDemand, routes: Sequence[int], available: int, pla
                 ):
                     continue
                 new_conflicts = [
-                    sharing if other == route else bits & ~(1 << route) | (sharing >> other & 1) << route
-                    for other, bits in enumerate(conflicts)
+                    sharing if other_route == route else bits & ~(1 << route) | (sharing >> other_route & 1) << route
+                    for other_route, bits in enumerate(conflicts)
                 ]
                 count = _rewrites_of_tokens(demand, routes, new_conflicts)
                 if count < fewest_rewrites:
@@ -259,7 +259,10 @@ def _free(demand: RouteDemand, route: int, start: int, end: int, first: dict[int
         start, end: Range of colours to search, ``end`` exclusive.
         first: First colours of the routes that are placed already.
     """
-    width, simultaneous = demand.widths[route], {o: at for o, at in first.items() if demand.beside[route] >> o & 1}
+    width, simultaneous = (
+        demand.widths[route],
+        {o: at for o, at in first.items() if demand.simultaneous_routes[route] >> o & 1},
+    )
     return [at for at in range(start, end - width + 1) if not _sharers(demand, route, at, simultaneous)]
 
 
@@ -273,10 +276,12 @@ def _contention(demand: RouteDemand, route: int, first: dict[int, int], at: int)
         at: First colour of the route.
     """
     sharers = _sharers(demand, route, at, first)
-    return sum(demand.uses[other] for other in sharers), len(sharers)
+    return sum(demand.uses[other_route] for other_route in sharers), len(sharers)
 
 
 def _sharers(demand: RouteDemand, route: int, at: int, first: dict[int, int]) -> list[int]:
     """Return the routes that would share a colour with a route whose first colour is ``at``."""
     end = at + demand.widths[route]
-    return [other for other, start in first.items() if start < end and at < start + demand.widths[other]]
+    return [
+        other_route for other_route, start in first.items() if start < end and at < start + demand.widths[other_route]
+    ]

@@ -20,10 +20,10 @@ def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
     The keys are the indices of the first phases with the same steps.
     """
     begins: dict[int, int] = {}
-    before = 0
+    step_count = 0
     for number in distinct_phases(phases):
-        begins[number] = before
-        before += len(phases[number].steps)
+        begins[number] = step_count
+        step_count += len(phases[number].steps)
     return begins
 
 
@@ -132,16 +132,16 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
         inner one.
     """
     overwritten = _new_outputs(step)
-    read: list[tuple[SymBuffer, bool, bool]] = []
-    written: list[tuple[SymBuffer, bool, bool]] = []
+    read_uses: list[tuple[SymBuffer, bool, bool]] = []
+    written_uses: list[tuple[SymBuffer, bool, bool]] = []
     odd_round_uses = []
     for place, operand in step.operands.items():
         if isinstance(operand, SymAddress):
             is_output = place in overwritten
-            (written if is_output else read).append((operand.buffer, is_output, operand.offset > 0))
+            (written_uses if is_output else read_uses).append((operand.buffer, is_output, operand.offset > 0))
             if operand.odd_round_buffer is not None:
                 odd_round_uses.append((operand.odd_round_buffer, True, False))
-    return read + written + odd_round_uses
+    return read_uses + written_uses + odd_round_uses
 
 
 def _new_outputs(step: SymStep) -> frozenset[int]:

@@ -51,7 +51,7 @@ class _Stage:
         uses: How often each route is used, weighted.
         prompt_uses: How often each route is used in prompts; empty for the released schedule.
         groups: Sets of routes that run at the same time, including sets of a single route.
-        of_tokens: Routes that generated tokens use; all routes for the released schedule.
+        token_routes: Routes that generated tokens use; all routes for the released schedule.
         tokens: For each phase of tokens, the blocks in order, each with the number of consecutive
             runs.
         number: Index of each route.
@@ -62,7 +62,7 @@ class _Stage:
     uses: Counter[Key] = field(default_factory=Counter)
     prompt_uses: Counter[Key] = field(default_factory=Counter)
     groups: list[frozenset[Key]] = field(default_factory=list)
-    of_tokens: set[Key] = field(default_factory=set)
+    token_routes: set[Key] = field(default_factory=set)
     tokens: list[list[tuple[Block, int]]] = field(default_factory=list)
     number: dict[Key, int] = field(default_factory=dict)
     colouring: Colouring = field(default_factory=lambda: Colouring((), 0, ()))
@@ -103,7 +103,7 @@ def repaints(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
 
     Args:
         state: State after lowering.
-        same: For each pattern, the first pattern with the same routes, from `same_routes`.
+        first_with_routes: For each pattern, the first pattern with the same routes, from `same_routes`.
 
     Returns:
         int32 ``[steps]`` for the steps of each phase: rewrites in one run of the phase.
@@ -215,7 +215,7 @@ def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, 
         uses = weight * (1 if step.loop < 0 else block.loops[step.loop][2])
         demand.uses[key] += uses
         if is_of_tokens:
-            demand.of_tokens.add(key)
+            demand.token_routes.add(key)
         else:
             demand.prompt_uses[key] += uses
         demand.groups.append(frozenset((key,)))
@@ -234,7 +234,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
     groups = set(stage.groups)
     max_widths = [
         max((sum(stage.colours[key] for key in group) for group in groups if group <= routes_in_phases), default=0)
-        for routes_in_phases in (stage.of_tokens, set(stage.number))
+        for routes_in_phases in (stage.token_routes, set(stage.number))
     ]
     simultaneous = [0] * len(stage.number)
     for group in groups:
@@ -244,10 +244,10 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
     uses = stage.prompt_uses or stage.uses
     demand = RouteDemand(
         widths=tuple(stage.colours[key] for key in stage.number),
-        of_tokens=tuple(key in stage.of_tokens for key in stage.number),
+        is_in_tokens=tuple(key in stage.token_routes for key in stage.number),
         uses=tuple(uses[key] for key in stage.number),
-        beside=tuple(simultaneous),
-        together=(max_widths[0], max_widths[1]),
+        simultaneous_routes=tuple(simultaneous),
+        max_widths=(max_widths[0], max_widths[1]),
         tokens=tuple(tuple((visits[block], times) for block, times in phase) for phase in stage.tokens),
     )
     found = cache.of(colouring, 512)(demand, available)

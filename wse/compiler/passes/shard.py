@@ -273,7 +273,7 @@ def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> li
         if op.kind == ROUTER_OP
         else expert_tiles(op, cut, spec.hidden_size)
     )
-    return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, tiling.dtype, op.parts)]
+    return [tile for whole_tile in whole_tiles for tile in coded_tiles(whole_tile, spec, tiling.dtype, op.parts)]
 
 
 def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
@@ -288,7 +288,9 @@ def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionC
     is_stored_twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
     if not is_stored_twice or {DECODE, VERIFY} & {*tiling.phases}:
         tiles += [
-            tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, spec, tiling.dtype, op.parts)
+            tile
+            for whole_tile in tiles_in_place(op, cut)
+            for tile in coded_tiles(whole_tile, spec, tiling.dtype, op.parts)
         ]
         tiles += hidden_vectors(op, cut, COLUMNS)
         tiles += norm_products(op, cut, spec) if tiling.with_norms else []

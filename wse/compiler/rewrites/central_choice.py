@@ -70,6 +70,7 @@ def _choose_first(c: Context, draft: Draft, index: int, end: int, choose: SymSte
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
+    """Return why the rewrite is not valid: the model has no router."""
     return "" if spec.experts else f"{spec.name} has no router"
 
 

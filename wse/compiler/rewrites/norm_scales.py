@@ -58,25 +58,25 @@ class _Norm:
 
     Attributes:
         squares: Consecutive steps that compute the sums of all norms with the same all-reduce.
-        own: The one of these steps that belongs to this norm.
+        own_squares: The one of these steps that belongs to this norm.
         reduce: All-reduce of all sums.
         scaling: Scaling of this norm.
-        others: Scalings of the other norms before the products.
+        other_scalings: Scalings of the other norms before the products.
         products: All-reduce of the products.
         parts: Offset and width of each product in their buffer.
-        within: Steps in which the values in the buffer of the products are live.
-        of_sums: Steps in which the values in the buffer of the sums are live.
+        products_live: Steps in which the values in the buffer of the products are live.
+        sums_live: Steps in which the values in the buffer of the sums are live.
     """
 
     squares: range
-    own: int
+    own_squares: int
     reduce: int
     scaling: int
-    others: tuple[int, ...]
+    other_scalings: tuple[int, ...]
     products: int
     parts: tuple[tuple[int, int], ...]
-    within: range
-    of_sums: range
+    products_live: range
+    sums_live: range
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
@@ -131,14 +131,14 @@ def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
         return None
     return _Norm(
         squares=squares,
-        own=own_squares,
+        own_squares=own_squares,
         reduce=reduce_index,
         scaling=scaling,
-        others=other_scalings,
+        other_scalings=other_scalings,
         products=products,
         parts=parts,
-        within=products_live,
-        of_sums=sums_live,
+        products_live=products_live,
+        sums_live=sums_live,
     )
 
 
@@ -257,7 +257,7 @@ def _root(scale: SymStep) -> dict[str, Operand]:
 
 def _sum_step(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operand) -> SymStep:
     """Return the step that computes the sums and multiplies by the gain."""
-    scale, square = steps[norm.scaling], steps[norm.own]
+    scale, square = steps[norm.scaling], steps[norm.own_squares]
     sizes = {"M": count(scale, "M"), "K": count(scale, "K")}
     at: dict[str, Operand] = {"x": address(square, "x"), "sums": _own_sums(steps, norm), "out": address(scale, "out")}
     return compute_step(square, kernel, **at, **sizes, **gain)
@@ -270,9 +270,9 @@ def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, new_steps: _NormStep
     elements, sums = count(products, "elements"), count(line, "elements")
     c.temp(buffer.name, sums + elements, buffer.view, buffer.use)
     # 2. Sums in front of the products.
-    move_buffer(steps, norm.within, buffer, buffer, sums)
-    move_buffer(steps, norm.of_sums, address(line, "source").buffer, buffer, 0)
-    summing = [new_steps.summing if i == norm.own else steps[i] for i in norm.squares]
+    move_buffer(steps, norm.products_live, buffer, buffer, sums)
+    move_buffer(steps, norm.sums_live, address(line, "source").buffer, buffer, 0)
+    summing = [new_steps.summing if i == norm.own_squares else steps[i] for i in norm.squares]
     # 3. One all-reduce for both.
     start = SymAddress(buffer=buffer)
     combined = with_operands(products, source=start, target=start, elements=fixed_number(sums + elements))
@@ -284,8 +284,8 @@ def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, new_steps: _NormStep
         scale_steps.append(
             compute_step(products, "l2_scale", x=normed[0], sums=own_sums, K=count(scale, "K"), **_root(scale))
         )
-    scale_steps += [steps[i] for i in norm.others]
-    moved_steps = (norm.scaling, *norm.others)
+    scale_steps += [steps[i] for i in norm.other_scalings]
+    moved_steps = (norm.scaling, *norm.other_scalings)
     steps_between = [steps[i] for i in range(norm.reduce + 1, norm.products) if i not in moved_steps]
     return [*steps[: norm.squares.start], *summing, *steps_between, combined, *scale_steps, *steps[norm.products + 1 :]]
 

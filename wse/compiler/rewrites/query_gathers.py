@@ -71,8 +71,10 @@ def _are_queries(steps: Sequence[SymStep]) -> bool:
     place, place_rest, line, store, rotate = steps
     if not (runs(place_rest, "place_heads") and is_line(line) and runs(store, "store") and runs(rotate, "rotate")):
         return False
-    placed, queries, q = address(place, "out"), address(line, "source"), address(store, "out")
-    are_adjacent = address(place_rest, "out").buffer is placed.buffer and queries == placed == address(store, "x")
+    placed_queries, queries, q = address(place, "out"), address(line, "source"), address(store, "out")
+    are_adjacent = address(place_rest, "out").buffer is placed_queries.buffer and queries == placed_queries == address(
+        store, "x"
+    )
     is_whole = in_place(line) and line.axis == COLUMNS and count(line, "elements") == count(store, "n")
     return are_adjacent and is_whole and address(rotate, "x") == q and (count(place, "M"), count(rotate, "M")) == (1, 1)
 
@@ -120,6 +122,7 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
+    """Return why the rewrite is not valid for a model and a request; "" if it is valid."""
     if spec.latent is None:
         return f"{spec.name} has no latent attention"
     return needs_float32_sums(spec, options)

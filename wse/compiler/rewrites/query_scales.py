@@ -48,14 +48,14 @@ class _Queries(NamedTuple):
         sums: All-reduce of these sums.
         scale: Scaling of the queries.
         scores: Partial scores.
-        summed: All-reduce of the scores.
+        score_sums: All-reduce of the scores.
     """
 
     squares: int
     sums: int
     scale: int
     scores: int
-    summed: int
+    score_sums: int
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
@@ -100,7 +100,7 @@ def _scales(step: SymStep) -> bool:
 def _scale_scores(draft: Draft, at: _Queries) -> None:
     """Replace the scaling of queries by a scaling of their scores."""
     steps = draft.steps
-    scale, product, line = steps[at.scale], steps[at.scores], steps[at.summed]
+    scale, product, line = steps[at.scale], steps[at.scores], steps[at.score_sums]
     q, heads = address(scale, "x"), count(scale, "M")
     # 3. Scale the scores.
     sizes: dict[str, Operand] = {"M": heads, "N": number(product, "T")}
@@ -112,7 +112,7 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
     factor_step = _copy_heads(
         scale, compute_step(product, "rms_factors", **factors, eps_atto=number(scale, "eps_atto"))
     )
-    steps[at.summed : at.summed + 1] = [
+    steps[at.score_sums : at.score_sums + 1] = [
         line.copy_with(loop=loop, overlap=overlap),
         factor_step.copy_with(loop=loop, overlap=overlap),
         scale_step,

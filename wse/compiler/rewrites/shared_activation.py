@@ -103,7 +103,8 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
     tokens, n, out = number(step, "M"), count(step, "n"), address(step, "out")
     padded = _whole_words(c, out.buffer, n) if tokens.per_pair else n
     padding, elements = (
-        SymNumber(fixed=tokens.fixed * each, per_pair=tokens.per_pair * each) for each in (padded - n, padded)
+        SymNumber(fixed=tokens.fixed * token_elements, per_pair=tokens.per_pair * token_elements)
+        for token_elements in (padded - n, padded)
     )
     c.temp(out.buffer.name, out.offset + elements.fixed, out.buffer.view, out.buffer.use)
     operands |= {"length": rows, "groups": groups, "shared_tokens": shared_tokens, "padding": padding}

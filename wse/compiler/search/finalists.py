@@ -60,9 +60,9 @@ class Finalists:
         failures: Errors of layouts that did not fit when compiled fully.
     """
 
-    def __init__(self, setup: TrialSetup, fitted: Collection[str], *, has_cost: bool) -> None:
+    def __init__(self, setup: TrialSetup, fitted_names: Collection[str], *, has_cost: bool) -> None:
         self._setup = setup
-        self._fitted = fitted
+        self._fitted_names = fitted_names
         self._has_cost = has_cost
         self._trials: dict[tuple[Layout, str], Trial] = {}
         self._sized: dict[tuple[Layout, str | None], list[Trial]] = {}
@@ -122,8 +122,10 @@ class Finalists:
         """
         sized: list[list[Trial]] = []
         for products in fitting[:NEAREST]:
-            fastest = min((request_cycles(self._setup, one[0]) for one in sized), default=math.inf)
-            if dominant_cycles(products[0]) > fastest:
+            fastest_cycles = min(
+                (request_cycles(self._setup, layout_trials[0]) for layout_trials in sized), default=math.inf
+            )
+            if dominant_cycles(products[0]) > fastest_cycles:
                 break
             sized.append(self._with_chunks(products, sized[0][0].prefill if sized else None))
         yield from sorted(sized, key=lambda products: request_cycles(self._setup, products[0]))
@@ -137,9 +139,9 @@ class Finalists:
             self._sized[key] = fastest_product_first(self._setup, products, preferred)
         return self._sized[key]
 
-    def _is_too_slow(self, trial: Trial, fastest: Trial, margin: float) -> bool:
+    def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
         """Return whether a request exceeds that on the fastest layout by more than the margin."""
-        return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest)
+        return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest_trial)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
         """Compile a layout with its products until one fits. Return the first trial that compiled.
@@ -151,10 +153,10 @@ class Finalists:
         for trial in products:
             self._trials[trial.key] = trial
             known_attention_cols = next(
-                (one.attention_cols for one in self.finalists if one.trial.prefill == THIN_GEMM), None
+                (finalist.attention_cols for finalist in self.finalists if finalist.trial.prefill == THIN_GEMM), None
             )
             try:
-                self.finalists.append(_compile(self._setup, trial, self._fitted, known_attention_cols))
+                self.finalists.append(_compile(self._setup, trial, self._fitted_names, known_attention_cols))
             except DoesNotFit as error:
                 self.failures.append(error)
                 continue
@@ -164,13 +166,13 @@ class Finalists:
         return first_compiled
 
 
-def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], attention_cols: int | None) -> Finalist:
+def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], attention_cols: int | None) -> Finalist:
     """Compile the layout of a trial fully, without tiles.
 
     Args:
         setup: Inputs of the search.
         trial: The layout, with about its best prompt chunk.
-        fitted: Names of the rewrites whose settings are fitted to the layout.
+        fitted_names: Names of the rewrites whose settings are fitted to the layout.
         attention_cols: Columns for attention on a layout that is about as fast; None if there is
             none.
 
@@ -181,28 +183,30 @@ def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], attention
     setup = replace(setup, attention_cols=free_columns(setup, trial))
     choice, saved_by_attention = fit_attention(setup, trial, largest_chunks(setup, trial), attention_cols)
     setup = replace(setup, attention_cols=choice.attention_cols)
-    choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted else (choice, ())
-    trees = fit_trees(setup, trial.layout, choice) if FITTED_TREES in fitted else FittedTrees(choice, {})
+    choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted_names else (choice, ())
+    trees = fit_trees(setup, trial.layout, choice) if FITTED_TREES in fitted_names else FittedTrees(choice, {})
     program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice, WITHOUT_TILES)
     return Finalist(trial, saved_by_attention, unpacking, trees, program)
 
 
-def with_cheaper_attention(setup: TrialSetup, narrow: Finalist, fitted: Collection[str], cost: Cost) -> Finalist:
+def with_cheaper_attention(
+    setup: TrialSetup, narrow_finalist: Finalist, fitted_names: Collection[str], cost: Cost
+) -> Finalist:
     """Return a finalist with attention on some columns, or on all columns if that costs less.
 
     Sums over some columns need routes of their own, which leaves fewer colours for other routes.
 
     Args:
         setup: Inputs of the search.
-        narrow: The finalist, with attention on some columns.
-        fitted: Names of the rewrites whose settings are fitted to the layout.
+        narrow_finalist: The finalist, with attention on some columns.
+        fitted_names: Names of the rewrites whose settings are fitted to the layout.
         cost: Cost function.
     """
     try:
-        wide = _compile(setup, narrow.trial, fitted, 0)
+        wide_finalist = _compile(setup, narrow_finalist.trial, fitted_names, 0)
     except DoesNotFit:
-        return narrow
-    return min(narrow, wide, key=lambda one: cost(one.program))
+        return narrow_finalist
+    return min(narrow_finalist, wide_finalist, key=lambda finalist: cost(finalist.program))
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:

@@ -37,9 +37,9 @@ def smallest_square(
         options: What the user requested, without the region.
         at_least: Minimum side.
     """
-    largest = min(wafer.mesh_rows, wafer.mesh_cols)
-    least = math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers))
-    for side in range(max(at_least, least, 1), largest + 1):
+    largest_side = min(wafer.mesh_rows, wafer.mesh_cols)
+    smallest_side = math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers))
+    for side in range(max(at_least, smallest_side, 1), largest_side + 1):
         if fits(spec, mesh_on(wafer, side, side), software, replace(options, region=None)):
             return side
     return None
@@ -56,19 +56,19 @@ def smallest_mesh(
     side = smallest_square(spec, wafer, software, options, at_least)
     if side is not None:
         return side, side
-    short, long = sorted((wafer.mesh_rows, wafer.mesh_cols))
+    short_side, long_side = sorted((wafer.mesh_rows, wafer.mesh_cols))
 
     def shape(length: int) -> tuple[int, int]:
         """Return rows and columns of a mesh with the whole shorter side."""
-        return (length, short) if wafer.mesh_rows == long else (short, length)
+        return (length, short_side) if wafer.mesh_rows == long_side else (short_side, length)
 
     def good(length: int) -> bool:
         """Return whether the model fits on a mesh with the whole shorter side."""
         return fits(spec, mesh_on(wafer, *shape(length)), software, replace(options, region=None))
 
-    if long == short or not good(long):
+    if long_side == short_side or not good(long_side):
         return None
-    low, high = short, long  # low does not fit, high does
+    low, high = short_side, long_side  # low does not fit, high does
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if good(middle) else (middle, high)
@@ -80,9 +80,9 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
 
     If it fits on none, return the largest number that is tried.
     """
-    least = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
-    fewest = _fewest_from(max(1, least), spec, wafer, software, options, whole_layers=False)
-    return _most_wafers(spec) if fewest is None else fewest
+    first_count = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
+    wafer_count = _fewest_from(max(1, first_count), spec, wafer, software, options, whole_layers=False)
+    return _most_wafers(spec) if wafer_count is None else wafer_count
 
 
 def fewest_wafers_for_whole_layers(
@@ -96,7 +96,13 @@ def fewest_wafers_for_whole_layers(
 
 
 def _fewest_from(
-    least: int, spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, *, whole_layers: bool
+    first_count: int,
+    spec: ModelSpec,
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    options: Options,
+    *,
+    whole_layers: bool,
 ) -> int | None:
     """Return the smallest number of wafers, from ``least`` on, on which the model fits, or None."""
     misfits = Misfits()
@@ -106,7 +112,7 @@ def _fewest_from(
         request = replace(options, wafers=wafers)
         return fits(spec, wafer, software, request, misfits, whole_layers=whole_layers)
 
-    return _first_good(range(least, _most_wafers(spec) + 1), good)
+    return _first_good(range(first_count, _most_wafers(spec) + 1), good)
 
 
 def _most_wafers(spec: ModelSpec) -> int:
@@ -121,7 +127,7 @@ def fewer_prompts(users: int) -> str:
 
 def remedies(
     spec: ModelSpec,
-    whole: WaferSpec,
+    whole_wafer: WaferSpec,
     wafer: WaferSpec,
     software: SoftwareProfile,
     options: Options,
@@ -131,7 +137,7 @@ def remedies(
 
     Args:
         spec: Model.
-        whole: The wafer at its full size.
+        whole_wafer: The wafer at its full size.
         wafer: The part of the wafer that is used.
         software: Costs of the software on the wafer.
         options: What the user requested.
@@ -143,21 +149,21 @@ def remedies(
         return fits(spec, wafer, software, replace(options, **changes))
 
     as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
-    larger = None if as_listed else _larger(spec, whole, wafer, software, options)
+    larger_mesh = None if as_listed else _larger(spec, whole_wafer, wafer, software, options)
     most_wafers = _most_wafers(spec)
     more_wafers = range(options.wafers + 1, options.wafers + 1 if as_listed else most_wafers + 1)
     wafers = _first_good(more_wafers, lambda n: holds(wafers=n))
     mapping = _search_mapping(options, most_wafers + 1 if wafers is None else wafers, holds)
     dtype = _narrower(spec, options, holds)
-    spread = options.experts == OWN and holds(experts=SPREAD)
+    fits_spread = options.experts == OWN and holds(experts=SPREAD)
     context = largest_good(max(options.prompt_tokens) + 1, options.context, lambda n: holds(context=n))
     users = largest_good(1, options.batch, lambda n: holds(prompt_tokens=options.prompt_tokens[:n]))
     suggestions = (
-        larger,
+        larger_mesh,
         None if wafers is None else f"--wafers {wafers}",
         mapping,
         dtype,
-        "--experts spread" if spread else None,
+        "--experts spread" if fits_spread else None,
         None if context is None else f"--context {context}",
         None if users is None else fewer_users(users),
         _shorter_pass(options, holds),
@@ -174,39 +180,39 @@ def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
 
 
 def _larger(
-    spec: ModelSpec, whole: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
+    spec: ModelSpec, whole_wafer: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> str | None:
     """Return the remedy of the smallest larger mesh on which the model fits.
 
     If the user has requested a region, the remedy is a larger square region.
     """
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
-    least = min(rows, cols)
+    first_side = min(rows, cols)
     if options.region is None:
-        mesh = smallest_mesh(spec, whole, software, options, at_least=least)
+        mesh = smallest_mesh(spec, whole_wafer, software, options, at_least=first_side)
         return f"--mesh {mesh[0]}x{mesh[1]}" if mesh is not None and mesh[0] * mesh[1] > rows * cols else None
 
     def good(side: int, on: WaferSpec) -> bool:
         """Return whether the model fits with a larger square region."""
         return side * side > rows * cols and fits(spec, on, software, replace(options, region=(side, side)))
 
-    side = _first_good(range(least, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: good(n, wafer))
+    side = _first_good(range(first_side, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: good(n, wafer))
     if side is not None:
         return f"--region {side}x{side}"
-    low, high = max(wafer.mesh_rows, wafer.mesh_cols), min(whole.mesh_rows, whole.mesh_cols)
-    side = _first_good(range(low + 1, high + 1), lambda n: good(n, mesh_on(whole, n, n)))
+    low, high = max(wafer.mesh_rows, wafer.mesh_cols), min(whole_wafer.mesh_rows, whole_wafer.mesh_cols)
+    side = _first_good(range(low + 1, high + 1), lambda n: good(n, mesh_on(whole_wafer, n, n)))
     return f"--mesh {side}x{side} --region {side}x{side}" if side is not None else None
 
 
-def _search_mapping(options: Options, below: int, holds: Callable[..., bool]) -> str | None:
+def _search_mapping(options: Options, wafer_limit: int, holds: Callable[..., bool]) -> str | None:
     """Return the remedy of a mapping that tries all others, on fewer than ``below`` wafers.
 
     Return None if that mapping was requested or does not fit.
     """
     if strategy(options.mapping).tries_others:
         return None
-    name = next(name for name, other in bundled_strategies().items() if other.tries_others)
-    wafers = _first_good(range(options.wafers, below), lambda n: holds(mapping=name, listed=(), wafers=n))
+    name = next(name for name, other_strategy in bundled_strategies().items() if other_strategy.tries_others)
+    wafers = _first_good(range(options.wafers, wafer_limit), lambda n: holds(mapping=name, listed=(), wafers=n))
     if wafers is None:
         return None
     return f"--mapping {name}" + (f" --wafers {wafers}" if wafers > options.wafers else "")

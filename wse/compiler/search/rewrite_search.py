@@ -38,7 +38,7 @@ class RewriteTrial:
 
 def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
     """Return the names and settings of rewrites, as in `Choice`."""
-    return tuple((one.name, one.setting) for one in rewrites)
+    return tuple((trial.name, trial.setting) for trial in rewrites)
 
 
 def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool) -> tuple[RewriteTrial, ...]:
@@ -88,9 +88,9 @@ def _with_paying(
     for name, setting in candidates:
         current_rewrites = settings_of(paying)
         cycles = time((*current_rewrites, (name, setting))), time(current_rewrites)
-        saved = 0.0 if cycles[0] is None or cycles[1] is None else cycles[1] - cycles[0]
-        if saved > 0:
-            paying = (*paying, RewriteTrial(name=name, setting=setting, saved_cycles=saved))
+        saved_cycles = 0.0 if cycles[0] is None or cycles[1] is None else cycles[1] - cycles[0]
+        if saved_cycles > 0:
+            paying = (*paying, RewriteTrial(name=name, setting=setting, saved_cycles=saved_cycles))
     return paying
 
 
@@ -147,8 +147,10 @@ def verify_choice(
     )
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     paying = try_verify_rewrites(setup, rewrites, trial, forced=options.schedule != FUSED)
-    decode_rewrites = tuple(one for one in choice.rewrites if one[0] != FITTED_TREES)
-    unpacking = tuple(one for one in choice.rewrites if one[0] == WIDE_UNPACKING)
+    decode_rewrites = tuple(
+        name_and_setting for name_and_setting in choice.rewrites if name_and_setting[0] != FITTED_TREES
+    )
+    unpacking = tuple(name_and_setting for name_and_setting in choice.rewrites if name_and_setting[0] == WIDE_UNPACKING)
     verify_rewrites = decode_rewrites if paying is None else (*settings_of(paying), *unpacking)
     choice = fit_pass(
         setup, trial, replace(choice, rewrites=decode_rewrites, verify_rewrites=verify_rewrites, trees=())
@@ -178,8 +180,8 @@ def _paying_rewrites(
         """Return the cycles with some rewrites; infinity if they are impossible."""
         rewrites = tuple((name, settings[name]) for name in names if name in settings)
         if rewrites not in known_cycles:
-            timed = time(rewrites)
-            known_cycles[rewrites] = math.inf if timed is None else timed
+            timed_cycles = time(rewrites)
+            known_cycles[rewrites] = math.inf if timed_cycles is None else timed_cycles
         return known_cycles[rewrites]
 
     def rank(settings: Mapping[str, int]) -> tuple[float, int]:
@@ -188,22 +190,22 @@ def _paying_rewrites(
 
     known_cycles: dict[Rewrites, float] = {}
     names = [name for name, _ in candidates]
-    best, chosen = dict(candidates), dict(setup.rewrites)
-    for name in chosen:  # 1
+    best, chosen_rewrites = dict(candidates), dict(setup.rewrites)
+    for name in chosen_rewrites:  # 1
         best = min(({**best, name: setting} for setting in known_rewrites()[name].settings), key=cycles)
-    chosen, previous_choice = {name: best[name] for name in chosen}, None
-    while not forced and chosen != previous_choice:  # 2
-        previous_choice = chosen
+    chosen_rewrites, previous_choice = {name: best[name] for name in chosen_rewrites}, None
+    while not forced and chosen_rewrites != previous_choice:  # 2
+        previous_choice = chosen_rewrites
         for name in names:
-            chosen = min(chosen, _toggle(chosen, name, best[name]), key=rank)
+            chosen_rewrites = min(chosen_rewrites, _toggle(chosen_rewrites, name, best[name]), key=rank)
     return tuple(
         RewriteTrial(
             name=name,
-            setting=chosen[name],
-            saved_cycles=cycles(_toggle(chosen, name, 0)) - cycles(chosen),  # 3
+            setting=chosen_rewrites[name],
+            saved_cycles=cycles(_toggle(chosen_rewrites, name, 0)) - cycles(chosen_rewrites),  # 3
         )
         for name in names
-        if name in chosen
+        if name in chosen_rewrites
     )
 
 

@@ -17,7 +17,13 @@ from wse.compiler.pipeline import with_tiles
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.check import check_mesh, check_names
 from wse.compiler.search.exploring.explore import emptiest_trials
-from wse.compiler.search.exploring.first_trials import fastest_first, refusal, tried_first, try_layouts, within_limits
+from wse.compiler.search.exploring.first_trials import (
+    fastest_first,
+    first_rewrites,
+    refusal,
+    try_layouts,
+    within_limits,
+)
 from wse.compiler.search.finalists import Cost, Finalist, Finalists, tree_trials, with_cheaper_attention
 from wse.compiler.search.fitting.attention_columns import free_columns
 from wse.compiler.search.reduced.misfits import Misfits
@@ -155,7 +161,7 @@ def search(
         wafer=wafer,
         software=software,
         options=options,
-        rewrites=tried_first(rewrites, options) if is_timed else rewrites,
+        rewrites=first_rewrites(rewrites, options) if is_timed else rewrites,
         timing=timing,
         many_users=breadth.many_users,
     )
@@ -177,8 +183,8 @@ def search(
     if not finalist_search.finalists:
         raise finalist_search.failures[0] if finalist_search.failures else refusal(kept_rewrites.setup, trials)
     # 4. Choose the lowest cost.
-    ranked = _cheapest_first(kept_rewrites.setup, finalist_search.finalists, fitted_later, cost)
-    return _compilation(kept_rewrites, trials, ranked)
+    ranked_finalists = _cheapest_first(kept_rewrites.setup, finalist_search.finalists, fitted_later, cost)
+    return _compilation(kept_rewrites, trials, ranked_finalists)
 
 
 class _PayingRewrites(NamedTuple):
@@ -186,24 +192,26 @@ class _PayingRewrites(NamedTuple):
 
     Attributes:
         setup: Inputs of further trials.
-        of_token: Rewrites that save cycles in decode.
-        of_pass: Rewrites that save cycles in verification passes; None if they have the same.
+        decode_trials: Rewrites that save cycles in decode.
+        verify_trials: Rewrites that save cycles in verification passes; None if they have the same.
     """
 
     setup: TrialSetup
-    of_token: tuple[RewriteTrial, ...] = ()
-    of_pass: tuple[RewriteTrial, ...] | None = None
+    decode_trials: tuple[RewriteTrial, ...] = ()
+    verify_trials: tuple[RewriteTrial, ...] | None = None
 
 
-def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest: Trial) -> _PayingRewrites:
+def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> _PayingRewrites:
     """Fit the attention columns to the fastest layout, and drop rewrites that save nothing."""
     options = setup.options
-    setup = replace(setup, attention_cols=free_columns(setup, fastest))
+    setup = replace(setup, attention_cols=free_columns(setup, fastest_trial))
     if not rewrites:
         return _PayingRewrites(setup)
     forced = options.schedule != FUSED
-    decode_trials = try_rewrites(setup, rewrites, fastest, forced=forced)
-    verify_trials = try_verify_rewrites(setup, rewrites, fastest, forced=forced) if options.verify_tokens else None
+    decode_trials = try_rewrites(setup, rewrites, fastest_trial, forced=forced)
+    verify_trials = (
+        try_verify_rewrites(setup, rewrites, fastest_trial, forced=forced) if options.verify_tokens else None
+    )
     setup = replace(setup, rewrites=settings_of(decode_trials))
     if verify_trials is not None:
         setup = replace(setup, verify_rewrites=settings_of(verify_trials))
@@ -227,35 +235,36 @@ def _cheapest_first(
     Returns:
         The finalists with their costs. The cost is None if there is a single finalist.
     """
-    ranked: list[tuple[Finalist, float | None]] = [(finalists[0], None)]
+    ranked_finalists: list[tuple[Finalist, float | None]] = [(finalists[0], None)]
     if cost is None:
-        return ranked
+        return ranked_finalists
     if len(finalists) > 1:
-        costs = [cost(one.program) for one in finalists]
-        ranked = [(finalists[i], costs[i]) for i in sorted(range(len(costs)), key=costs.__getitem__)]
-    best = ranked[0][0]
+        costs = [cost(finalist.program) for finalist in finalists]
+        ranked_finalists = [(finalists[i], costs[i]) for i in sorted(range(len(costs)), key=costs.__getitem__)]
+    best = ranked_finalists[0][0]
     if best.attention_cols and best.saved_by_attention < MARGIN:
         best = with_cheaper_attention(setup, best, fitted_later, cost)
-        ranked[0] = best, cost(best.program) if len(ranked) > 1 else None
-    return ranked
+        ranked_finalists[0] = best, cost(best.program) if len(ranked_finalists) > 1 else None
+    return ranked_finalists
 
 
 def _compilation(
-    kept_rewrites: _PayingRewrites, trials: Sequence[Trial], ranked: Sequence[tuple[Finalist, float | None]]
+    kept_rewrites: _PayingRewrites, trials: Sequence[Trial], ranked_finalists: Sequence[tuple[Finalist, float | None]]
 ) -> Compilation:
     """Return the result of a search, with the tiles of the best finalist added to its Program."""
-    setup, best, verify_trials = kept_rewrites.setup, ranked[0][0], kept_rewrites.of_pass
+    setup, best, verify_trials = kept_rewrites.setup, ranked_finalists[0][0], kept_rewrites.verify_trials
     options, choice = setup.options_on(best.trial.layout), best.trees.choice
     return Compilation(
         program=with_tiles(best.program, setup.spec, setup.wafer, setup.software, options, choice),
         options=options,
         choice=choice,
         trials=tuple(trials),
-        compiled=tuple((one.trial, cycles) for one, cycles in ranked),
-        rewrites=(*kept_rewrites.of_token, *best.unpacking, *tree_trials(best.trees, DECODE)),
+        compiled=tuple((finalist.trial, cycles) for finalist, cycles in ranked_finalists),
+        rewrites=(*kept_rewrites.decode_trials, *best.unpacking, *tree_trials(best.trees, DECODE)),
         verify_rewrites=None if verify_trials is None else (*verify_trials, *tree_trials(best.trees, VERIFY)),
         candidates=tuple(
-            Candidate(one.program, setup.options_on(one.trial.layout), one.trees.choice) for one, _ in ranked
+            Candidate(finalist.program, setup.options_on(finalist.trial.layout), finalist.trees.choice)
+            for finalist, _ in ranked_finalists
         ),
     )
 
@@ -292,7 +301,7 @@ def fits(
         wafer=wafer,
         software=software,
         options=replace(options, capacity=REFUSE),
-        rewrites=tried_first(without_fitted(rewrites_of(spec, options)), options),
+        rewrites=first_rewrites(without_fitted(rewrites_of(spec, options)), options),
         misfits=Misfits() if misfits is None else misfits,
         whole_layers=whole_layers,
     )

@@ -61,7 +61,7 @@ class FittedTrees(NamedTuple):
 
 def without_fitted(rewrites: Rewrites) -> Rewrites:
     """Return the rewrites that are tried one by one: all except those fitted to a layout."""
-    return tuple(one for one in rewrites if one[0] not in {WIDE_UNPACKING, FITTED_TREES})
+    return tuple(rewrite for rewrite in rewrites if rewrite[0] not in {WIDE_UNPACKING, FITTED_TREES})
 
 
 def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
@@ -81,13 +81,13 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     assert timing is not None
     with_trees = _with_trees(choice)
     # 1. Time each size.
-    small = _lower(setup, layout, with_trees)
-    words = _words(small.state, _tokens(setup, timing))
-    timed = {size: cheapest_groups(setup, size.pes, words[size], (size.before, size.behind)) for size in words}
-    savings = {size: saving for size, saving in timed.items() if sum(saving.cycles.values()) > 0}
+    reduced = _lower(setup, layout, with_trees)
+    words = _words(reduced.state, _tokens(setup, timing))
+    timed_sizes = {size: cheapest_groups(setup, size.pes, words[size], (size.before, size.behind)) for size in words}
+    savings = {size: saving for size, saving in timed_sizes.items() if sum(saving.cycles.values()) > 0}
     # 2. Choose the sizes to fit.
-    costs = TreeCosts(small, savings, setup.software.route_rewrite_cycles)
-    paying = _paying_sizes(costs, _runs(setup, timing, small, choice))
+    costs = TreeCosts(reduced, savings, setup.software.route_rewrite_cycles)
+    paying = _paying_sizes(costs, _runs(setup, timing, reduced, choice))
     if not paying:
         return FittedTrees(choice, {})
     trees = tuple((size, saving.groups) for size, saving in savings.items() if size in paying)
@@ -102,11 +102,11 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
         runs: How often each phase runs.
     """
 
-    def rank(stages: Iterable[int], fitted: frozenset[TreeSize]) -> tuple[float, int]:
+    def rank(stages: Iterable[int], sizes: frozenset[TreeSize]) -> tuple[float, int]:
         """Return the cycles of some stages and the number of fitted sizes: fewer are better."""
-        by_phase = (costs.of_stage(stage, fitted) for stage in stages)
+        by_phase = (costs.of_stage(stage, sizes) for stage in stages)
         cycles = sum(runs[phase] * cycles for stage_cycles in by_phase for phase, cycles in stage_cycles.items())
-        return cycles, len(fitted)
+        return cycles, len(sizes)
 
     def descent(fitted_sizes: frozenset[TreeSize]) -> frozenset[TreeSize]:
         """Return the fitted sizes after adding or removing single sizes until nothing improves."""
@@ -121,14 +121,14 @@ def _paying_sizes(costs: TreeCosts, runs: Mapping[str, float]) -> frozenset[Tree
     return min(descent(frozenset()), descent(frozenset(costs.stages)), key=partial(rank, all_stages))
 
 
-def _runs(setup: TrialSetup, timing: Timer, small: ReducedModel, choice: Choice) -> dict[str, float]:
+def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choice) -> dict[str, float]:
     """Return how often each phase runs in a request.
 
     Prompt chunks overlap in the stages, so their number is divided by the number of stages.
     """
     chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.prompt_tokens)
     tokens = max(1, timing.new_tokens)
-    return {PREFILL: chunks / sum(small.stage_multiplicity), DECODE: tokens, VERIFY: tokens}
+    return {PREFILL: chunks / sum(reduced.stage_multiplicity), DECODE: tokens, VERIFY: tokens}
 
 
 def cheapest_groups(
@@ -232,9 +232,9 @@ def _sizes(run: BlockRun) -> list[TreeSize]:
 
 def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
     """Return the tokens in a KV cache in the middle of each phase."""
-    longest, context = max(setup.options.prompt_tokens), setup.options.context
-    generated = min(longest + timing.new_tokens // 2, context)
-    return {PREFILL: ceil_div(longest, 2), DECODE: generated, VERIFY: generated}
+    longest_prompt, context = max(setup.options.prompt_tokens), setup.options.context
+    generated_tokens = min(longest_prompt + timing.new_tokens // 2, context)
+    return {PREFILL: ceil_div(longest_prompt, 2), DECODE: generated_tokens, VERIFY: generated_tokens}
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:

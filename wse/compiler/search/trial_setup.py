@@ -118,12 +118,14 @@ class TrialSetup:
         pes = self.options.wafers * self.wafer.mesh_rows * self.wafer.mesh_cols
         return cache_bytes(self.spec, self.options.context, ELEMENT_BYTES[self.options.activation_type]) / pes
 
-    def passes_at_once(self, small: ReducedModel) -> int:
+    def passes_at_once(self, reduced: ReducedModel) -> int:
         """Return the number of passes in flight; 1 unless the search is for many users.
 
         There is at most one pass per stage, and no more than KV caches fit.
         """
-        return max(1, min(small.users_that_fit() // self.options.batch, small.stage_count)) if self.many_users else 1
+        return (
+            max(1, min(reduced.users_that_fit() // self.options.batch, reduced.stage_count)) if self.many_users else 1
+        )
 
     def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
         """Return lists of layouts to try if others do not fit.
@@ -131,7 +133,11 @@ class TrialSetup:
         The first list has other placements of experts, the second one split layers.
         """
         with_placements = self.with_other_expert_placements(layouts)
-        return [others for others in (with_placements, self.with_cut_blocks(with_placements or layouts)) if others]
+        return [
+            layout_list
+            for layout_list in (with_placements, self.with_cut_blocks(with_placements or layouts))
+            if layout_list
+        ]
 
     def with_cut_blocks(self, layouts: Sequence[Layout]) -> list[Layout]:
         """Return the layouts with the split feed-forward blocks that the mapping offers.
@@ -192,15 +198,15 @@ class TrialSetup:
         Their logits need no more memory than gate and up of a layer.
         """
         spec, (_, cols) = self.spec, layout.region(self.demand)
-        routed = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
-        return max(SMALLEST_HEAD_CHUNK, (1 + spec.gated) * max(spec.ffn_size, routed) // cols)
+        expert_features = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
+        return max(SMALLEST_HEAD_CHUNK, (1 + spec.gated) * max(spec.ffn_size, expert_features) // cols)
 
-    def allows(self, needed: float) -> bool:
+    def allows(self, needed_bytes: float) -> bool:
         """Return whether a PE may need a number of bytes.
 
         It may if they fit, or if the request is to report misfits instead of refusing them.
         """
-        return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
+        return needed_bytes <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
     def reduced_model(self, layout: Layout, prefill: str, tokens: int) -> ReducedModel:
         """Return the reduced model of a layout.

@@ -44,8 +44,8 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     """
     # 1. One prompt token at a time.
     trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
-    small = setup.reduced_model(layout, prefill, 1)
-    if not setup.allows(known_bytes := setup.misfits.needed_bytes(small)):
+    reduced = setup.reduced_model(layout, prefill, 1)
+    if not setup.allows(known_bytes := setup.misfits.needed_bytes(reduced)):
         return replace(trial, needed_bytes=known_bytes)
     try:
         # The cache helps because a layout that did not fit on the fewest wafers is tried on them again.
@@ -53,22 +53,22 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
         allocated, stage_bytes = allocate(setup.spec, setup.wafer, setup.software, *setup.least_choice(layout, prefill))
     except DoesNotFit:
         return trial
-    setup.misfits.learn(small, stage_bytes, setup.wafer.sram_bytes_per_pe)
+    setup.misfits.learn(reduced, stage_bytes, setup.wafer.sram_bytes_per_pe)
     needed_bytes = max(stage_bytes)
     trial = replace(trial, needed_bytes=needed_bytes, fits=needed_bytes <= setup.wafer.sram_bytes_per_pe)
     if setup.timing is None or allocated is None:
         return trial
-    small, program = allocated, _amid_prompt(setup, allocated.program())
+    reduced, program = allocated, _amid_prompt(setup, allocated.program())
     step, (chunk_step_cycles, token_step_cycles) = (
         setup.row_tokens(layout, prefill),
         _by_step(setup, program, (0, len(program.prefill))),
     )
     first_chunk, decoded_cycles = (
-        _chunk_time(small, program, chunk_step_cycles),
-        small.sum_over_model(program, program.decode, token_step_cycles),
+        _chunk_time(reduced, program, chunk_step_cycles),
+        reduced.sum_over_model(program, program.decode, token_step_cycles),
     )
     prompts = PromptTime(first_chunk.of_all(sum(setup.options.prompt_tokens) / step), step, first_chunk, sized=False)
-    trial = replace(trial, token_cycles=decoded_cycles, passes=setup.passes_at_once(small))
+    trial = replace(trial, token_cycles=decoded_cycles, passes=setup.passes_at_once(reduced))
     generated_cycles = decoded_cycles * setup.timing.new_tokens / trial.passes
     if generated_cycles > worth_cycles:
         return replace(trial, prompts=prompts, dominant_cycles=generated_cycles)
@@ -146,8 +146,8 @@ def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred:
         for product in ([preferred] if preferred in products else products)
         if product is not None
     ]
-    timed = [with_chunk(setup, trial) for trial in all_trials if trial.prompts is not None]
-    return sorted(timed, key=lambda trial: trial.prompts.cycles if trial.prompts else 0.0)
+    timed_trials = [with_chunk(setup, trial) for trial in all_trials if trial.prompts is not None]
+    return sorted(timed_trials, key=lambda trial: trial.prompts.cycles if trial.prompts else 0.0)
 
 
 def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
@@ -157,23 +157,28 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
     are extrapolated from the trial and a second one with a small chunk.
     """
     assert trial.prompts is not None
-    step, longest = setup.row_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
-    tokens = min(SMALL_CHUNK * step, longest)
+    step, longest_prompt = setup.row_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
+    tokens = min(SMALL_CHUNK * step, longest_prompt)
     additional_rows = ceil_div(tokens, step) - 1
     if not additional_rows or trial.prompts.sized:
         return trial
-    small = setup.reduced_model(trial.layout, trial.prefill, tokens).allocate()
-    needed, program = max(small.needed_bytes()), _amid_prompt(setup, small.program())
+    reduced = setup.reduced_model(trial.layout, trial.prefill, tokens).allocate()
+    needed_bytes, program = max(reduced.needed_bytes()), _amid_prompt(setup, reduced.program())
     (chunk_step_cycles,) = _by_step(setup, program, (0,))
-    first, longer = trial.prompts.shortest, _chunk_time(small, program, chunk_step_cycles)
-    bytes_of_row = (needed - trial.needed_bytes) / additional_rows
-    sizes = chunk_sizes(longest, step)
+    first, longer_chunk = trial.prompts.shortest, _chunk_time(reduced, program, chunk_step_cycles)
+    bytes_of_row = (needed_bytes - trial.needed_bytes) / additional_rows
+    sizes = chunk_sizes(longest_prompt, step)
     free = setup.wafer.sram_bytes_per_pe - trial.needed_bytes
     fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free] or sizes[-1:]
     prompts = []
     for size in fitting:
         rows = (ceil_div(size, step) - 1) / additional_rows
-        time = ChunkTime(*(one + rows * (other - one) for one, other in zip(first, longer, strict=True)))
+        time = ChunkTime(
+            *(
+                first_value + rows * (longer_value - first_value)
+                for first_value, longer_value in zip(first, longer_chunk, strict=True)
+            )
+        )
         cycles = time.of_all(sum(setup.options.prompt_tokens) / size)
         prompts.append(PromptTime(cycles, size, first, sized=True))
     return _time_prompts(setup, trial, min(prompts))
@@ -207,11 +212,11 @@ def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites
         trees: All-reduces with another number of groups than the one with the fewest relays.
     """
     try:
-        small = layers.with_rewrites(rewrites, trees).allocate()
+        reduced = layers.with_rewrites(rewrites, trees).allocate()
     except DoesNotFit:
         return None
-    program = small.program()
-    return small.sum_over_model(program, program.phases[0], _by_step(setup, program, (0,))[0])
+    program = reduced.program()
+    return reduced.sum_over_model(program, program.phases[0], _by_step(setup, program, (0,))[0])
 
 
 def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
@@ -222,15 +227,17 @@ def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list
 
 def _amid_prompt(setup: TrialSetup, program: Program) -> Program:
     """Return a reduced Program with its first chunk in the middle of the longest prompt."""
-    chunk, *others = program.phases
-    before = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)
-    return replace(program, phases=(replace(chunk, cached=before), *others))
+    chunk, *other_phases = program.phases
+    cached_tokens = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)
+    return replace(program, phases=(replace(chunk, cached=cached_tokens), *other_phases))
 
 
-def _chunk_time(small: ReducedModel, program: Program, by_step: F64) -> ChunkTime:
+def _chunk_time(reduced: ReducedModel, program: Program, by_step: F64) -> ChunkTime:
     """Return the time of the first chunk in the whole model."""
     phase = program.phases[0]
-    return ChunkTime(small.sum_over_model(program, phase, by_step), small.slowest_stage_sum(program, phase, by_step))
+    return ChunkTime(
+        reduced.sum_over_model(program, phase, by_step), reduced.slowest_stage_sum(program, phase, by_step)
+    )
 
 
 def _allocated(
@@ -245,7 +252,7 @@ def _allocated(
     Raises:
         DoesNotFit: There are not enough colours.
     """
-    small = reduced_model(spec, wafer, software, options, choice).allocate()
-    needed = tuple(small.needed_bytes())
-    fits = max(needed) <= wafer.sram_bytes_per_pe or options.capacity == REPORT
-    return small if fits else None, needed
+    reduced = reduced_model(spec, wafer, software, options, choice).allocate()
+    needed_bytes = tuple(reduced.needed_bytes())
+    fits = max(needed_bytes) <= wafer.sram_bytes_per_pe or options.capacity == REPORT
+    return reduced if fits else None, needed_bytes

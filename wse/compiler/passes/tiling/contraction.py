@@ -145,23 +145,25 @@ class _Index(NamedTuple):
         extent: Number of elements.
         group: Size of the quantisation groups of the matrices that contract over the dimension; 0
             if there are none, or several sizes.
-        summed: Matrices that contract over the dimension.
-        made: Matrices whose outputs are the dimension.
+        contracting_matrices: Matrices that contract over the dimension.
+        output_matrices: Matrices whose outputs are the dimension.
         float_bytes: Bytes of an element that is not quantised.
     """
 
     extent: int
     group: int
-    summed: tuple[_Matrix, ...]
-    made: tuple[_Matrix, ...]
+    contracting_matrices: tuple[_Matrix, ...]
+    output_matrices: tuple[_Matrix, ...]
     float_bytes: int
 
     def line_bytes(self, cut: Cut) -> float:
         """Return the bytes of the matrices on a row or column of PEs that stores one block."""
         width, float_bytes = cut.width, self.float_bytes
-        total: float = sum(_code_bytes(coding, width, float_bytes) * weights for coding, weights in self.summed)
-        total += sum(_bits(coding, float_bytes) * width * weights for coding, weights in self.made) / 8
-        for coding, weights in self.summed:
+        total: float = sum(
+            _code_bytes(coding, width, float_bytes) * weights for coding, weights in self.contracting_matrices
+        )
+        total += sum(_bits(coding, float_bytes) * width * weights for coding, weights in self.output_matrices) / 8
+        for coding, weights in self.contracting_matrices:
             if coding is not None:
                 total += cut.touched * coding.scale_bytes(float_bytes) * weights / coding.block
         return total
@@ -172,7 +174,13 @@ class _Index(NamedTuple):
 
         The scales of matrices that contract over the dimension are not included.
         """
-        return sum(_bits(coding, self.float_bytes) * weights for coding, weights in (*self.summed, *self.made)) / 8
+        return (
+            sum(
+                _bits(coding, self.float_bytes) * weights
+                for coding, weights in (*self.contracting_matrices, *self.output_matrices)
+            )
+            / 8
+        )
 
 
 class Cut(NamedTuple):

@@ -17,7 +17,7 @@ from wse_mappings.region_shapes import fullest_bytes
 from wse_mappings.strategies.strategy import Demand, Layout, Share
 
 
-class _Spread(NamedTuple):
+class _BandSizes(NamedTuple):
     """Sizes of a layout that do not depend on the size of its regions.
 
     Attributes:
@@ -63,19 +63,19 @@ class Candidates:
     stages: F64 = field(default_factory=lambda: np.empty(0))
     least_bytes: F64 = field(default_factory=lambda: np.empty(0))
     open: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
-    _known: set[Layout] = field(default_factory=set)
+    _known_layouts: set[Layout] = field(default_factory=set)
 
     def add(self, layouts: Iterable[Layout]) -> None:
         """Add the layouts that are new."""
-        new = [layout for layout in dict.fromkeys(layouts) if layout not in self._known]
+        new = [layout for layout in dict.fromkeys(layouts) if layout not in self._known_layouts]
         if not new:
             return
-        self._known.update(new)
+        self._known_layouts.update(new)
         self.layouts += new
         numbers = np.array([self._numbers(layout) for layout in new], np.float64).T
-        known = (self.rows, self.cols, self.even_rows, self.even_cols, self.stages, self.least_bytes)
+        old_arrays = (self.rows, self.cols, self.even_rows, self.even_cols, self.stages, self.least_bytes)
         self.rows, self.cols, self.even_rows, self.even_cols, self.stages, self.least_bytes = (
-            np.append(old_numbers, new_numbers) for old_numbers, new_numbers in zip(known, numbers, strict=True)
+            np.append(old_numbers, new_numbers) for old_numbers, new_numbers in zip(old_arrays, numbers, strict=True)
         )
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
@@ -86,16 +86,16 @@ class Candidates:
             Rows and columns of a region, rows and columns without padding, stages, and bytes of the
             fullest PE.
         """
-        spread = self.demand.cache.of(_spread, 1024)(self.demand, layout.of_bands)
+        sizes = self.demand.cache.of(_band_sizes, 1024)(self.demand, layout.of_bands)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
-        least_bytes = spread.fullest / (max(1, rows) * max(1, cols))
+        least_bytes = sizes.fullest / (max(1, rows) * max(1, cols))
         if least_bytes <= self.most_bytes:
             least_bytes = self._padded_bytes(layout) or least_bytes
-        even_rows, even_cols = self._even(rows, cols * spread.width)
-        return rows, cols * spread.width, even_rows, even_cols, spread.stages, least_bytes
+        even_rows, even_cols = self._even_size(rows, cols * sizes.width)
+        return rows, cols * sizes.width, even_rows, even_cols, sizes.stages, least_bytes
 
-    def _even(self, rows: int, cols: float) -> tuple[float, float]:
+    def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
         """Return the size of a region without padding that has the same bytes per PE."""
         demand = self.demand
         if demand.column_bytes is None:
@@ -118,7 +118,7 @@ class Candidates:
         return demand.cache.of(fullest_bytes, 4096)(demand, layout._replace(groups=None, experts=None), shares)
 
 
-def _spread(demand: Demand, layout: Layout) -> _Spread:
+def _band_sizes(demand: Demand, layout: Layout) -> _BandSizes:
     """Return the sizes of a layout that do not depend on the size of its regions.
 
     The heights of bands and the widths of regions are proportional to their bytes, unless the
@@ -145,8 +145,8 @@ def _spread(demand: Demand, layout: Layout) -> _Spread:
             share.bytes / share.wafers / part for share, part in zip(band_shares, parts, strict=True) if part
         )
         fullest_by_wafer[wafer].append(fullest_pes)
-    fullest = max(
+    fullest_bytes = max(
         max(fullest_by_band) if demand.region else sum(fullest_by_band) / layout.bands
         for fullest_by_band in fullest_by_wafer.values()
     )
-    return _Spread(sum(map(len, bands.values())), width / demand.layers, fullest + expert_bytes)
+    return _BandSizes(sum(map(len, bands.values())), width / demand.layers, fullest_bytes + expert_bytes)

@@ -78,9 +78,9 @@ def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole
     exploration.add(part for layout in on_whole_wafers for part in smaller(setup.demand, layout, COARSE))
     exploration.try_while_faster()
     refined: set[Layout] = set()
-    while (best := exploration.fastest) is not None and best.layout not in refined:
-        refined.add(best.layout)
-        sides = best.layout.region(setup.demand)
+    while (fastest_trial := exploration.fastest) is not None and fastest_trial.layout not in refined:
+        refined.add(fastest_trial.layout)
+        sides = fastest_trial.layout.region(setup.demand)
         exploration.add(
             near_layout for layout in on_whole_wafers for near_layout in _near_layouts(setup, layout, sides)
         )
@@ -91,8 +91,8 @@ def emptiest_trials(setup: TrialSetup) -> list[Trial]:
     """Return trials of layouts, lowest forecast of bytes first, up to the first that fits."""
     layouts = setup.layouts()
     trials: list[Trial] = []
-    for tried in (layouts, *setup.fallback_layouts(layouts)):
-        trials += _emptiest(setup, tried)
+    for tried_layouts in (layouts, *setup.fallback_layouts(layouts)):
+        trials += _emptiest(setup, tried_layouts)
         if any(trial.fits for trial in trials):
             break
     return trials
@@ -111,9 +111,11 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
 def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> Iterator[Layout]:
     """Yield variants of a layout whose regions have half to twice the given rows and columns."""
     demand = setup.demand
-    for other in strategy(setup.options.mapping).smaller(demand, layout, FINE):
-        if all(side <= 2 * new and new <= 2 * side for side, new in zip(sides, other.region(demand), strict=True)):
-            yield other
+    for other_layout in strategy(setup.options.mapping).smaller(demand, layout, FINE):
+        if all(
+            side <= 2 * new and new <= 2 * side for side, new in zip(sides, other_layout.region(demand), strict=True)
+        ):
+            yield other_layout
 
 
 class _Exploration:
@@ -137,8 +139,8 @@ class _Exploration:
     @property
     def fastest(self) -> Trial | None:
         """The trial with the fewest cycles; None if no trial was timed."""
-        timed = [trial for trial in self.trials if trial.dominant_cycles is not None]
-        return min(timed, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
+        timed_trials = [trial for trial in self.trials if trial.dominant_cycles is not None]
+        return min(timed_trials, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
 
     @property
     def _fastest_cycles(self) -> float:
@@ -177,13 +179,13 @@ class _Exploration:
         Return False, without a trial, if no forecast is below the fastest trial.
         """
         pick = _first(family.fastest(self._free_bytes) for family in self._families.values())
-        fastest = self._fastest_cycles
-        if pick is None or self._trials_in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest:
+        fastest_cycles = self._fastest_cycles
+        if pick is None or self._trials_in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest_cycles:
             return False
         _, cycles = self._try(pick)
         if cycles is not None:
             self._cycle_misses.append(abs(pick.forecast / cycles - 1))
-            self._trials_in_vain = 0 if cycles < fastest else self._trials_in_vain + 1
+            self._trials_in_vain = 0 if cycles < fastest_cycles else self._trials_in_vain + 1
         return True
 
     def try_emptiest(self) -> bool:
@@ -245,8 +247,8 @@ class _Exploration:
         self._oversized_count += not trials
         self.trials += trials
         needed_bytes = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed_bytes)
-        timed = [(trial.dominant_cycles, trial.passes) for trial in trials if trial.dominant_cycles is not None]
-        cycles, passes = min(timed, default=(None, 1))
+        timed_cycles = [(trial.dominant_cycles, trial.passes) for trial in trials if trial.dominant_cycles is not None]
+        cycles, passes = min(timed_cycles, default=(None, 1))
         free_of_reserved = needed_bytes - setup.reserved_bytes
         pick.family.learn(pick.number, free_of_reserved, None if cycles is None else cycles * passes)
         return free_of_reserved, cycles
@@ -255,17 +257,17 @@ class _Exploration:
         """Try the fastest layout with the other placements of experts."""
         best, setup = self.fastest, self._setup
         if best is not None and best.layout.experts is None:
-            for other in setup.with_other_expert_placements([best.layout]):
-                self._try_other(other, best.prefill, self._fastest_cycles)
+            for other_layout in setup.with_other_expert_placements([best.layout]):
+                self._try_other(other_layout, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
         """Try the fastest layout with other numbers of groups in its all-reduces."""
         best, setup = self.fastest, self._setup
         if best is None:
             return
-        shortest = setup.shortest_line(best.layout, best.prefill)
+        shortest_line = setup.shortest_line(best.layout, best.prefill)
         for groups in counts:
-            if groups <= shortest and groups != setup.options.groups:
+            if groups <= shortest_line and groups != setup.options.groups:
                 self._try_other(best.layout._replace(groups=groups), best.prefill)
 
     def _try_other(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> None:

@@ -22,13 +22,17 @@ FEW_LAYOUTS: Final = 2
 """Maximum number of layouts that are all tried, without forecasts."""
 
 
-def tried_first(rewrites: Rewrites, options: Options) -> Rewrites:
+def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
     """Return the rewrites with which layouts are tried first.
 
     In schedule ``fused``, rewrites for layers that are split between stages are tried later, on the
     fastest layout only.
     """
-    return tuple(one for one in rewrites if options.schedule != FUSED or not known_rewrites()[one[0]].between_stages)
+    return tuple(
+        known_rewrite
+        for known_rewrite in rewrites
+        if options.schedule != FUSED or not known_rewrites()[known_rewrite[0]].between_stages
+    )
 
 
 def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]]) -> tuple[TrialSetup, list[Trial]]:
@@ -48,7 +52,11 @@ def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]
     if setup.rewrites and trials and not any(trial.needed_bytes for trial in trials):
         setup = replace(setup, rewrites=())
         trials = try_all(setup)
-    without_tiles = tuple(one for one in setup.rewrites if not known_rewrites()[one[0]].holds_tiles(setup.spec))
+    without_tiles = tuple(
+        known_rewrite
+        for known_rewrite in setup.rewrites
+        if not known_rewrites()[known_rewrite[0]].holds_tiles(setup.spec)
+    )
     if len(without_tiles) < len(setup.rewrites) and not any(trial.may_be_compiled(setup.options) for trial in trials):
         setup = replace(setup, rewrites=without_tiles)
         trials = try_all(setup)
@@ -68,8 +76,10 @@ def try_layouts(setup: TrialSetup) -> list[Trial]:
     untimed = replace(setup, timing=None)
     trials: list[Trial] = []
     misfits: list[BadMesh] = []
-    for tried in (layouts, *setup.fallback_layouts(layouts)):
-        for layout, product in [(other, product) for other in tried for product in setup.products(other)]:
+    for tried_layouts in (layouts, *setup.fallback_layouts(layouts)):
+        for layout, product in [
+            (other_layout, product) for other_layout in tried_layouts for product in setup.products(other_layout)
+        ]:
             try:
                 trials.append(try_layout(untimed, layout, product))
             except BadMesh as error:

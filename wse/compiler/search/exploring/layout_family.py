@@ -81,7 +81,7 @@ class LayoutFamily:
         cycles = self._cycles.of(features_of_all)
         if self._many_users:
             cycles = cycles / self._passes_at_once(free_bytes - needed_bytes)
-        return self._least(numbers, cycles)
+        return self._lowest_forecast(numbers, cycles)
 
     def _passes_at_once(self, free_bytes: F64) -> F64:
         """Estimate the passes in flight of each candidate.
@@ -106,11 +106,11 @@ class LayoutFamily:
         """
         candidates, misses = self.candidates, self.byte_misses[-PATIENCE:]
         numbers = np.flatnonzero(candidates.open & (candidates.least_bytes <= free_bytes)).tolist()
-        pick = self._least(numbers, self._bytes(self._features()))
+        pick = self._lowest_forecast(numbers, self._bytes(self._features()))
         cannot_fit = len(misses) == PATIENCE and pick is not None and pick.forecast * (1 - max(misses)) > free_bytes
         return None if cannot_fit else pick
 
-    def _least(self, numbers: list[int], forecasts: F64) -> Pick | None:
+    def _lowest_forecast(self, numbers: list[int], forecasts: F64) -> Pick | None:
         """Return the candidate with the lowest forecast; None without candidates."""
         if not numbers:
             return None

@@ -99,8 +99,8 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice, known_cols: i
             first_that_fits(strict, setup.options_on(layout), choices, 0).attention_cols if trial.fits else free_cols
         )
         best = min(free_cols, fitting, key=cycles)
-    fitted = replace(choice, attention_cols=best)
-    return FittedAttention(fitted, 1 - cycles(best) / cycles(0) if best else 0.0)
+    fitted_choice = replace(choice, attention_cols=best)
+    return FittedAttention(fitted_choice, 1 - cycles(best) / cycles(0) if best else 0.0)
 
 
 def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
@@ -117,13 +117,13 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
         """Return the cycles of a verification pass with attention on some columns."""
         return layers_cycles(setup, trial, choice, cols, VERIFY, 1)
 
-    best, fewest = choice.attention_cols, cycles(choice.attention_cols)
+    best, fewest_cycles = choice.attention_cols, cycles(choice.attention_cols)
     region_cols = setup.widest_region(trial.layout, trial.prefill)
     counts = reversed(column_counts(setup.spec, region_cols))
     for cols in (*(cols for cols in counts if choice.attention_cols < cols < region_cols), 0):
         time = cycles(cols)
-        if time < fewest:
-            best, fewest = cols, time
+        if time < fewest_cycles:
+            best, fewest_cycles = cols, time
         elif cols:
             break
     return replace(choice, attention_cols=best)

@@ -25,22 +25,26 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
     latent = spec.latent
     if latent is None:
         sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
-        return _of_heads(region_cols, *sizes, mixed_pairs=spec.has_unit_rope)
+        return _counts_for_heads(region_cols, *sizes, mixed_pairs=spec.has_unit_rope)
     extents = (latent.q_rank or spec.hidden_size, latent.kv_rank, latent.rope_size // 2)
-    return _of_extents(region_cols, (*extents, spec.hidden_size) if with_hidden else extents)
+    return _counts_for_extents(region_cols, (*extents, spec.hidden_size) if with_hidden else extents)
 
 
-def _of_heads(
+def _counts_for_heads(
     region_cols: int, kv_head_count: int, head_size: int, rotary_size: int, *, mixed_pairs: bool
 ) -> tuple[int, ...]:
     """Return the numbers of columns for attention with grouped heads."""
     sizes = kv_head_count, head_size, rotary_size
-    return _fewest({head_places(cols, *sizes, mixed_pairs=mixed_pairs): cols for cols in _most_first(region_cols)})
+    return _smallest_counts(
+        {head_places(cols, *sizes, mixed_pairs=mixed_pairs): cols for cols in _most_first(region_cols)}
+    )
 
 
-def _of_extents(region_cols: int, extents: tuple[int, ...]) -> tuple[int, ...]:
+def _counts_for_extents(region_cols: int, extents: tuple[int, ...]) -> tuple[int, ...]:
     """Return the numbers of columns for attention that divides some extents over columns evenly."""
-    return _fewest({tuple(ceil_div(extent, cols) for extent in extents): cols for cols in _most_first(region_cols)})
+    return _smallest_counts(
+        {tuple(ceil_div(extent, cols) for extent in extents): cols for cols in _most_first(region_cols)}
+    )
 
 
 def _most_first(region_cols: int) -> range:
@@ -48,6 +52,6 @@ def _most_first(region_cols: int) -> range:
     return range(region_cols, region_cols // MOST_NARROWING, -1)
 
 
-def _fewest(by_places: dict[tuple[int, ...], int]) -> tuple[int, ...]:
+def _smallest_counts(by_places: dict[tuple[int, ...], int]) -> tuple[int, ...]:
     """Return the smallest number of columns for each distinct division, in descending order."""
     return tuple(sorted(by_places.values(), reverse=True))

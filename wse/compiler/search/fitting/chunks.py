@@ -21,13 +21,13 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
     """
     layout, prefill = trial.layout, trial.prefill
     _, cols = layout.region(setup.demand)
-    step, longest = setup.row_tokens(layout, prefill), max(setup.options.prompt_tokens)
-    smallest = min(step, longest)
+    step, longest_prompt = setup.row_tokens(layout, prefill), max(setup.options.prompt_tokens)
+    smallest_chunk = min(step, longest_prompt)
     entries = halvings(ceil_div(setup.spec.vocab_size, cols), setup.smallest_head_chunk(layout))
     options = setup.options_on(layout)
-    heads = [setup.choice(layout, prefill, smallest, entry) for entry in entries]
+    heads = [setup.choice(layout, prefill, smallest_chunk, entry) for entry in entries]
     head = first_that_fits(setup, options, heads, 0).head_chunk
-    sizes = chunk_sizes(longest, step)
+    sizes = chunk_sizes(longest_prompt, step)
     guess = len(sizes) // 2
     if trial.prompts is not None and trial.prompts.sized:
         sizes, guess = sizes[sizes.index(trial.prompts.chunk) :], 0
@@ -63,7 +63,7 @@ def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
     prompt = min(choice.prefill_chunk, max(request.prompt_tokens))
     options = replace(request, prompt_tokens=(prompt,) * request.batch)
     try:
-        needed = reduced_model(setup.spec, setup.wafer, setup.software, options, choice).allocate().needed_bytes()
+        needed_bytes = reduced_model(setup.spec, setup.wafer, setup.software, options, choice).allocate().needed_bytes()
     except DoesNotFit:
         return False
-    return setup.allows(max(needed))
+    return setup.allows(max(needed_bytes))

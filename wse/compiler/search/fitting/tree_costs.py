@@ -43,25 +43,25 @@ class TreeCosts:
         stage_count: Number of stages.
     """
 
-    def __init__(self, small: ReducedModel, savings: Mapping[TreeSize, Saving], repaint_cycles: float) -> None:
+    def __init__(self, reduced: ReducedModel, savings: Mapping[TreeSize, Saving], repaint_cycles: float) -> None:
         """Create the costs for a reduced model without fitted trees.
 
         Args:
-            small: Reduced model after lowering.
+            reduced: Reduced model after lowering.
             savings: For each size that may be fitted, the groups and what they save.
             repaint_cycles: Cycles of rewriting one route.
         """
         self.savings = savings
         self.stages: dict[TreeSize, set[int]] = {size: set() for size in savings}
-        self.stage_count = len(small.state.plans)
-        self._small, self._rewrite_cycles = small, repaint_cycles
+        self.stage_count = len(reduced.state.plans)
+        self._reduced, self._rewrite_cycles = reduced, repaint_cycles
         self._phases: dict[int, list[SymPhase]] = defaultdict(list)  # by stage
         self._patterns: dict[tuple[TreeSize, int], int] = {}  # fitted pattern by size and original pattern
-        self._layers = [op.layer for op in ops_in_order(small.state.graph)]
+        self._layers = [op.layer for op in ops_in_order(reduced.state.graph)]
         self._known: dict[tuple[int, frozenset[TreeSize]], Mapping[str, float]] = {}
-        patterns = list(small.state.patterns)
-        for number in distinct_phases(small.state.phases):
-            phase = small.state.phases[number]
+        patterns = list(reduced.state.patterns)
+        for number in distinct_phases(reduced.state.phases):
+            phase = reduced.state.phases[number]
             for stage in dict.fromkeys(run.stage for run in phase.steps.runs):
                 steps = SymSteps(runs=tuple(run for run in phase.steps.runs if run.stage == stage))
                 self._phases[stage].append(replace(phase, steps=steps))
@@ -71,12 +71,12 @@ class TreeCosts:
                     self.stages[size].add(stage)
                     if (size, pattern) not in self._patterns:
                         self._patterns[size, pattern] = len(patterns)
-                        tree = with_groups(small.state.pattern_calls[pattern], savings[size].groups)
-                        patterns.append(tree.schedule(small.state.options.cache))
-        self._state = replace(small.state, patterns=tuple(patterns))
+                        tree = with_groups(reduced.state.pattern_calls[pattern], savings[size].groups)
+                        patterns.append(tree.schedule(reduced.state.options.cache))
+        self._state = replace(reduced.state, patterns=tuple(patterns))
         self._same_routes = same_routes(self._state.patterns)
 
-    def of_stage(self, stage: int, fitted: frozenset[TreeSize]) -> Mapping[str, float]:
+    def of_stage(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
         """Return the cycles of all stages that a stage represents, by phase.
 
         The cycles are those of route rewrites minus those that fitted all-reduces save. They are
@@ -84,25 +84,25 @@ class TreeCosts:
 
         Args:
             stage: Index of the stage in the reduced model.
-            fitted: Sizes of the all-reduces that use fitted trees.
+            fitted_sizes: Sizes of the all-reduces that use fitted trees.
         """
-        stage_sizes = frozenset(size for size in fitted if stage in self.stages[size])
+        stage_sizes = frozenset(size for size in fitted_sizes if stage in self.stages[size])
         if (stage, stage_sizes) not in self._known:
             self._known[stage, stage_sizes] = self._count(stage, stage_sizes)
         return self._known[stage, stage_sizes]
 
-    def saved_cycles(self, fitted: frozenset[TreeSize]) -> dict[str, float]:
+    def saved_cycles(self, fitted_sizes: frozenset[TreeSize]) -> dict[str, float]:
         """Return the cycles that fitted trees save in all stages, by phase."""
-        saved: dict[str, float] = defaultdict(float)
+        cycles_by_phase: dict[str, float] = defaultdict(float)
         for stage in self._phases:
-            cycles_before, cycles_after = self.of_stage(stage, frozenset()), self.of_stage(stage, fitted)
+            cycles_before, cycles_after = self.of_stage(stage, frozenset()), self.of_stage(stage, fitted_sizes)
             for phase in cycles_before:
-                saved[phase] += cycles_before[phase] - cycles_after[phase]
-        return dict(saved)
+                cycles_by_phase[phase] += cycles_before[phase] - cycles_after[phase]
+        return dict(cycles_by_phase)
 
-    def _count(self, stage: int, fitted: frozenset[TreeSize]) -> Mapping[str, float]:
+    def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
         """Compute the result of `of_stage`."""
-        phases = [self._with_trees(phase, fitted) for phase in self._phases[stage]]
+        phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
             route_rewrites = repaints(replace(self._state, phases=tuple(phases)), self._same_routes)
         except DoesNotFit:
@@ -111,29 +111,31 @@ class TreeCosts:
         for phase in phases:
             for run in phase.steps.runs:
                 rewrites = int(route_rewrites[phase.steps][run.step : run.step + len(run.block.steps)].sum())
-                saved = self._saved_cycles(run, fitted)
-                cycles[phase.name] += self._times(run) * (rewrites * self._rewrite_cycles - saved)
+                saved_cycles = self._saved_cycles(run, fitted_sizes)
+                cycles[phase.name] += self._times(run) * (rewrites * self._rewrite_cycles - saved_cycles)
         return cycles
 
-    def _saved_cycles(self, run: BlockRun, fitted: frozenset[TreeSize]) -> float:
+    def _saved_cycles(self, run: BlockRun, fitted_sizes: frozenset[TreeSize]) -> float:
         """Return the cycles that fitted trees save in one run of a block, in all iterations."""
         block = run.block
         iterations = [1 if step.loop < 0 else block.loops[step.loop][2] for step in block.steps]
-        sizes = [step.tree if step.tree in fitted else None for step in block.steps]
+        sizes = [step.tree if step.tree in fitted_sizes else None for step in block.steps]
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, iterations, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
         """Return how often a block occurs in the whole model."""
         layer = self._layers[run.op]
-        return self._small.stage_multiplicity[run.stage] if layer < 0 else self._small.layer_multiplicity[layer]
+        return self._reduced.stage_multiplicity[run.stage] if layer < 0 else self._reduced.layer_multiplicity[layer]
 
-    def _with_trees(self, phase: SymPhase, fitted: frozenset[TreeSize]) -> SymPhase:
+    def _with_trees(self, phase: SymPhase, fitted_sizes: frozenset[TreeSize]) -> SymPhase:
         """Return a phase with fitted trees for some sizes."""
         blocks = {
             block: replace(
                 block,
                 steps=tuple(
-                    step.copy_with(pattern=self._patterns[step.tree, step.pattern]) if step.tree in fitted else step
+                    step.copy_with(pattern=self._patterns[step.tree, step.pattern])
+                    if step.tree in fitted_sizes
+                    else step
                     for step in block.steps
                 ),
             )

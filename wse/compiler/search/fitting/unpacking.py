@@ -52,17 +52,17 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
             break
         paying = doubled
     choices = [_with_codes(choice, setting) for setting in reversed(settings) if setting <= paying]
-    chosen = first_that_fits(setup, setup.options_on(trial.layout), choices, 0)  # 2
-    setting = dict(chosen.rewrites)[WIDE_UNPACKING]
-    saved = cycles(settings[0]) - cycles(setting)
-    if saved <= 0:
+    fitting_choice = first_that_fits(setup, setup.options_on(trial.layout), choices, 0)  # 2
+    setting = dict(fitting_choice.rewrites)[WIDE_UNPACKING]
+    saved_cycles = cycles(settings[0]) - cycles(setting)
+    if saved_cycles <= 0:
         return choice, ()
-    return chosen, (RewriteTrial(name=WIDE_UNPACKING, setting=setting, saved_cycles=saved),)
+    return fitting_choice, (RewriteTrial(name=WIDE_UNPACKING, setting=setting, saved_cycles=saved_cycles),)
 
 
 def _with_setting(rewrites: Rewrites, setting: int) -> Rewrites:
     """Return rewrites with a number of codes to unpack at a time."""
-    return (*(one for one in rewrites if one[0] != WIDE_UNPACKING), (WIDE_UNPACKING, setting))
+    return (*(rewrite for rewrite in rewrites if rewrite[0] != WIDE_UNPACKING), (WIDE_UNPACKING, setting))
 
 
 def _with_codes(choice: Choice, setting: int) -> Choice:

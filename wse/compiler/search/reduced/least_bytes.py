@@ -31,7 +31,7 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
     """
     shape, weight_types, regions = model_shape(state), HeldTypes.from_options(state.options), regions_of(state)
     reserved, max_bytes = reserved_bytes(state.wafer, state.software), FAR_TOO_MANY * state.wafer.sram_bytes_per_pe
-    needed = [reserved] * len(regions)
+    bytes_by_stage = [reserved] * len(regions)
 
     for stage, region in enumerate(regions):
         layers = [layer for layer, _ in state.plans[stage].layers.parts if state.spec.layers[layer].experts]
@@ -45,16 +45,20 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
 
     sizes = sizes_of(state)
     for op, stage, tile in distinct_tiles(state, lambda op, stage: sizes.of_op(regions[stage], op)):
-        needed[stage] += layers_like(stage, op.layer, tile.name) * tile_bytes(tile)
-        if needed[stage] > max_bytes:
-            return needed[stage]
+        bytes_by_stage[stage] += layers_like(stage, op.layer, tile.name) * tile_bytes(tile)
+        if bytes_by_stage[stage] > max_bytes:
+            return bytes_by_stage[stage]
     block_bytes = (1 + shape.gated) * element_bytes(state, "acc")
     for stage, (region, plan, tables) in enumerate(zip(regions, state.plans, table_needs(state), strict=True)):
-        needed[stage] += sum(map(tile_bytes, sizes.of_tables(region, *tables)))
+        bytes_by_stage[stage] += sum(map(tile_bytes, sizes.of_tables(region, *tables)))
         if any(parts.block == BLOCK and not state.spec.layers[layer].experts for layer, parts in plan.layers.parts):
-            needed[stage] += block_bytes * weight_types.cut(shape, FFN, region.cols).width
-    expert_stage_bytes = [needed[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
-    return max(needed) if not expert_stage_bytes else max(needed[: -len(expert_stage_bytes)]) + sum(expert_stage_bytes)
+            bytes_by_stage[stage] += block_bytes * weight_types.cut(shape, FFN, region.cols).width
+    expert_stage_bytes = [bytes_by_stage[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
+    return (
+        max(bytes_by_stage)
+        if not expert_stage_bytes
+        else max(bytes_by_stage[: -len(expert_stage_bytes)]) + sum(expert_stage_bytes)
+    )
 
 
 def _experts_across_wafers(shape: ModelSpec, weight_types: HeldTypes, region: RegionShape) -> float:

@@ -20,26 +20,26 @@ class Misfits:
     def __len__(self) -> int:
         return len(self._needed_bytes)
 
-    def needed_bytes(self, small: ReducedModel) -> int:
+    def needed_bytes(self, reduced: ReducedModel) -> int:
         """Return the maximum bytes that equivalent stages needed before; 0 if unknown."""
-        return max(self._needed_bytes.get(key, 0) for key in _keys(small))
+        return max(self._needed_bytes.get(key, 0) for key in _keys(reduced))
 
-    def learn(self, small: ReducedModel, needed_bytes: Sequence[int], available_bytes: int) -> None:
+    def learn(self, reduced: ReducedModel, needed_bytes: Sequence[int], available_bytes: int) -> None:
         """Record the bytes of the stages of a reduced model that exceed the available bytes.
 
         Args:
-            small: The reduced model.
+            reduced: The reduced model.
             needed_bytes: Bytes per PE of each stage.
             available_bytes: Bytes of SRAM of a PE.
         """
-        for key, size in zip(_keys(small), needed_bytes, strict=True):
+        for key, size in zip(_keys(reduced), needed_bytes, strict=True):
             if size > available_bytes:
                 self._needed_bytes[key] = size
 
 
-def _keys(small: ReducedModel) -> list[Hashable]:
+def _keys(reduced: ReducedModel) -> list[Hashable]:
     """Return a key for each stage of all that determines its bytes: class, options and choice."""
-    options, choice = small.state.options, small.state.choice
+    options, choice = reduced.state.options, reduced.state.choice
     choice_without_layout = replace(choice, bands=1, per_band=1, mesh=None, turned=False, block_parts=0)
-    placement = options.experts, small.state.has_expert_stage, options.groups
-    return [(*placement, choice_without_layout, stage_class) for stage_class in small.classes]
+    placement = options.experts, reduced.state.has_expert_stage, options.groups
+    return [(*placement, choice_without_layout, stage_class) for stage_class in reduced.classes]

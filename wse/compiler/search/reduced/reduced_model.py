@@ -93,11 +93,13 @@ class ReducedModel:
         state = self.state
         assert state.addresses is not None
         tops = [stage.sram_top_byte for stage in state.stages]
-        needed = [top + further for top, further in zip(tops, state.further_bytes, strict=True)]
+        bytes_by_stage = [top + further for top, further in zip(tops, state.further_bytes, strict=True)]
         for number, plan in enumerate(state.plans):
             if plan.experts:  # after the fullest of the other stages, whose end is known by now
-                needed[number] += max(needed[:number]) - max(s.sram_top_byte for s in state.stages[:number])
-        return needed
+                bytes_by_stage[number] += max(bytes_by_stage[:number]) - max(
+                    s.sram_top_byte for s in state.stages[:number]
+                )
+        return bytes_by_stage
 
     def _further_bytes(self, state: State) -> tuple[int, ...]:
         """Return the bytes of the omitted layers for each stage, after lowering."""
@@ -190,24 +192,24 @@ class ReducedModel:
         return layer, stage, (layer < 0) | _hand_overs(phase.steps)
 
 
-def most_common_layers(small: ReducedModel) -> ReducedModel:
+def most_common_layers(reduced: ReducedModel) -> ReducedModel:
     """Return the reduced model with only those stages that represent the most layers of each kind.
 
     The stages follow one another, with embedding and head. They show how long layers take, at the
     cost of compiling a stage or two. Transfers between stages are not represented, and the head is
     computed in one chunk. A model whose experts have a stage of their own is returned unchanged.
     """
-    plans, layers = small.state.plans, small.state.spec.layers
+    plans, layers = reduced.state.plans, reduced.state.spec.layers
     if any(plan.experts for plan in plans):
-        return small
-    parts_of_layer = dict(of_layer for plan in plans for of_layer in plan.layers.parts)
-    whole = {layer_kind for number, layer_kind in enumerate(layers) if parts_of_layer[number].is_whole}
+        return reduced
+    parts_of_layer = dict(layer_parts for plan in plans for layer_parts in plan.layers.parts)
+    whole_kinds = {layer_kind for number, layer_kind in enumerate(layers) if parts_of_layer[number].is_whole}
     totals, commonest = Counter[Layer](), dict[Layer, int]()
-    for number, (layer_kind, count) in enumerate(zip(layers, small.layer_multiplicity, strict=True)):
-        if layer_kind in whole and not parts_of_layer[number].is_whole:
+    for number, (layer_kind, count) in enumerate(zip(layers, reduced.layer_multiplicity, strict=True)):
+        if layer_kind in whole_kinds and not parts_of_layer[number].is_whole:
             continue
         totals[layer_kind] += count
-        if layer_kind not in commonest or count > small.layer_multiplicity[commonest[layer_kind]]:
+        if layer_kind not in commonest or count > reduced.layer_multiplicity[commonest[layer_kind]]:
             commonest[layer_kind] = number
     chosen_layers = sorted(commonest.values())
     kept_plans = [
@@ -216,7 +218,7 @@ def most_common_layers(small: ReducedModel) -> ReducedModel:
     numbers = [number for plan in kept_plans for number in range(plan.first_layer, plan.last_layer)]
     ends = [0, *accumulate(plan.last_layer - plan.first_layer for plan in kept_plans)]
     spans = [0, *accumulate(plan.span for plan in kept_plans)]
-    spec = replace(small.state.spec, layers=tuple(layers[number] for number in numbers))
+    spec = replace(reduced.state.spec, layers=tuple(layers[number] for number in numbers))
     stages = tuple(
         replace(
             plan,
@@ -230,16 +232,18 @@ def most_common_layers(small: ReducedModel) -> ReducedModel:
     )
     return ReducedModel(
         state=replace(
-            small.state,
+            reduced.state,
             spec=spec,
-            graph=op_graph(spec, small.state.options.scope, placed_parts(stages)),
-            choice=replace(small.state.choice, head_chunk=spec.vocab_size),
+            graph=op_graph(spec, reduced.state.options.scope, placed_parts(stages)),
+            choice=replace(reduced.state.choice, head_chunk=spec.vocab_size),
             plans=stages,
         ),
-        further_layers=tuple(small.further_layers[number] for number in numbers),
+        further_layers=tuple(reduced.further_layers[number] for number in numbers),
         layer_multiplicity=tuple(totals[layers[number]] if number in chosen_layers else 0 for number in numbers),
         stage_multiplicity=(1,) * len(kept_plans),
-        classes=tuple(layer_kind for layer_kind, plan in zip(small.classes, plans, strict=True) if plan in kept_plans),
+        classes=tuple(
+            layer_kind for layer_kind, plan in zip(reduced.classes, plans, strict=True) if plan in kept_plans
+        ),
     )
 
 
@@ -254,10 +258,12 @@ def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
     clears = (steps.kind == Kind.COMPUTE) & (steps.code == CODES["clear"])
     for step in np.flatnonzero(handing).tolist():
         handing[step - 1] |= clears[step - 1]
-        after = step + 1
-        while after < len(steps) and steps.kind[after] == Kind.TRANSFER and steps.op[after] == steps.op[step]:
-            handing[after] = True
-            after += 1
+        next_step = step + 1
+        while (
+            next_step < len(steps) and steps.kind[next_step] == Kind.TRANSFER and steps.op[next_step] == steps.op[step]
+        ):
+            handing[next_step] = True
+            next_step += 1
     return handing
 
 
@@ -307,8 +313,8 @@ def _build_reduced_model(
         place = plan.corner and (plan.wafer, *plan.corner)
         tables = plan.has_embedding, plan.has_head
         shape = plan.rows, plan.cols, plan.span
-        below = whole_model.plans if plan.experts else ()
-        classes[crosses, place, shape, tables, frozenset(kinds.items()), below].append(plan)
+        plans_below = whole_model.plans if plan.experts else ()
+        classes[crosses, place, shape, tables, frozenset(kinds.items()), plans_below].append(plan)
     # 3. Keep one stage of each class and one layer of each kind.
     layers: list[Layer] = []
     further_layers, layer_multiplicity, plans, on_wafer = [], [], [], 0
