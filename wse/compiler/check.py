@@ -34,7 +34,7 @@ def check(state: State, after: str) -> None:
 
 
 def _partition(state: State) -> str | None:
-    """Return an error if ops are out of order or something is not placed exactly once."""
+    """Return an error if ops are out of order, or layers, embedding or head are misplaced."""
     place = {name: i for i, name in enumerate(state.graph)}
     if any(place[source] >= place[target] for source, target in state.graph.edges):
         return "ops are not in topological order"
@@ -102,7 +102,7 @@ def _lower_ops(state: State) -> str | None:
 
 
 def _loops(block: Block, phase: int) -> str | None:
-    """Return an error if a loop is not contiguous or double buffers differ in view."""
+    """Return an error if the steps of a loop have gaps, or double buffers differ in view."""
     steps_of_loop: dict[int, list[int]] = defaultdict(list)
     for index, step in enumerate(block.steps):
         steps_of_loop[step.loop].append(index)

@@ -129,7 +129,7 @@ class PatternCall(NamedTuple):
     options: tuple[tuple[str, Any], ...]
 
     def with_options(self, **options: Any) -> PatternCall:
-        """Return the call with some keyword arguments changed or added."""
+        """Return a copy of the call with some keyword arguments changed or added."""
         return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
     def schedule(self, cache: ResultCache) -> LineSchedule:
@@ -138,7 +138,7 @@ class PatternCall(NamedTuple):
 
 
 def _schedule(call: PatternCall) -> LineSchedule:
-    """Make the call and return the messages of the pattern."""
+    """Create the messages of a pattern by making the call."""
     return call.make(*call.args, **dict(call.options))
 
 
@@ -222,7 +222,7 @@ class State:
         return self.choice.mesh or (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     def cut_of(self, stage: int, parts: Parts) -> RegionCut:
-        """Return the division over a stage's region for given parts of a feed-forward block."""
+        """Return how dimensions are divided over a stage's region, for some parts of a block."""
         return self.cuts_of_parts[stage, parts] if parts.cuts_block else self.cuts[stage]
 
     @property

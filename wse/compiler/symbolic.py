@@ -57,7 +57,7 @@ class SymAddress:
     odd_round_buffer: SymBuffer | None = None
 
     def moved_to(self, buffer: SymBuffer, elements: int) -> SymAddress:
-        """Return the address in another buffer, increased by a number of elements."""
+        """Return the address of the same element in another buffer, moved by some elements."""
         return replace(self, buffer=buffer, offset=self.offset + elements)
 
 
@@ -95,13 +95,15 @@ def fixed_number(value: int) -> SymNumber:
 class SymStep:
     """One step of a block, before addresses and colours are assigned: a kernel call or a transfer.
 
-    The fields that are not listed have the meaning of the field with the same name in
-    `wse.program.steps.Steps`.
-
     Attributes:
+        kind: Whether the step computes or transfers; a `Kind`.
+        code: Index of the kernel or of the kind of transfer.
+        pattern: Index of the pattern; -1 for steps without one.
+        axis: Axis of the pattern's lines.
         view: Element view of what a transfer moves.
         op, loop, overlap: Indices of the op, the loop and the overlap group, counted within the
             block; -1 for no loop and no group.
+        routed: Whether the work depends on which experts are selected.
         operands: The operands, by index in the operand array.
         joined: Whether the step runs in the same task as the preceding compute step, without a
             dispatch of its own.

@@ -61,7 +61,10 @@ def qkv(c: Context, op: Op) -> None:
 
 
 def rotation(c: Context) -> dict[str, Any]:
-    """Return the operands for rotating the first ``c.rotated_size`` features of a head."""
+    """Return the operands that tell a kernel how to rotate the features of a head.
+
+    The first ``c.rotated_size`` features per column are rotated.
+    """
     assert c.spec.rope is not None
     multiplier_pico = round(PICO * c.spec.rope.multiplier)
     numbers = {"R": c.rotated_size, "multiplier_pico": multiplier_pico, "turned": 0}
@@ -125,7 +128,7 @@ def append(
 
 
 def output(c: Context, op: Op) -> None:
-    """Lower the output projection and add its result to the residual stream."""
+    """Lower the output projection of attention and add its result to the residual stream."""
     H, _, _, F = c.heads
     attended, biased = c.temp("attended", c.tokens * H * F, "act"), c.spec.output_bias
     into_stream(c, attended, op.weights[0], H * F, bias=biased, column_range=c.cut.attention)
@@ -155,7 +158,10 @@ def _finish(c: Context, op: Op, attended_sums: SymBuffer, sums: SymBuffer, maxim
 
 
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention where every row has all queries: scores with the row's part of the cache."""
+    """Lower attention for decode and thin-gemm.
+
+    Every row has the queries of all tokens and a part of the KV cache.
+    """
     H, Hk, queries_per_kv, F = c.heads
     M, row = c.tokens, SymNumber(per_slot=H)
     q, scores = c.temp("q", M * H * F, "act"), c.temp("scores", M * H * capacity, "acc")
@@ -213,7 +219,10 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
 
 
 def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower attention on the mesh, with blocks of keys and values that travel along the columns."""
+    """Lower attention for prefill on the mesh: blocks of keys and values travel along the columns.
+
+    Each PE keeps running maxima and sums of the softmax for its own tokens.
+    """
     H, Hk, queries_per_kv, F = c.heads
     M, P, b = c.tokens, c.cut.rows, c.builder
     sizes: dict[str, Any] = {"M": M, "Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "T": SymNumber(per_slot=1)}

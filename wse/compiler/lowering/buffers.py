@@ -30,11 +30,14 @@ class Patterns:
         self.calls: list[PatternCall] = []
 
     def get(self, make: Callable[..., LineSchedule], *args: Any, **options: Any) -> int:
-        """Return the index of the pattern that ``make(*args, **options)`` creates."""
+        """Return the index of the pattern that a function creates.
+
+        The pattern ``make(*args, **options)`` is added if it is new.
+        """
         return self.index_of(PatternCall(make, args, tuple(sorted(options.items()))))
 
     def index_of(self, call: PatternCall) -> int:
-        """Return the index of the pattern that a call creates."""
+        """Return the index of the pattern that a call creates, adding it if it is new."""
         key = (call.make.__name__, call.args, call.options)
         if key not in self._index:
             self._index[key] = len(self.schedules)
@@ -92,7 +95,12 @@ class Buffers:
         return buffer
 
     def take_requests(self) -> dict[SymBuffer, int]:
-        """Return the buffers requested since the last call, each with its maximum request."""
+        """Return the buffers that were requested since the last call of this method.
+
+        Returns:
+            The buffers in the order of their first request, each with the maximum number of
+            elements requested.
+        """
         requests, self._requests = self._requests, {}
         return requests
 

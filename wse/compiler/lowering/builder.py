@@ -86,7 +86,7 @@ class PhaseBuilder:
         self._open()
 
     def _open(self) -> None:
-        """Start a new block."""
+        """Start a new, empty block at the current op and stage."""
         self._steps: list[SymStep] = []
         self._loops: list[tuple[int, int, int]] = []
         self._over_users: set[int] = set()
@@ -94,7 +94,10 @@ class PhaseBuilder:
         self._first_op, self._stage_of_block = self.op, self.stage
 
     def rewrite_steps(self) -> None:
-        """Apply the rewrites to the steps of the current block."""
+        """Apply the rewrites to the steps that were added since the last block was closed.
+
+        Loops that have lost all their steps are removed, and the others are renumbered.
+        """
         if self.rewrite is None or not self._steps:
             return
         draft = Draft(steps=self._steps, turns=[turns for _, _, turns in self._loops], groups=self._groups)
@@ -277,7 +280,10 @@ class PhaseBuilder:
 
     @contextmanager
     def overlap(self) -> Iterator[None]:
-        """Put the steps that are added in the context into an overlap group."""
+        """Put the steps that are added in the context into an overlap group.
+
+        The steps of a group run at the same time.
+        """
         self._enter()
         self._overlap = self._groups
         self._groups += 1
@@ -301,13 +307,13 @@ class PhaseBuilder:
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
-        """Return the operands of a step that say on which rows it runs."""
+        """Return the first two operands of a step: its first row and its number of rows."""
         if only_row is None:
             return {0: fixed_number(0), 1: fixed_number(self.rows[self.stage])}
         return {0: fixed_number(only_row), 1: fixed_number(1)}
 
     def _enter(self) -> None:
-        """Start a new block if the stage has changed."""
+        """Close the current block and start a new one if the stage has changed."""
         if self.stage != self._stage_of_block:
             self.rewrite_steps()
             self.close()
@@ -325,7 +331,7 @@ class PhaseBuilder:
         pattern: int = -1,
         routed: bool = False,
     ) -> None:
-        """Add a step to the current block."""
+        """Add a step of the current op and stage, in the current loop and overlap group."""
         if view not in VIEWS:
             raise ValueError(view)
         self._enter()

@@ -149,7 +149,7 @@ class Context:
 
     @property
     def own_weights(self) -> bool:
-        """True if prefill runs on the mesh with a second copy of the weights."""
+        """True if the phase is prefill by MeshGEMM with weight tiles of its own."""
         return self.on_mesh and self.choice.prefill == MESH_GEMM_OWN
 
     @property
@@ -258,7 +258,7 @@ class Context:
         return self.buffers.tile(self.builder.stage, name)
 
     def own_tile(self, tensor: str) -> SymBuffer:
-        """Return the second tile of a tensor, for prefill with weights of its own."""
+        """Return the weight tile of a tensor that only prefill by MeshGEMM uses."""
         return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:
@@ -292,11 +292,18 @@ class Context:
         return (equal_group_count(length) if self.options.groups == EQUAL_GROUPS else self.options.groups,)
 
     def lines(self, axis: int) -> tuple[int, int]:
-        """Return the number of PEs of a line along ``axis``, and the number of lines."""
+        """Return the length and the number of the region's lines along an axis.
+
+        Args:
+            axis: ROWS for the rows of the region, COLUMNS for its columns.
+        """
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
 
     def end_block(self) -> None:
-        """Copy the residual stream to its own buffer after all parts of a split block."""
+        """Copy the residual stream from the buffer of a split block back to its own buffer.
+
+        This is done after the last part of the block has added its results.
+        """
         parts, elements = self.stream, self.tokens * self.cut.hidden_per_pe
         self.enter_stage(self.builder.stage)
         self.builder.compute("copy", out=self.stream, x=parts, n=elements)

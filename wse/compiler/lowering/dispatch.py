@@ -32,7 +32,7 @@ def expert_stage(c: Context) -> int | None:
 
 @contextmanager
 def at_experts(c: Context) -> Iterator[None]:
-    """Add the steps of the context on the stage of experts, if there is one; then return."""
+    """Switch to the stage of experts while the context is active, if there is such a stage."""
     home, target = c.builder.stage, expert_stage(c)
     c.builder.stage = home if target is None else target
     yield
@@ -125,7 +125,13 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
 
 
 def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
-    """Return the elements per PE of a buffer to dispatch: hidden vectors, or ids or weights."""
+    """Return the elements per PE of something that is sent to the experts.
+
+    Args:
+        c: Context.
+        buffer: Hidden vectors, ids or weights.
+        vectors: The buffer of hidden vectors.
+    """
     assert c.spec.experts is not None
     return c.tokens * (c.cut.hidden_per_pe if buffer is vectors else c.spec.experts.active)
 

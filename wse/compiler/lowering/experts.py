@@ -51,7 +51,10 @@ def router(c: Context, op: Op) -> None:
 
 
 def _leave_choice(c: Context) -> None:
-    """Store the hidden vectors and the choice where the transfer to the next stage reads them."""
+    """Store the hidden vectors and the choice of experts for the transfer to the next stage.
+
+    This is used by the first part of a split block.
+    """
     d, choice_elements = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
     for out, x in ((c.stream_before_block, c.normed_hidden), (c.stream_of_parts, c.stream)):
         c.builder.compute("copy", out=out, x=x, n=d)
@@ -61,14 +64,14 @@ def _leave_choice(c: Context) -> None:
 
 
 def _take_choice(c: Context) -> None:
-    """Load the choice that the first part of the block has sent."""
+    """Load the choice of experts that the first part of a split block has sent."""
     choice_elements = c.tokens * _experts(c).active
     for out, x in zip(_choice(c, _experts(c)), c.choice_of_parts, strict=True):
         c.builder.compute("load_statistics", out=out, x=x, n=choice_elements)
 
 
 def _choose(c: Context, op: Op) -> None:
-    """Lower the computation of a router's scores and the choice of experts."""
+    """Lower a router completely: outputs, scores, corrections, limits by groups, and the choice."""
     spec = _experts(c)
     M, E, b = c.tokens, spec.count, c.builder
     columns = c.router_columns
@@ -113,14 +116,18 @@ def _choose(c: Context, op: Op) -> None:
 
 
 def experts(c: Context, op: Op) -> None:
-    """Lower the first product of experts: from hidden vectors to the features of each pair."""
+    """Lower gate and up of the selected experts.
+
+    The input is hidden vectors. The results are the features of each pair of a token and one of its
+    experts.
+    """
     dispatch(c, c.normed_hidden, _choice(c, _experts(c)))
     with at_experts(c):
         _inward_products(c, op)
 
 
 def _inward_products(c: Context, op: Op) -> None:
-    """Lower gate and up of the selected experts and the activation, on the stage of the experts."""
+    """Lower gate and up of the selected experts and their activation, on the experts' stage."""
     spec, cut = _mixture(c)
     M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
     ids, weights = _choice(c, spec)
@@ -195,7 +202,14 @@ def _outward_product(c: Context, op: Op) -> SymBuffer:
 
 
 def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
-    """Add the biases of the experts of a PE's pairs."""
+    """Add the biases of experts to the products of a PE's pairs of a token and an expert.
+
+    Args:
+        c: Context.
+        x: Products.
+        vector: Name of the tile with the biases.
+        numbers: Further operands of the kernel.
+    """
     cut = _mixture(c)[1]
     c.builder.compute(
         "expert_bias",
@@ -219,7 +233,7 @@ def _experts(c: Context) -> Experts:
 
 
 def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
-    """Return the model's description of its experts and their division over columns."""
+    """Return the model's experts, and the columns of the region on which they are stored."""
     assert c.cut.experts is not None
     return _experts(c), c.cut.experts
 
@@ -231,7 +245,7 @@ def _choice(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
 
 
 def _most_pairs(c: Context) -> int:
-    """Return the maximum number of pairs on a column."""
+    """Return the maximum number of pairs of a token and a selected expert on a column."""
     assert c.cut.mixture is not None
     return c.cut.mixture.most_pairs(c.tokens)
 
@@ -242,12 +256,19 @@ def _is_routed(c: Context) -> bool:
 
 
 def _by_pair(c: Context, count: int = 1) -> SymNumber:
-    """Return ``count`` times the pairs of the column with the most pairs, as a symbolic number."""
+    """Return ``count`` times the number of pairs on the column with the most pairs.
+
+    A pair is a token and a selected expert. The number is symbolic if it depends on the choice of
+    experts.
+    """
     return SymNumber(fixed=_most_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
 
 
 def _pairs(c: Context) -> SymBuffer:
-    """Return the buffer with a column's list of pairs: a count, and three values per pair."""
+    """Return the buffer with a column's list of pairs of a token and an expert.
+
+    The list starts with the number of pairs. Each pair has three values.
+    """
     return c.temp("expert_pairs", 1 + 3 * _most_pairs(c), "f32")
 
 

@@ -47,7 +47,7 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: in
 
 
 def down(c: Context, op: Op) -> None:
-    """Lower the product back to hidden features, and add it to the residual stream."""
+    """Lower the down-projection of a feed-forward block, and add it to the residual stream."""
     f = c.cut.feed_forward(op.kind).shape[1]
     into_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=bool(op.vectors))
 

@@ -56,7 +56,7 @@ def compress(c: Context, op: Op) -> None:
 
 
 def norm_latent(c: Context, op: Op) -> None:
-    """Lower the norms of the source of queries and the latent vectors, and the rotation of keys."""
+    """Lower the norms of the queries' source and of latent vectors, and the rotation of keys."""
     S, R, C = _shared_widths(c)
     M, b, sizes = c.tokens, c.builder, _latent(c)
     compressed, (source, keys, latent) = c.temp("compressed", M * (S + R + C), "acc"), _shared_vectors(c)
@@ -80,7 +80,10 @@ def norm_latent(c: Context, op: Op) -> None:
 
 
 def query(c: Context, op: Op) -> None:
-    """Lower the queries of all heads: their rotary features, then those for latent vectors."""
+    """Lower the queries of all heads.
+
+    The rotary features come first, then those that are compared with latent vectors.
+    """
     S, R, C = _shared_widths(c)
     per_row, nope, rope, _ = _head_widths(c)
     M, H, b, width = c.tokens, c.spec.head_count, c.builder, per_row * (nope + rope)
@@ -245,13 +248,13 @@ def _head_widths(c: Context) -> tuple[int, int, int, int]:
 
 
 def _cut(c: Context) -> LatentCut:
-    """Return the division of latent attention over the current region."""
+    """Return how latent attention is divided over the current region."""
     assert c.cut.latent is not None
     return c.cut.latent
 
 
 def _latent(c: Context) -> Latent:
-    """Return the sizes of the model's latent attention."""
+    """Return the model's sizes of latent attention, such as the rank of its latent vectors."""
     assert c.spec.latent is not None
     return c.spec.latent
 

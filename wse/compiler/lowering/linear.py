@@ -114,7 +114,19 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
 def _own_products(
     c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int
 ) -> None:
-    """Lower products with prefill's own weights: align x once, then shift around per weight."""
+    """Lower products with prefill's own weights.
+
+    The activations are aligned once. For each weight, activations and weight then travel once
+    around the rings.
+
+    Args:
+        c: Context.
+        x: Activations.
+        tensors: Names of the weights.
+        widths: Outputs per column of each weight.
+        out: Products, side by side.
+        K: Inputs per PE.
+    """
     P, M, first = c.cut.rows, c.tokens, 0
     (a,) = align(c, (_moving_activations(c, x, f"{x.name}_spare", M * K), ROWS))
     for tensor, n in zip(tensors, widths, strict=True):

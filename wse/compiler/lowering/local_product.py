@@ -101,14 +101,21 @@ def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **ope
 
 
 def _coding(c: Context, w: SymBuffer) -> Coding:
-    """Return the coding of a quantised tile."""
+    """Return the coding of a tile of quantised weights."""
     coding = coding_of(c.spec, w.name.partition("+")[0], c.options.dtype)
     assert coding is not None
     return coding
 
 
 def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
-    """Return the operands that say how a tile of codes is unpacked, and into which buffer."""
+    """Return the operands that say how a tile of codes is unpacked, and into which buffer.
+
+    Args:
+        c: Context.
+        coding: Coding of the tile.
+        w: Tile of codes.
+        K, N: Rows and columns of the tile.
+    """
     rows, codes = scratch(c, K, N, UNPACKED_CODES)
     operands: dict[str, Any] = {"codes": codes, "rows": rows}
     if coding.group:
@@ -136,7 +143,15 @@ def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer
 def _quantised_product(
     c: Context, x: SymAddress | SymBuffer, w: SymBuffer, out: SymAddress | SymBuffer, K: int, N: int
 ) -> None:
-    """Lower the product with a quantised tile."""
+    """Lower the product of activations with a tile of codes, which are unpacked on the PE.
+
+    Args:
+        c: Context.
+        x: Activations.
+        w: Tile of codes.
+        out: Product.
+        K, N: Rows and columns of the tile.
+    """
     coding, scale = _coding(c, w), c.tile(scales_name(w.name))
     product: dict[str, Any] = {"x": x, "w": w, "scale": scale, "out": out, "M": c.tokens, "K": K, "N": N}
     product |= _unpacking_operands(c, coding, w, K, N)

@@ -30,7 +30,7 @@ class MovingOperand:
     elements: int | SymNumber
 
     def after_rounds(self, rounds: int) -> MovingOperand:
-        """Return the operand after some rounds: after an odd number, it is in the other buffer."""
+        """Return the operand after some rounds: in the other buffer after an odd number."""
         return self if rounds % 2 == 0 else MovingOperand(current=self.next, next=self.current, elements=self.elements)
 
 

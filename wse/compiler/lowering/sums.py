@@ -108,7 +108,15 @@ def _named_pattern(
 
 
 def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add an all-reduce over the columns of each head group."""
+    """Add an all-reduce of sums over the columns of each head group.
+
+    A head group is a set of neighbouring columns that share the features of the same heads.
+
+    Args:
+        c: Context.
+        buffer: Values to add up, in place.
+        elements: Number of elements per PE.
+    """
     segments = c.cut.heads.segments
     if len(segments) < c.cut.span:  # wafers share heads
         _reduce_in_teams(c, buffer, elements)
@@ -275,7 +283,7 @@ def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> f
 
 
 def _times(number: int | SymNumber, factor: int) -> int | SymNumber:
-    """Return a number or a symbolic number, multiplied by a factor."""
+    """Return a number multiplied by a factor; the number may be symbolic."""
     return (
         number * factor
         if isinstance(number, int)

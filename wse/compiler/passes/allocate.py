@@ -27,7 +27,7 @@ ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wa
 
 
 def element_type(state: State, view: str) -> str:
-    """Return the element type of a view."""
+    """Return the element type of a view of SRAM, such as ``float32`` for the view ``f32``."""
     return state.options.element_type(view)
 
 
@@ -108,14 +108,22 @@ def reserved_bytes(wafer: WaferSpec, software: SoftwareProfile) -> int:
 
 
 def _code_buffer(stage: int, size: int) -> Buffer:
-    """Return the buffer with code, stack and runtime at the start of SRAM."""
+    """Return the buffer at the start of SRAM that holds code, stack and the vendor's runtime."""
     return Buffer(
         stage=stage, name="code, stack and runtime", use="code", address=0, bytes=size, element="bytes", live=()
     )
 
 
 def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]) -> Buffer:
-    """Return a symbolic buffer with its address and lifetime."""
+    """Return the buffer of a Program for a symbolic buffer.
+
+    Args:
+        state: State of the compilation, for the element types.
+        buffer: The symbolic buffer.
+        address: Its byte address on the PE.
+        live: Intervals of steps in which the buffer is in use; empty for buffers that are always in
+            use.
+    """
     return Buffer(
         stage=buffer.stage,
         name=buffer.name,

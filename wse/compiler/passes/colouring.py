@@ -135,7 +135,10 @@ def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
 
 
 def _conflicts(demand: RouteDemand, first: dict[int, int]) -> list[int]:
-    """Return for each route the routes that share a colour with it, as a bit set."""
+    """Return for each route a bit set of the other routes with which it shares a colour.
+
+    A route that has no colours yet has an empty set.
+    """
     return [
         _bits(other_route for other_route in _sharers(demand, route, first[route], first) if other_route != route)
         if route in first
@@ -232,7 +235,13 @@ def _move_routes(demand: RouteDemand, routes: Sequence[int], available: int, pla
 
 
 def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: Sequence[int]) -> int:
-    """Return the number of route rewrites if each phase of tokens runs once."""
+    """Return the number of route rewrites if each phase of generated tokens runs once.
+
+    Args:
+        demand: The routes of the stage.
+        routes: Indices of the routes to which colours are being assigned.
+        conflicts: For each route, the routes that share a colour with it, as a bit set.
+    """
     own_routes, total = _own_routes(routes, conflicts), 0
     for phase in demand.tokens:
         set_routes = own_routes
@@ -246,7 +255,7 @@ def _rewrites_of_tokens(demand: RouteDemand, routes: Sequence[int], conflicts: S
 
 
 def _bits(routes: Iterable[int]) -> int:
-    """Return routes as a bit set."""
+    """Return a set of routes as an integer whose bit i stands for route i."""
     return sum(1 << route for route in routes)
 
 

@@ -23,7 +23,7 @@ from wse_mappings.patterns.k_tree import root_of
 
 
 def emit(state: State) -> State:
-    """Fill in ``program``."""
+    """Fill in ``program``: the frozen arrays that are executed and timed."""
     assert state.addresses is not None
     ops = ops_in_order(state.graph)
     op_index = {op.name: i for i, op in enumerate(ops)}
@@ -96,7 +96,10 @@ def _element(state: State, buffer: SymBuffer) -> int:
 
 
 def _phases(state: State) -> tuple[Phase, ...]:
-    """Return all phases. Phases with the same steps share one object with their arrays."""
+    """Return the phases of the Program.
+
+    Phases with the same symbolic steps share one `Steps` object.
+    """
     emitted: dict[SymSteps, Steps] = {}
     phases = []
     for phase, repaints in zip(state.phases, state.repaints, strict=True):
@@ -116,7 +119,7 @@ def _phases(state: State) -> tuple[Phase, ...]:
 
 
 def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
-    """Return the arrays of a phase's steps."""
+    """Return the arrays of a phase's steps, with the addresses and indices of all block runs."""
     steps = phase.steps
     blocks = {block: block_arrays(block) for block in steps.blocks}
     most_pairs = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.cuts]

@@ -41,7 +41,11 @@ def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
 
 
 def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
-    """Return the intervals of steps in which each buffer is in use, in all distinct phases."""
+    """Return the intervals of steps in which each buffer is in use.
+
+    Returns:
+        For each buffer, its intervals as (phase, first step, last step), for all distinct phases.
+    """
     spans: dict[SymBuffer, list[Span]] = {}
     for number in distinct_phases(state.phases):
         for key, intervals in _spans(state.phases[number].steps).items():
@@ -117,7 +121,11 @@ class _Life:
 
 
 def _runs_once(step: SymStep, block: Block) -> bool:
-    """Return whether a step in a loop runs only once, in the chain of an overlap group."""
+    """Return whether a step in a loop runs only once, in the chain of an overlap group.
+
+    The steps of such a chain are executed in order, so a use there does not count for the whole
+    loop.
+    """
     iterations = block.loops[step.loop][2]
     return iterations == 1 and (step.kind == Kind.COMPUTE or step.in_chain)
 
@@ -145,7 +153,10 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
 
 
 def _new_outputs(step: SymStep) -> frozenset[int]:
-    """Return the operands (by index) that a step overwrites without reading the old value."""
+    """Return the indices of the operands that a step overwrites without reading the old value.
+
+    These are the outputs of a kernel, or the target of a transfer if it differs from the source.
+    """
     if step.kind == Kind.COMPUTE:
         return KERNELS[step.code].outputs
     index = operand_index(TRANSFERS[step.code])

@@ -69,7 +69,7 @@ class _Stage:
 
     @property
     def all_own(self) -> bool:
-        """True if no route is ever rewritten."""
+        """True if every route of the stage keeps its colours, so that none is ever rewritten."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 
@@ -115,7 +115,16 @@ def repaints(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
 
 
 def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
-    """Assign colours to the routes of all stages, and count the route rewrites of each step."""
+    """Assign colours to the routes of all stages, and count the rewrites of routes.
+
+    Args:
+        state: State after lowering.
+        first_with_routes: For each pattern, the first pattern with the same routes.
+
+    Returns:
+        The stages with their colours; and for the steps of each phase, the number of route rewrites
+        per step.
+    """
     routes = _Routes(state, first_with_routes)
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)
     for number, stage in enumerate(stages):
@@ -175,7 +184,12 @@ class _Routes:
 
 
 def _demand(state: State, routes: _Routes) -> list[_Stage]:
-    """Return the routes of every stage with their uses; colours are assigned later."""
+    """Return the routes that each stage needs, with their uses but without colours.
+
+    Args:
+        state: State after lowering.
+        routes: Routes of all blocks.
+    """
     stages = [_Stage() for _ in state.plans]
     phases = distinct_phases(state.phases)
     is_released = state.options.schedule == RELEASED
@@ -261,7 +275,11 @@ def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: 
 
 
 def _route_visits(stage: _Stage, block: Block, routes: _Routes) -> Visits:
-    """Return the routes that a block needs, by index and in order, with counts."""
+    """Return the routes that the steps of a block need, in execution order.
+
+    Returns:
+        Pairs of the index of a route in the stage and the number of times.
+    """
     return tuple((stage.number[key], times) for _, key, times in routes.visits(block))
 
 

@@ -45,12 +45,18 @@ from wse_mappings.result_cache import ResultCache
 
 
 def with_cuts(state: State) -> State:
-    """Fill in ``cuts`` and ``cuts_of_parts``."""
+    """Fill in how all dimensions of the model are divided over the region of each stage.
+
+    The fields are ``cuts`` and, for stages with parts of a feed-forward block, ``cuts_of_parts``.
+    """
     return replace(state, cuts=cuts_of(state), cuts_of_parts=_cuts_of_parts(state))
 
 
 def shard(state: State) -> State:
-    """Fill in ``cuts``, ``cuts_of_parts``, ``tiles`` and ``weights``."""
+    """Fill in the weight tiles of every PE, and how dimensions are divided over regions.
+
+    The fields are ``cuts``, ``cuts_of_parts``, ``tiles`` and ``weights``.
+    """
     state = with_cuts(state)
     shape, tiling, tiles = model_shape(state), tiling_of(state), []
     real = cache(lambda tile, cut: tile.real_elements(cut.rows, cut.cols))  # layers of a kind have the same
@@ -64,7 +70,7 @@ def shard(state: State) -> State:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
-    """Return the tiles of one op on a stage, named as on stage 0."""
+    """Return the tiles of an op's tensors on a stage, with the names that they have on stage 0."""
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
 
@@ -94,7 +100,7 @@ def model_shape(state: State) -> ModelSpec:
 
 
 def regions_of(state: State) -> list[RegionShape]:
-    """Return the shape of the region of each stage."""
+    """Return the shape of each stage's region, with the placement of experts and attention."""
     is_apart, experts, max_attention_cols = state.has_expert_stage, state.options.experts, state.choice.attention_cols
     return [
         RegionShape(
@@ -139,7 +145,10 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
 
 
 def _in_first_layer(op: Op) -> Op:
-    """Return the op as it would be in layer 0."""
+    """Return the op with the names that it would have in layer 0.
+
+    Layers of one kind differ in names only, so they share cached results.
+    """
     return op.in_layer(0)
 
 
@@ -277,7 +286,7 @@ def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> li
 
 
 def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
-    """Return the outputs of a router on each column, int32 ``[cols, n]``; -1 for padding."""
+    """Return the router outputs that each column computes, int32 ``[cols, n]``; -1 is padding."""
     outputs = spec.experts.count if spec.experts else 0
     return copied_blocks(outputs, cut.cols, cut.router_copies(outputs, tiling.router_outputs))
 
@@ -301,12 +310,19 @@ def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionC
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
-    """Return a tile together with the buffer that stores it."""
+    """Return a tile together with the symbolic buffer that will store it."""
     return SymTile(
         buffer=weights_buffer(tile.stage, tile.name, tile.view, tile.elements), tile=tile, real_elements=real_elements
     )
 
 
 def weights_buffer(stage: int, name: str, view: str, elements: int) -> SymBuffer:
-    """Return the buffer that stores a tile."""
+    """Return the symbolic buffer that stores a weight tile.
+
+    Args:
+        stage: Index of the stage.
+        name: Name of the tile.
+        view: Element view.
+        elements: Elements per PE.
+    """
     return SymBuffer(stage=stage, name=name, use="weights", view=view, elements=elements, permanent=True)

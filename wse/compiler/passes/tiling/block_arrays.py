@@ -66,7 +66,7 @@ class BlockArrays:
 
 
 def block_arrays(block: Block) -> BlockArrays:
-    """Create the arrays of one block."""
+    """Create the arrays of a block of symbolic steps, with all buffers at address 0."""
     steps, buffer_index = block.steps, {buffer: i for i, buffer in enumerate(block.buffers)}
     terms = np.zeros((5, len(steps), OPERAND_COUNT), np.int64)
     at, alternating, places, values = [], [], [], []

@@ -60,7 +60,7 @@ class HeldTypes:
 
     @classmethod
     def from_options(cls, options: Options) -> HeldTypes:
-        """Return the types of a request."""
+        """Return the types that a compile request asks for."""
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
@@ -122,7 +122,7 @@ class HeldTypes:
         return str(self.cache.of(_few_groups, 4096)(spec, self, cols, stretches))
 
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
-        """Return the cached result of `_best_cuts`."""
+        """Return the cached function that chooses how a dimension is divided; see `_best_cuts`."""
         return self.cache.of(_best_cuts, 64)(spec, self, kind)
 
 
@@ -157,7 +157,12 @@ class _Index(NamedTuple):
     float_bytes: int
 
     def line_bytes(self, cut: Cut) -> float:
-        """Return the bytes of the matrices on a row or column of PEs that stores one block."""
+        """Return the bytes on a row or column of PEs that stores one block of the dimension.
+
+        Args:
+            cut: The division, which gives the size of the block and the quantisation groups that it
+                touches.
+        """
         width, float_bytes = cut.width, self.float_bytes
         total: float = sum(
             _code_bytes(coding, width, float_bytes) * weights for coding, weights in self.contracting_matrices
@@ -196,7 +201,13 @@ class Cut(NamedTuple):
 
 
 def _index(spec: ModelSpec, weight_types: HeldTypes, kind: str) -> _Index:
-    """Return a dimension with the matrices that have it."""
+    """Return a dimension of a model together with the matrices of a layer that have it.
+
+    Args:
+        spec: Model.
+        weight_types: Types in which weights are stored.
+        kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
+    """
     matrices = _matrices(spec, kind)
     by_contraction: dict[bool, list[_Matrix]] = {True: [], False: []}
     for name, weights in matrices:
@@ -272,7 +283,16 @@ def _best_cuts(spec: ModelSpec, weight_types: HeldTypes, kind: str) -> Callable[
 
 
 def _few_groups(spec: ModelSpec, weight_types: HeldTypes, cols: int, stretches: int) -> int:
-    """Return the smallest number of column groups with nearly the fewest bytes per column."""
+    """Return the number of column groups over which experts are distributed in placement ``few``.
+
+    The result is the smallest number with nearly the fewest bytes of experts per column.
+
+    Args:
+        spec: Model with experts.
+        weight_types: Types in which weights are stored.
+        cols: Columns of the region.
+        stretches: Number of equal segments of columns that store different experts.
+    """
     assert spec.experts is not None
     count, index = spec.experts.count, _index(spec, weight_types, EXPERTS)
     sizes = {}
@@ -316,7 +336,7 @@ def _contracts(name: str, kind: str) -> bool:
 
 
 def _bits(coding: Coding | None, float_bytes: int) -> int:
-    """Return the bits of a weight without scales."""
+    """Return the bits of a weight in a coding, or unquantised if there is no coding."""
     return 8 * float_bytes if coding is None else coding.bits
 
 

@@ -47,12 +47,20 @@ def groups_name(tile: str, parts: Parts) -> str:
 
 
 def widths_name(tile: str, parts: Parts) -> str:
-    """Return the name of the tile with the number of outputs in each run that shares a scale."""
+    """Return the name of the tile that stores the lengths of runs of outputs with a common scale.
+
+    Args:
+        tile: Name of the weight tile.
+        parts: The parts of a layer that the weight tile belongs to.
+    """
     return f"widths.{_first_matrix(tile)}{parts_suffix(parts)}"
 
 
 def _first_matrix(tile: str) -> str:
-    """Return the name of a tile's first matrix without its layer."""
+    """Return the name of a tile's first matrix without its layer.
+
+    The name of ``layers.3.q+layers.3.k`` is ``q``.
+    """
     return tile.partition("+")[0].split(".", 2)[-1]
 
 

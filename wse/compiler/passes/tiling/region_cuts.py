@@ -48,7 +48,7 @@ class RegionShape(NamedTuple):
 
     @property
     def attention_cols(self) -> int:
-        """Columns that attention uses."""
+        """Number of columns that attention uses: all, or fewer on a region of one wafer."""
         return min(self.most_attention_cols or self.cols, self.cols) if self.span == 1 else self.cols
 
 
@@ -161,7 +161,7 @@ def _block(extent: int, parts: Parts, cols: int, group: int) -> I32:
 
 
 def _shifted_index(first: int, index: I32) -> I32:
-    """Return an index with ``first`` added to all elements except padding."""
+    """Return an index of features moved by ``first``; padding (-1) is unchanged."""
     return np.where(index < 0, np.int32(-1), index + np.int32(first)) if first else index
 
 
@@ -186,7 +186,7 @@ def _latent_cut(
 
 
 def _mixture(experts: Experts | None, groups: ExpertGroups | None) -> Mixture | None:
-    """Return the experts of each column; None without experts."""
+    """Return which experts each column stores; None for a region without experts."""
     if experts is None or groups is None:
         return None
     return Mixture(count=experts.count, active=experts.active, by_column=groups.experts)

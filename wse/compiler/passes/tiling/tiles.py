@@ -109,12 +109,18 @@ def _matrices(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: bo
 
 
 def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
-    """Return a tile of vectors side by side."""
+    """Return a tile of trained vectors that are stored next to each other."""
     return tile_of([part_of(tensor, None, cut) for tensor, cut in zip(tensors, cuts, strict=True)])
 
 
 def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the matrices and gains of an op without experts, as decode and thin-gemm use them."""
+    """Return the tiles of an op's matrices and gains, as decode and thin-gemm use them.
+
+    Ops of experts and routers have functions of their own.
+
+    Raises:
+        WseBug: The kind of op is unknown.
+    """
     hidden, ffn = (cut.hidden, COLUMNS), (cut.feed_forward(op.kind), ROWS)
     queries, keys = (cut.queries, ROWS), (cut.keys, ROWS)
     match op.kind:
@@ -154,7 +160,10 @@ def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
-    """Return the vectors of an op that are divided over columns in every phase."""
+    """Return the tiles of an op's trained vectors that are divided over columns in every phase.
+
+    These are biases, gains of heads and sinks. Vectors of hidden features are not included.
+    """
     return [
         _vectors(group, *((_over_columns(name, cut, spec), ROWS) for name in group))
         for group in op.vectors
@@ -185,7 +194,13 @@ def norm_products_name(norm: str) -> str:
 
 
 def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
-    """Return the vectors of an op that are divided like the hidden vector, along a given axis."""
+    """Return the tiles of an op's trained vectors of hidden features, such as biases of norms.
+
+    Args:
+        op: The op.
+        cut: Division over the region.
+        axis: Axis along which the features vary: COLUMNS for decode, ROWS for MeshGEMM.
+    """
     return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
 
 
@@ -230,7 +245,10 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
 
 def latent_tables(cut: RegionCut) -> list[Tile]:
-    """Return the tables of positions for latent attention, float32; none for other attention."""
+    """Return the index tables that the kernels of latent attention read, float32.
+
+    The list is empty for other attention.
+    """
     if cut.latent is None:
         return []
     tables = (
@@ -254,7 +272,7 @@ def frequency_table(cut: RegionCut, count: int) -> Tile:
 
 
 def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of one op of latent attention."""
+    """Return the tiles of the matrices and gains of one op of latent attention."""
     assert cut.latent is not None
     source, latent, hidden, rotated = (
         (index, ROWS) for index in (cut.latent.source, cut.latent.latent, cut.latent.hidden, cut.heads.features)
@@ -304,7 +322,7 @@ def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: i
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a vector applies to hidden features."""
+    """Return whether a trained vector applies to hidden features, judging by its name."""
     return name.endswith(("norm_bias", ".o_bias", ".down_bias"))
 
 
