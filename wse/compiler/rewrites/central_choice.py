@@ -27,7 +27,10 @@ CHOOSING: Final = ("router_scores", "router_correct", "router_limit", "router_ch
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Move the choice of experts before the multicast of router outputs, for a single token."""
+    """Let the middle column choose the experts of a single token before it sends anything.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     steps = draft.steps
     for multicast_step in [
         step for step in steps if is_line(step) and c.patterns.calls[step.pattern].make is multicast
@@ -41,7 +44,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _is_gathered(c: Context, step: SymStep) -> bool:
-    """Return whether a step gathers the outputs of a router."""
+    """Return whether a step gathers values, such as router outputs, in one PE of each line."""
     return is_line(step) and c.patterns.calls[step.pattern].make is gather
 
 
@@ -70,7 +73,7 @@ def _choose_first(c: Context, draft: Draft, index: int, end: int, choose: SymSte
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is not valid: the model has no router."""
+    """Return why the rewrite cannot be used: the model has no router. Return "" otherwise."""
     return "" if spec.experts else f"{spec.name} has no router"
 
 

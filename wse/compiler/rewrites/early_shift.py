@@ -18,7 +18,10 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Move cache shifts into an overlap group with the all-reduce before them."""
+    """Run each group of cache shifts in parallel with the all-reduce before it.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     first = 0
     while (shifts := _next_shifts(draft.steps, first)) is not None:
         line_index = _all_reduce_before(draft.steps, shifts)
@@ -31,7 +34,15 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
-    """Return the next consecutive cache shifts outside of loops, from step ``first`` on."""
+    """Return the next consecutive shifts of KV-cache entries that are outside of loops.
+
+    Args:
+        steps: Steps of the block.
+        first: Index of the step from which to search.
+
+    Returns:
+        The range of their indices; None if there are no more.
+    """
     start = next((i for i in range(first, len(steps)) if is_cache_shift(steps[i]) and steps[i].loop < 0), None)
     if start is None:
         return None
@@ -42,7 +53,16 @@ def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
 
 
 def _all_reduce_before(steps: Sequence[SymStep], shifts: range) -> int | None:
-    """Return the last pattern before the shifts if the shifts can run in parallel with it."""
+    """Return the index of the last pattern before some cache shifts.
+
+    Args:
+        steps: Steps of the block.
+        shifts: Indices of the shifts.
+
+    Returns:
+        None if the shifts cannot run in parallel with the pattern: a step in between uses the
+        cache, or the pattern is in a loop.
+    """
     caches = [address(steps[i], "source").buffer for i in shifts]
     for index in reversed(range(shifts.start)):
         if any(touches(steps[index], cache) for cache in caches):

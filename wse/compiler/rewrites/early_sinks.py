@@ -22,7 +22,10 @@ from wse.models.spec import ModelSpec
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Split the addition of sinks into the computation of their weights and an addition."""
+    """Compute the weights of attention sinks in parallel with the all-reduce before they are added.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     steps = draft.steps
     for sinks in [step for step in steps if runs(step, "sink_sums") and step.loop < 0]:
         index = steps.index(sinks)
@@ -52,7 +55,7 @@ def _may_run_beside(sinks: SymStep, line: SymStep) -> bool:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is not valid: the model has no sinks."""
+    """Return why the rewrite cannot be used: the model has no sinks. Return "" otherwise."""
     return "" if spec.sinks else f"{spec.name} has no sinks"
 
 

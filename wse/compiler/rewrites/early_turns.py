@@ -25,7 +25,11 @@ ROTATIONS: Final = ("rope", "rotate")
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Insert the computation of cosines and sines, and let rotations read its result."""
+    """Insert the computation of cosines and sines, and let all rotations of the block read them.
+
+    Nothing is changed if the rotations use different angles. The draft is changed in place, and
+    ``setting`` is not used.
+    """
     steps = draft.steps
     rotations = [i for i, step in enumerate(steps) if any(runs(step, name) for name in ROTATIONS)]
     if not rotations or not all(_is_like(steps[rotations[0]], steps[i]) for i in rotations):
@@ -69,7 +73,7 @@ def _may_take_more(draft: Draft, line: SymStep) -> bool:
 
 
 def _end_of_group(steps: Sequence[SymStep], index: int) -> int:
-    """Return the index after the last step of an overlap group."""
+    """Return the index after the last step of the overlap group of the step at ``index``."""
     end = index + 1
     while end < len(steps) and steps[end].overlap == steps[index].overlap:
         end += 1
@@ -77,7 +81,7 @@ def _end_of_group(steps: Sequence[SymStep], index: int) -> int:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is not valid: the model has no rotary positions."""
+    """Return why the rewrite cannot be used: nothing is rotated. Return "" otherwise."""
     return "" if spec.rope else f"{spec.name} rotates nothing"
 
 

@@ -35,12 +35,15 @@ def groups_of(count: int) -> Groups:
 
 
 def with_groups(tree: PatternCall, count: int) -> PatternCall:
-    """Return the call that creates an all-reduce with ``count`` groups."""
+    """Return the call that creates an all-reduce tree, changed to a number of groups."""
     return tree.with_options(groups=groups_of(count))
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Replace all-reduces by those with the chosen groups, and record the size of each."""
+    """Use trees with the groups that the search has chosen, and record the size of each tree.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     chosen_groups = dict(c.choice.trees)
     for index, step in enumerate(draft.steps):
         size = _tree_size(c, step)

@@ -31,7 +31,10 @@ from wse_mappings.patterns.multicast import multicast
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Replace every all-reduce of router outputs by a gather and a multicast."""
+    """Replace every all-reduce of one token's router outputs by a gather and a multicast.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     if c.cut.span > 1:
         return  # between wafers, a sum sends fewer words than a gather
     for line in [step for step in draft.steps if is_line(step)]:
@@ -45,7 +48,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _has_one_token(place: SymStep) -> bool:
-    """Return whether a step places one token's outputs, equally many on each column."""
+    """Return whether a step places the router outputs of one token, equally many per column."""
     return count(place, "M") == 1 and not count(place, "E") % count(place, "n")
 
 
@@ -64,7 +67,13 @@ def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
 
 
 def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[SymStep]:
-    """Return the steps that gather the outputs and multicast them."""
+    """Return the steps that gather router outputs in the middle column and multicast them.
+
+    Args:
+        c: Context.
+        line: The all-reduce that is replaced.
+        places: Steps that place the outputs of a column.
+    """
     length, lines = c.lines(ROWS)
     root, at, elements = length // 2, address(line, "source"), number(line, "elements")
     columns = count(places[0], "E") // count(places[0], "n")
@@ -80,7 +89,10 @@ def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is not valid for a model and a request; "" if it is valid."""
+    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+
+    The model needs a router, and sums must be float32.
+    """
     return needs_float32_sums(spec, options) if spec.experts else f"{spec.name} has no router"
 
 

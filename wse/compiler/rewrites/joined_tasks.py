@@ -19,7 +19,10 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Mark the steps that run in the task of the preceding step."""
+    """Mark all steps of a block that can run in the task of the preceding kernel.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     draft.steps[1:] = [
         step.copy_with(joined=True) if _goes_on(previous_step, step) else step
         for previous_step, step in pairwise(draft.steps)
@@ -27,7 +30,11 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether a step can run in the task of the preceding compute step."""
+    """Return whether a step can run in the task of the step before it.
+
+    The step before must run a kernel on the same rows. Both must be in the same loop, and both
+    outside of overlap groups or in the chain of the same group.
+    """
     follows = (
         step.loop == previous_step.loop
         and step.overlap == previous_step.overlap
@@ -39,7 +46,7 @@ def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
 
 
 def goes_on_in_next_block(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether the first step of a block can run in the task of the last step before it."""
+    """Return whether the first step of a block can run in the task of the step before the block."""
     return previous_step.loop < 0 and step.loop < 0 and _goes_on(previous_step, step)
 
 

@@ -125,7 +125,12 @@ def _blocks(steps: Sequence[SymStep]) -> tuple[_Block, _Block] | None:
 
 
 def _end(steps: Sequence[SymStep], outward: int) -> int:
-    """Return the index after the step that adds to the residual stream."""
+    """Return the index after the step that adds the output of a block to the residual stream.
+
+    Args:
+        steps: Steps of a layer.
+        outward: Index of the all-reduce of the block's output.
+    """
     joining = outward + 1
     while joining + 1 < len(steps) and _kernel_name(steps[joining]) == "copy":
         joining += 1
@@ -139,7 +144,7 @@ def _is_whole(line: SymStep) -> bool:
 
 
 def _sums(line: SymStep) -> SymBuffer:
-    """Return the buffer that a pattern combines."""
+    """Return the buffer with the sums that an all-reduce combines."""
     return address(line, "source").buffer
 
 

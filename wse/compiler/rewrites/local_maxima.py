@@ -37,7 +37,10 @@ from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Rewrite every softmax whose maxima are all-reduced right before the exponentials."""
+    """Rewrite every softmax whose maxima are all-reduced directly before the exponentials.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     steps = draft.steps
     for exp in [step for step in steps if _makes_weights(step) and step.loop < 0]:
         index = steps.index(exp)
@@ -57,7 +60,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step computes exponentials, equally in all iterations."""
+    """Return whether a step computes exponentials of softmax, equally in all iterations."""
     return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 

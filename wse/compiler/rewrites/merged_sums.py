@@ -32,7 +32,10 @@ from wse.compiler.symbolic import SymStep, fixed_number
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Merge all pairs of all-reduces that can be merged."""
+    """Merge all-reduces of a block until no two can be merged any more.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     first = 0
     while first < len(draft.steps):
         second = _partner(draft.steps, first)

@@ -80,7 +80,10 @@ class _Norm:
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Move the scales of all norms behind the products that follow, where possible."""
+    """Merge all norms of a block with the products that follow them, where possible.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     if expert_stage(c) is not None:  # experts in another block read the normalised vectors, too
         return
     while (merged := _first_to_merge(c, draft.steps)) is not None:
@@ -88,7 +91,11 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _first_to_merge(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _NormSteps] | None:
-    """Return the first norm that can be merged with its products, and its new steps."""
+    """Return the first norm of a block that can be merged with its products.
+
+    Returns:
+        The norm and the steps that replace it; None if there is no such norm.
+    """
     for scaling, step in enumerate(steps):
         if runs(step, "rms_scale") or runs(step, "layer_scale"):
             norm = _norm(steps, scaling)
@@ -99,7 +106,15 @@ def _first_to_merge(c: Context, steps: Sequence[SymStep]) -> tuple[_Norm, _NormS
 
 
 def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
-    """Return the norm that ends with a given scaling; None if it cannot be merged with products."""
+    """Return the norm that ends with a scaling step, with the products that read its result.
+
+    Args:
+        steps: Steps of a block.
+        scaling: Index of the scaling step.
+
+    Returns:
+        None if the norm cannot be merged with products.
+    """
     scale, sums = steps[scaling], address(steps[scaling], "sums")
     reduce_index = next((i for i in reversed(range(scaling)) if is_line(steps[i])), -1)
     squares = _squares(steps, reduce_index, "sum_squares" if runs(scale, "rms_scale") else "moments")
@@ -143,7 +158,16 @@ def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
 
 
 def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings: Sequence[int], products: int) -> bool:
-    """Return whether the scalings of other norms can be executed after the products."""
+    """Return whether other norms may be scaled after the products instead of before.
+
+    They may if they scale other vectors, and nothing reads these before the products are complete.
+
+    Args:
+        steps: Steps of a block.
+        scaling: Index of the scaling of the norm to be merged.
+        other_scalings: Indices of the scalings of other norms.
+        products: Index of the all-reduce of the products.
+    """
     are_other_vectors = not any(touches_elements(steps[i], *_vectors(steps[scaling])) for i in other_scalings)
     later_steps = ((i, steps[j]) for i in other_scalings for j in range(i + 1, products))
     return are_other_vectors and not any(touches_elements(step, *_vectors(steps[i])) for i, step in later_steps)
@@ -208,13 +232,13 @@ class _NormSteps(NamedTuple):
 
 
 def _rms(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps:
-    """Return the new steps of an RMSNorm."""
+    """Return the steps that replace an RMSNorm that is merged with its products."""
     scale, products = steps[norm.scaling], steps[norm.products]
     gain: dict[str, Operand] = {"gain": address(scale, "gain"), "offset": number(scale, "offset")}
     sums, first = _own_sums(steps, norm), count(steps[norm.reduce], "elements")
 
     def scale_step(offset: int, N: int) -> SymStep:
-        """Return the step that scales the products at an offset."""
+        """Return the step that scales one product, given its offset and its width."""
         x = replace(sums, offset=first + offset)
         return compute_step(products, "rms_scale_sums", x=x, sums=sums, N=N, **_root(scale))
 
@@ -222,7 +246,10 @@ def _rms(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps:
 
 
 def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | None:
-    """Return the new steps of a LayerNorm; None if vectors are read later or tiles are missing."""
+    """Return the steps that replace a LayerNorm that is merged with its products.
+
+    Return None if the normalised vectors are read later, or PEs do not store the additional tiles.
+    """
     scale, products = steps[norm.scaling], steps[norm.products]
     M, gain = count(scale, "M"), address(scale, "gain")
     name, outputs = norm_products_name(gain.buffer.name), sum(width for _, width in norm.parts)
@@ -232,7 +259,7 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | No
     vectors, sums, first = c.tile(name), _own_sums(steps, norm), count(steps[norm.reduce], "elements")
 
     def scale_step(offset: int, N: int) -> SymStep:
-        """Return the step that scales the products at an offset."""
+        """Return the step that scales one product, given its offset and its width."""
         gain_products = SymAddress(buffer=vectors, offset=offset // M)
         bias_products = SymAddress(buffer=vectors, offset=outputs + offset // M)
         at: dict[str, Operand] = {
@@ -246,17 +273,24 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: _Norm) -> _NormSteps | No
 
 
 def _own_sums(steps: Sequence[SymStep], norm: _Norm) -> SymAddress:
-    """Return the address of the norm's sums in front of the products."""
+    """Return the address of a norm's sums after they were moved in front of the products."""
     return replace(address(steps[norm.scaling], "sums"), buffer=address(steps[norm.products], "source").buffer)
 
 
 def _root(scale: SymStep) -> dict[str, Operand]:
-    """Return the operands of a scaling for tokens, features and the constant that is added."""
+    """Return the operands that scaling kernels share: tokens, number of features, and epsilon."""
     return {"M": count(scale, "M"), "size": number(scale, "size"), "eps_atto": number(scale, "eps_atto")}
 
 
 def _sum_step(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operand) -> SymStep:
-    """Return the step that computes the sums and multiplies by the gain."""
+    """Return the step that computes the sums of a norm and multiplies the vectors by its gain.
+
+    Args:
+        steps: Steps of a block.
+        norm: The norm.
+        kernel: Name of the kernel.
+        gain: Operands of the gain.
+    """
     scale, square = steps[norm.scaling], steps[norm.own_squares]
     sizes = {"M": count(scale, "M"), "K": count(scale, "K")}
     at: dict[str, Operand] = {"x": address(square, "x"), "sums": _own_sums(steps, norm), "out": address(scale, "out")}
@@ -264,7 +298,14 @@ def _sum_step(steps: Sequence[SymStep], norm: _Norm, kernel: str, **gain: Operan
 
 
 def _rewrite(c: Context, steps: list[SymStep], norm: _Norm, new_steps: _NormSteps) -> list[SymStep]:
-    """Return the steps of a block with the sums of a norm merged into its products."""
+    """Return the steps of a block after a norm was merged with its products.
+
+    Args:
+        c: Context.
+        steps: Steps of the block.
+        norm: The norm.
+        new_steps: Steps that replace the norm.
+    """
     scale, products, line = steps[norm.scaling], steps[norm.products], steps[norm.reduce]
     buffer, normed = address(products, "source").buffer, _vectors(scale)
     elements, sums = count(products, "elements"), count(line, "elements")
@@ -297,7 +338,11 @@ def _is_read(steps: Sequence[SymStep], at: SymAddress, elements: int) -> bool:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is not valid for a model and a request; "" if it is valid."""
+    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+
+    Activations must not overflow before they are scaled, sums must be float32, and a LayerNorm
+    needs weights that are not quantised.
+    """
     if options.activation_type == "float16":
         return "float16 activations may overflow where they are not normalised"
     if spec.norm == "layer" and options.dtype in CODINGS:

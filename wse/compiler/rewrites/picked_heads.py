@@ -19,7 +19,11 @@ from wse.models.spec import ModelSpec
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Merge the division by the softmax sums into the selection of heads."""
+    """Select the heads of a row before they are divided by the softmax sums.
+
+    Nothing is changed if other steps read the values of all heads. The draft is changed in place,
+    and ``setting`` is not used.
+    """
     steps = draft.steps
     for pick in [step for step in steps if runs(step, "pick_heads")]:
         values = address(pick, "x").buffer
@@ -35,7 +39,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is not valid: the model has no latent attention."""
+    """Return why the rewrite cannot be used: there is no latent attention. "" otherwise."""
     return f"{spec.name} has no latent attention" if spec.latent is None else ""
 
 

@@ -43,7 +43,10 @@ from wse_mappings.schedule import Arrival
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Replace the all-reduce of queries by a gather and a multicast."""
+    """Replace the all-reduce of one token's queries by sums per head, a gather and a multicast.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     for place in [step for step in draft.steps if runs(step, "place_rotated")]:
         index, segments = draft.steps.index(place), _rows_of_heads(c)
         if len(segments) == c.spec.head_count and _are_queries(draft.steps[index : index + 5]):
@@ -122,7 +125,10 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is not valid for a model and a request; "" if it is valid."""
+    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+
+    It needs latent attention and float32 sums.
+    """
     if spec.latent is None:
         return f"{spec.name} has no latent attention"
     return needs_float32_sums(spec, options)

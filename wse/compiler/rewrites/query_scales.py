@@ -59,7 +59,10 @@ class _Queries(NamedTuple):
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Move the scaling of queries to their scores wherever the steps have the expected form."""
+    """Scale scores instead of queries, wherever queries are scaled in the expected way.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     for scale in [step for step in draft.steps if any(runs(step, name) for name in SCALES)]:
         found = _queries(draft.steps, draft.steps.index(scale))
         if found is not None:
@@ -67,7 +70,15 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _queries(steps: Sequence[SymStep], scale: int) -> _Queries | None:
-    """Return the steps around a scaling of queries; None if they do not have the expected form."""
+    """Find the steps around a step that scales queries in place.
+
+    Args:
+        steps: Steps of a block.
+        scale: Index of the scaling.
+
+    Returns:
+        The steps; None if they do not have the form that can be rewritten.
+    """
     q, sums = address(steps[scale], "x"), address(steps[scale], "sums")
     earlier_steps, later_steps = range(scale - 1, -1, -1), range(scale + 1, len(steps))
     squares = next((i for i in earlier_steps if runs(steps[i], "sum_squares") and address(steps[i], "x") == q), None)
@@ -98,7 +109,12 @@ def _scales(step: SymStep) -> bool:
 
 
 def _scale_scores(draft: Draft, at: _Queries) -> None:
-    """Replace the scaling of queries by a scaling of their scores."""
+    """Replace the scaling of queries by a scaling of their scores.
+
+    Args:
+        draft: Draft of the block, changed in place.
+        at: Indices of the steps around the scaling.
+    """
     steps = draft.steps
     scale, product, line = steps[at.scale], steps[at.scores], steps[at.score_sums]
     q, heads = address(scale, "x"), count(scale, "M")
@@ -152,7 +168,14 @@ def _loop_of_pattern(draft: Draft, line: int) -> tuple[int, int] | None:
 
 
 def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
-    """Return the step for sums of squares, which also multiplies by the gain if there is one."""
+    """Return the step that computes sums of squares, extended to multiply by the norm's gain.
+
+    Without a gain the step is unchanged.
+
+    Args:
+        squares: Step that computes the sums of squares.
+        scale: Step that scales the queries.
+    """
     if not runs(scale, "rms_scale"):
         return squares
     names = {name: address(scale, name) for name in ("x", "gain", "out", "sums")}
@@ -168,7 +191,10 @@ def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is not valid for a model and a request; "" if it is valid."""
+    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+
+    The model must normalise heads, activations must not be float16, and sums must be float32.
+    """
     if not spec.head_norm:
         return f"{spec.name} does not normalise heads"
     if options.activation_type == "float16":

@@ -13,7 +13,7 @@ from wse.models.spec import ModelSpec
 
 
 def rewrite(c: Context, draft: Draft) -> None:
-    """Apply the rewrites of the phase to a block."""
+    """Apply all rewrites of the phase to the draft of a block, in the order of their positions."""
     settings = c.rewrites
     for name, known_rewrite in known_rewrites().items():
         if name in settings:
@@ -21,7 +21,15 @@ def rewrite(c: Context, draft: Draft) -> None:
 
 
 def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether the first step of a block runs in the task of the last step before it."""
+    """Return whether two steps at the boundary of two blocks run in one task.
+
+    This depends on the rewrite `joined_tasks`.
+
+    Args:
+        c: Context.
+        previous_step: Last step of the preceding block.
+        step: First step of the block.
+    """
     return joined_tasks.REWRITE.name in c.rewrites and joined_tasks.goes_on_in_next_block(previous_step, step)
 
 

@@ -14,7 +14,7 @@ FLOAT32 = "float32"
 
 
 def always_valid(spec: ModelSpec, options: Options) -> str:
-    """Return "": there is no reason against a rewrite."""
+    """Return "", which means that a rewrite is valid for every model and request."""
     return ""
 
 
@@ -50,7 +50,11 @@ class Rewrite:
 
 
 def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
-    """Return why statistics and sums cannot share a message; "" if sums are float32."""
+    """Return why statistics and sums cannot be sent in one message; "" if sums are float32.
+
+    Statistics, such as maxima and sums of squares, are always float32, and the elements of a
+    message have one type.
+    """
     if options.accumulate != FLOAT32:
         return f"sums are {options.accumulate} but statistics float32, and a message has elements of one type"
     return ""

@@ -32,7 +32,11 @@ from wse_mappings.patterns.multicast import multicast
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Replace gathers along whole rows by gathers inside column segments."""
+    """Replace gathers of router outputs along whole rows by gathers inside column segments.
+
+    The draft is changed in place. ``setting`` has been used before, in the division of the router's
+    outputs.
+    """
     steps, (length, lines) = draft.steps, c.lines(ROWS)
     for index in [i for i, step in enumerate(steps) if is_line(step) and i and runs(steps[i - 1], "router_place")]:
         call, columns = c.patterns.calls[steps[index].pattern], c.router_columns

@@ -39,7 +39,14 @@ from wse.program.isa.operands import PICO
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Move the computation of router scores wherever the steps have the expected form."""
+    """Compute router scores on fewer PEs or for fewer experts, where steps have the known form.
+
+    The draft is changed in place. ``setting`` is not used.
+
+    Raises:
+        WseBug: Scores of all experts would be corrected by a PE that stores only its own
+            corrections.
+    """
     steps = draft.steps
     for scores in [step for step in steps if runs(step, "router_scores")]:
         index = steps.index(scores)
@@ -135,7 +142,10 @@ def _score_selected(draft: Draft, index: int, live_steps: range) -> None:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is not valid for a model and a request; "" if it is valid."""
+    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+
+    It cannot be used if a softmax over all experts is needed, or if sums are not float32.
+    """
     experts = spec.experts
     if experts is None:
         return f"{spec.name} has no router"

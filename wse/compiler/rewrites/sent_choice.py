@@ -27,11 +27,14 @@ EXACT_INTEGERS: Final = {"bfloat16": 1 << 8, "float16": 1 << 11, "float32": 1 <<
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Leave the block as it was lowered."""
+    """Leave the block as it is: the lowering has applied the rewrite already."""
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is not valid for a model and a request; "" if it is valid."""
+    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+
+    The model needs experts, and the activation type must be able to represent all their ids.
+    """
     if spec.experts is None:
         return f"{spec.name} has no router"
     if spec.experts.count - 1 > EXACT_INTEGERS[options.activation_type]:

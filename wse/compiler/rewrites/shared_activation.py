@@ -43,7 +43,13 @@ from wse_mappings.cuts.split import ceil_div, even_segments
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Divide every activation whose input is replicated along columns."""
+    """Divide every activation function whose input is the same in all PEs of a column.
+
+    Args:
+        c: Context.
+        draft: Draft of the block, changed in place.
+        setting: Minimum number of neighbouring rows that divide the features.
+    """
     rows = c.cut.rows
     groups = rows // setting  # 1
     if groups == 0:
@@ -61,12 +67,19 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
-    """Return the last pattern that added up the contents of a buffer."""
+    """Return the last all-reduce that combined the contents of a buffer; None without one."""
     return next((step for step in reversed(earlier_steps) if is_line(step) and touches(step, buffer)), None)
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
-    """Return whether the step before an activation scales exactly what the activation reads."""
+    """Return whether the step before an activation scales exactly the activation's input.
+
+    The scaled values must not be read by any other step.
+
+    Args:
+        steps: Steps of a block.
+        activation: Index of the activation.
+    """
     step, previous_step, x = steps[activation], steps[activation - 1], address(steps[activation], "x")
     if not runs(previous_step, "rms_scale_sums") or previous_step.loop >= 0 or address(previous_step, "x") != x:
         return False
@@ -79,7 +92,14 @@ def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
 
 
 def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> SymStep:
-    """Return a step that scales only the features that the PE activates."""
+    """Return a step that scales only the part of the features that the PE activates.
+
+    Args:
+        c: Context.
+        scaling: Step that scales all features.
+        step: The activation.
+        groups: Number of groups of rows.
+    """
     kernel = kernel_of(scaling)
     assert kernel is not None
     operands = {name: scaling.operands[i] for name, i in kernel.index.items() if name != "N"}

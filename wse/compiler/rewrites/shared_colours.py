@@ -24,7 +24,10 @@ PATTERNS: Final = (k_tree, multicast, shared_multicast)
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Replace the patterns by variants with shared colours."""
+    """Replace K-trees and multicasts by variants whose two directions use the same colours.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     for index, step in enumerate(draft.steps):
         if not is_line(step):
             continue

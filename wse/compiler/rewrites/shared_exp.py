@@ -26,7 +26,13 @@ from wse_mappings.cuts.split import balanced_segments, even_segments
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Divide the computation of exponentials if all head groups have enough columns."""
+    """Divide the exponentials of every softmax between columns, if all head groups are wide enough.
+
+    Args:
+        c: Context.
+        draft: Draft of the block, changed in place.
+        setting: Minimum number of neighbouring columns that divide the exponentials.
+    """
     segments, (first, cols) = c.cut.heads.segments, c.cut.attention
     even_segments_of_columns = [(first + start, width) for start, width in balanced_segments(cols, len(segments))]
     if list(segments) != even_segments_of_columns or min(count for _, count in segments) < setting:
@@ -50,7 +56,16 @@ def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
 
 
 def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
-    """Return the step that computes a part of the exponentials, and the all-reduce of the parts."""
+    """Return the steps that replace the computation of all exponentials on every column.
+
+    Args:
+        c: Context.
+        step: Step that computes all exponentials.
+        sharers: Minimum number of neighbouring columns that divide them.
+
+    Returns:
+        The computation of a part, and the all-reduce that combines the parts.
+    """
     segments, kernel = c.cut.heads.segments, kernel_of(step)
     assert kernel is not None
     sets = [part for start, width in segments for part in even_segments(start, width, width // sharers)]  # 1
@@ -64,7 +79,12 @@ def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
 
 
 def _sums(step: SymStep, use: SymStep) -> SymStep:
-    """Return the step that adds up the weights, in the loop of the step that needs the sums (4)."""
+    """Return the step that adds up the softmax weights (4).
+
+    Args:
+        step: Step that computes the exponentials.
+        use: First step that needs the sums; the new step runs in the same loop.
+    """
     operands: dict[str, Operand] = {"x": address(step, "out"), "sums": address(step, "sums")}
     sizes = {name: number(step, name) for name in ("M", "H", "T")}
     return compute_step(step, "softmax_sums", **operands, **sizes).copy_with(loop=use.loop)

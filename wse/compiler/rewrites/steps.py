@@ -43,21 +43,24 @@ def is_cache_shift(step: SymStep) -> bool:
 
 
 def address(step: SymStep, name: str) -> SymAddress:
-    """Return an operand of a step that is an address."""
+    """Return an operand of a step that is an address in SRAM, by name."""
     value = _operand(step, name)
     assert isinstance(value, SymAddress)
     return value
 
 
 def number(step: SymStep, name: str) -> SymNumber:
-    """Return an operand of a step that is a number; 0 if the operand is missing."""
+    """Return a numeric operand of a step by name; 0 if the step does not have it."""
     value = _operand(step, name)
     assert isinstance(value, SymNumber)
     return value
 
 
 def count(step: SymStep, name: str) -> int:
-    """Return an operand that is a constant number; -1 if it varies between tokens or iterations."""
+    """Return a numeric operand of a step by name, if it is constant.
+
+    Return -1 if the number varies between tokens or iterations.
+    """
     value = number(step, name)
     return value.fixed if value.is_fixed else -1
 
@@ -87,19 +90,19 @@ def pairs_of(step: SymStep) -> SymAddress | SymNumber:
 
 
 def varies_by_pairs_only(value: SymNumber) -> bool:
-    """Return whether a number depends on nothing except the pairs of a column."""
+    """Return whether a number varies with a column's pairs of tokens and experts at most."""
     return not (value.per_slot or value.per_round)
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
-    """Return whether two steps run the same pattern along the same lines, outside of loops."""
+    """Return whether two patterns are equal, run along the same lines, and are outside of loops."""
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
     )
 
 
 def touches(step: SymStep, buffer: SymBuffer) -> bool:
-    """Return whether an operand of a step is in a buffer."""
+    """Return whether a step reads or writes a buffer."""
     return buffer in step.buffers
 
 

@@ -18,7 +18,10 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Mark the kernels whose vectors may run over heads."""
+    """Allow vectors over heads in all kernels that have such a variant.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     draft.steps[:] = [step.copy_with(over_heads=True) if _has_heads(step) else step for step in draft.steps]
 
 

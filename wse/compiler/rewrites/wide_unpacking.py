@@ -24,7 +24,13 @@ from wse.number_formats import CODINGS
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Let every kernel that unpacks codes use a scratch buffer for ``setting`` codes."""
+    """Enlarge the scratch buffer of every kernel that unpacks quantised weights.
+
+    Args:
+        c: Context.
+        draft: Draft of the block, changed in place.
+        setting: Number of codes to unpack at a time.
+    """
     for index, step in enumerate(draft.steps):
         kernel = kernel_of(step)
         if kernel is not None and "codes" in kernel.index:
@@ -33,7 +39,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _needs_codes(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is not valid: the weights are not quantised."""
+    """Return why the rewrite cannot be used: weights are not quantised. Return "" otherwise."""
     return "" if options.dtype in CODINGS else f"weights are {options.dtype} and need no unpacking"
 
 
