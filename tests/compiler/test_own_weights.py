@@ -229,5 +229,5 @@ def test_twice_the_weights_need_a_larger_mesh() -> None:
 def test_products_that_cannot_be_are_refused() -> None:
     with pytest.raises(UnknownName, match=r"unknown product for prefill 'mesh-gem': did you mean 'mesh-gemm'\?"):
         compile_model(ONE_HEAD, wafer(6, 6), SOFTWARE, replace(OPTIONS, prefill="mesh-gem"))
-    with pytest.raises(BadMesh, match=r"mesh-gemm-own-weights: needs a square region, and those of 6x5 PEs are not"):
+    with pytest.raises(BadMesh, match=r"mesh-gemm-own-weights needs square regions, and those on 6x5 PEs are not"):
         compile_model(ONE_HEAD, wafer(6, 5), SOFTWARE, replace(OPTIONS, prefill=MESH_GEMM_OWN))

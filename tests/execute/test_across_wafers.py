@@ -154,7 +154,9 @@ def test_layers_alone_are_timed_across_wafers() -> None:
 
 def test_what_is_not_known_across_wafers_is_refused() -> None:
     machine = wafer(4, 4, 1 << 20)
-    with pytest.raises(BadInput, match=r"mesh-gemm: not known for --mapping tensor on several wafers, which tiny has"):
+    with pytest.raises(
+        BadInput, match=r"mesh-gemm does not support --mapping tensor on several wafers, which tiny has"
+    ):
         compile_model(tiny_spec(), machine, SOFTWARE, replace(OPTIONS, prefill=MESH_GEMM))
     program = compile_choice(tiny_spec(), machine, SOFTWARE, OPTIONS, CHOICE)
     with pytest.raises(BadInput, match=r"spans wafers is not carried out by wavelets: use --mapping region"):

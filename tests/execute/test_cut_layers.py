@@ -88,7 +88,7 @@ def test_squares_that_share_a_layer_read_a_prompt_by_mesh_gemm(cut: Cut, prefill
 @pytest.mark.parametrize("prefill", [MESH_GEMM, MESH_GEMM_OWN])
 def test_squares_of_two_sizes_are_refused_for_mesh_gemm(prefill: str) -> None:
     choice = {"prefill": prefill, "prefill_chunk": 4}
-    with pytest.raises(WseBug, match="needs squares of one size, a region is 2x2, the first 4x4"):
+    with pytest.raises(WseBug, match="needs square regions of equal size, but one is 2x2 and the first is 4x4"):
         check(tiny_spec(tied=False), ((1, 0),), rects=(Rect(0, 0, 4, 4), Rect(4, 1, 2, 2)), choice=choice)
 
 

@@ -109,7 +109,7 @@ def test_products_on_the_mesh_are_neither_chosen_nor_taken() -> None:
     assert compile_model(spec, machine, SOFTWARE, OPTIONS).prefill_name == THIN_GEMM
     asked = replace(OPTIONS, prefill=MESH_GEMM)
     assert not fits(spec, machine, SOFTWARE, asked)
-    with pytest.raises(BadInput, match=r"mesh-gemm: not known for latent attention, which tiny has: prefill by thin"):
+    with pytest.raises(BadInput, match=r"mesh-gemm does not support latent attention, which tiny has: use thin"):
         compile_model(spec, machine, SOFTWARE, asked)
-    with pytest.raises(WseBug, match=r"after shard: mesh-gemm is not known for latent attention"):
+    with pytest.raises(WseBug, match=r"after shard: mesh-gemm does not support latent attention"):
         tiny_session(spec, (4, 4), MESH_GEMM, PROMPT, NEW_TOKENS)

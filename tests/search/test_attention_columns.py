@@ -13,7 +13,7 @@ from wse.backends.fabric.model import Fabric
 from wse.compiler.options import DECODE, RELEASED
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.fitting.attention_widths import column_counts
-from wse.compiler.search.reduced.condense import CondensedModel
+from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.rewrite_search import verify_choice
 from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.trial_setup import TrialSetup
@@ -80,7 +80,7 @@ def test_a_pass_is_tried_on_layers_that_are_cut_as_those_of_a_token(monkeypatch:
     compiled = compilation(WIDE)
     tried: list[Layout] = []
 
-    def note(setup: TrialSetup, layout: Layout, *phase: Any) -> CondensedModel:
+    def note(setup: TrialSetup, layout: Layout, *phase: Any) -> ReducedModel:
         tried.append(layout)
         return layers_on(setup, layout, *phase)
 

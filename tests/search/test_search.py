@@ -270,7 +270,9 @@ def test_unknown_mapping_too_large_region_and_too_many_wafers_are_refused() -> N
 @pytest.mark.parametrize("schedule", [RELEASED, FUSED])
 def test_no_size_is_looked_for_where_colours_are_too_few(schedule: str) -> None:
     few, options = replace(wafer(30, 30), colours=7), replace(OPTIONS, schedule=schedule)
-    with pytest.raises(TooFewColours, match=r"need \d+ colours, the wafer has \d to give: use a wafer with more"):
+    with pytest.raises(
+        TooFewColours, match=r"need \d+ colours, but the wafer has only \d for them: use a wafer with more"
+    ):
         fits(SPEC, few, SOFTWARE, options)
 
 

@@ -66,7 +66,5 @@ def test_no_more_codes_are_unpacked_than_there_is_room_for() -> None:
 def test_nothing_is_widened_where_nothing_is_rewritten_or_nothing_is_unpacked() -> None:
     assert WIDE_UNPACKING not in dict(compilation(schedule=RELEASED).choice.rewrites)
     assert WIDE_UNPACKING not in dict(compilation(schedule="joined-tasks").choice.rewrites)
-    with pytest.raises(
-        BadInput, match="wide-unpacking is not valid: weights are bfloat16, which nothing has to unpack"
-    ):
+    with pytest.raises(BadInput, match="wide-unpacking is not valid: weights are bfloat16 and need no unpacking"):
         compilation(dtype="bfloat16", activations=None, schedule=WIDE_UNPACKING)

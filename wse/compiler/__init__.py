@@ -1,1 +1,1 @@
-"""ModelSpec and WaferSpec to Program: a tuple of passes, each a function from State to State."""
+"""The compiler: turns a model and a wafer into a Program, by a tuple of passes over a State."""

@@ -1,4 +1,4 @@
-"""Checks of the state after each pass; a violation is a bug in wse, found at the pass that caused it."""
+"""Checks of the compiler state after each pass; a violation is a bug in the pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from wse.program.transfers.kinds import TRANSFERS
 
 
 def check(state: State, after: str) -> None:
-    """Raise WseBug if the state is not legal after the named pass."""
+    """Check the state after a pass.
+
+    Args:
+        state: State of the compilation.
+        after: Name of the pass that ran last.
+
+    Raises:
+        WseBug: The state violates a rule of the pass.
+    """
     problem = _CHECKS[after](state) if after in _CHECKS else None
     if problem:
         message = f"after {after}: {problem}"
@@ -26,6 +34,7 @@ def check(state: State, after: str) -> None:
 
 
 def _partition(state: State) -> str | None:
+    """Return an error if ops are out of order, or layers, embedding or head are misplaced."""
     place = {name: i for i, name in enumerate(state.graph)}
     if any(place[source] >= place[target] for source, target in state.graph.edges):
         return "ops are not in topological order"
@@ -39,12 +48,13 @@ def _partition(state: State) -> str | None:
 
 
 def _place(state: State) -> str | None:
+    """Return an error if a region leaves the mesh or two regions overlap; None otherwise."""
     for i, a in enumerate(state.stages):
         if a.rect.row + a.rect.rows > state.wafer.mesh_rows or a.rect.col + a.rect.cols > state.wafer.mesh_cols:
             return f"stage {i} leaves the mesh: {a.rect}"
         for j, b in enumerate(state.stages[i + 1 :], start=i + 1):
             disjoint = (
-                state.plans[i].experts != state.plans[j].experts  # in other bytes of the same PEs, see _allocate
+                state.plans[i].experts != state.plans[j].experts  # same PEs, other addresses: see _expert_stage_fault
                 or not set(a.wafers) & set(b.wafers)
                 or a.rect.row + a.rect.rows <= b.rect.row
                 or b.rect.row + b.rect.rows <= a.rect.row
@@ -57,22 +67,28 @@ def _place(state: State) -> str | None:
 
 
 def _shard(state: State) -> str | None:
+    """Return an error if prefill with MeshGEMM is impossible on the regions; None otherwise.
+
+    MeshGEMM needs square regions of equal size, and chunks that divide evenly over their rows.
+    """
     choice = state.choice
     if choice.prefill == THIN_GEMM:
         return None
-    what = unsupported_on_mesh(state.spec, state.options)
-    if what:
-        return f"{choice.prefill} is not known for {what}"
+    unsupported_property = unsupported_on_mesh(state.spec, state.options)
+    if unsupported_property:
+        return f"{choice.prefill} does not support {unsupported_property}"
     for cut in state.cuts:
         if cut.rows != cut.cols or cut.rows != state.cuts[0].rows:
             first = f"{state.cuts[0].rows}x{state.cuts[0].cols}"
-            return f"{choice.prefill} needs squares of one size, a region is {cut.rows}x{cut.cols}, the first {first}"
+            size = f"{cut.rows}x{cut.cols}"
+            return f"{choice.prefill} needs square regions of equal size, but one is {size} and the first is {first}"
         if choice.prefill_chunk % cut.rows and choice.prefill_chunk < max(state.options.prompt_tokens):
-            return f"chunks of {choice.prefill_chunk} tokens give {cut.rows} rows unequal shares"
+            return f"chunks of {choice.prefill_chunk} tokens do not divide evenly over {cut.rows} rows"
     return None
 
 
 def _lower_ops(state: State) -> str | None:
+    """Return an error in the views, loops or user data of the lowered steps; None otherwise."""
     for number in distinct_phases(state.phases):
         phase = state.phases[number]
         for run in phase.steps.runs:
@@ -86,13 +102,14 @@ def _lower_ops(state: State) -> str | None:
 
 
 def _loops(block: Block, phase: int) -> str | None:
-    of_loop: dict[int, list[int]] = defaultdict(list)
+    """Return an error if the steps of a loop have gaps, or double buffers differ in view."""
+    steps_of_loop: dict[int, list[int]] = defaultdict(list)
     for index, step in enumerate(block.steps):
-        of_loop[step.loop].append(index)
+        steps_of_loop[step.loop].append(index)
     for loop, (first, end, turns) in enumerate(block.loops):
-        inside = of_loop[loop]
-        if inside != list(range(first, end)) or turns < 1:
-            return f"loop {loop} of phase {phase} runs steps {inside[:1]} to {inside[-1:]}, {turns} times"
+        loop_steps = steps_of_loop[loop]
+        if loop_steps != list(range(first, end)) or turns < 1:
+            return f"loop {loop} of phase {phase} runs steps {loop_steps[:1]} to {loop_steps[-1:]}, {turns} times"
     for step in block.steps:
         for operand in step.operands.values():
             if (
@@ -100,15 +117,16 @@ def _loops(block: Block, phase: int) -> str | None:
                 and operand.odd_round_buffer
                 and operand.odd_round_buffer.view != operand.buffer.view
             ):
-                return f"{operand.buffer.name} takes turns with {operand.odd_round_buffer.name} of another view"
+                return f"{operand.buffer.name} and its buffer for odd rounds differ in view"
     return None
 
 
 def _users(state: State, phase: SymPhase, block: Block) -> str | None:
-    """Return the first step that uses the data of another user, or None.
+    """Return an error if a step may use the data of another user; None otherwise.
 
-    With several users, a step that depends on one user's counters is in a loop over them in decode. In prefill the
-    addresses in the cache tell users apart without a loop, and are in none.
+    The check applies to several users only. In decode, a step that depends on the counters of one
+    user must be in a loop over the users. In prefill, the address of a KV cache selects the user,
+    so a step in a loop must not use a KV cache.
     """
     if state.options.batch == 1:
         return None
@@ -117,14 +135,15 @@ def _users(state: State, phase: SymPhase, block: Block) -> str | None:
         counts = KERNELS[step.code].counters if computes else TRANSFERS[step.code].by_counters
         if counts and phase.user < 0 and step.loop not in block.over_users:
             name = KERNELS[step.code].name if computes else TRANSFERS[step.code].name
-            return f"{name} of decode goes by one user's counters outside of a loop over the users"
+            return f"{name} of decode depends on the counters of one user outside of a loop over the users"
         for operand in step.operands.values():
             if isinstance(operand, SymAddress) and operand.buffer.use == "kv" and phase.user >= 0 and step.loop >= 0:
-                return f"{operand.buffer.name} of one user is used in a loop of prefill: use a copy of it there"
+                return f"{operand.buffer.name} of one user is used in a loop of prefill; use a copy of it there"
     return None
 
 
 def _route(state: State) -> str | None:
+    """Return an error if a pattern has a colour that the wafer does not have; None otherwise."""
     available = state.wafer.colours - state.wafer.reserved_colours
     for use in state.colour_uses:
         if use.first < 0 or use.first + use.colours > available:
@@ -133,6 +152,10 @@ def _route(state: State) -> str | None:
 
 
 def _allocate(state: State) -> str | None:
+    """Return an error if two buffers overlap in SRAM while both are live; None otherwise.
+
+    Buffers at the same address may be live in the same step if the step replaces one by the other.
+    """
     problem = _expert_stage_fault(state)
     if problem:
         return problem
@@ -141,11 +164,11 @@ def _allocate(state: State) -> str | None:
         ((source.stage, source.name), (target.stage, target.name)): steps
         for (source, target), steps in replacing_steps(state).items()
     }
-    of_stage: list[list[tuple[Buffer, int]]] = [[] for _ in state.stages]
+    buffers_of_stage: list[list[tuple[Buffer, int]]] = [[] for _ in state.stages]
     for buffer in sorted(state.buffers, key=lambda buffer: buffer.address):
         if buffer.bytes:
-            of_stage[buffer.stage].append((buffer, live_steps(buffer.live, begins)))
-    for stage, buffers in enumerate(of_stage):
+            buffers_of_stage[buffer.stage].append((buffer, live_steps(buffer.live, begins)))
+    for stage, buffers in enumerate(buffers_of_stage):
         for i, (a, live_a) in enumerate(buffers):
             for b, live_b in islice(buffers, i + 1, None):
                 if b.address >= a.address + a.bytes:
@@ -158,21 +181,26 @@ def _allocate(state: State) -> str | None:
 
 
 def _expert_stage_fault(state: State) -> str | None:
-    """Return the stage of experts if it is not last; it shares PEs with all other stages."""
+    """Return an error if the stage of experts overlaps another stage in SRAM; None otherwise.
+
+    The stage of experts uses the PEs of all other stages. Its addresses must therefore start after
+    theirs.
+    """
     tops = [stage.sram_top_byte for stage, plan in zip(state.stages, state.plans, strict=True) if not plan.experts]
     for stage, plan in zip(state.stages, state.plans, strict=True):
         if plan.experts and stage.sram_base_byte < max(tops):
-            return f"experts begin at byte {stage.sram_base_byte}, where a stage of layers ends at {max(tops)}"
+            return f"experts start at byte {stage.sram_base_byte}, before the end of a stage of layers, {max(tops)}"
     return None
 
 
 def _emit(state: State) -> str | None:
+    """Return an error if there is no Program or a buffer ends after its stage; None otherwise."""
     program = state.program
     if program is None:
-        return "there is no program"
+        return "there is no Program"
     for buffer in program.buffers:
         if buffer.address + buffer.bytes > program.stages[buffer.stage].sram_top_byte:
-            return f"{buffer.name} of stage {buffer.stage} ends above the top"
+            return f"{buffer.name} of stage {buffer.stage} ends after the last byte of the stage"
     return None
 
 

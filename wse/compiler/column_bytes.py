@@ -1,4 +1,4 @@
-"""Bytes of a column of PEs of a region by how many columns the region has: whole features, so padding and all."""
+"""Bytes per column of PEs as a function of a region's number of columns, including padding."""
 
 from __future__ import annotations
 
@@ -20,14 +20,25 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.cuts.widths import ColumnBytes
 
 _HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN, _EXPERT_SCALES, _FFN_SCALES, _SHARED_SCALES = range(9)
-"""The ways in which bytes are cut over columns: by features of heads, of experts, of a dense block, of a shared one, by
-entries of a vocabulary, or evenly; and the scales of a group of what sums over features of experts and of blocks."""
+"""Ways in which bytes are divided over the columns of a region.
+
+The first five are by features of heads, of experts, of a dense block, of a shared block, and by
+vocabulary entries. Then come bytes that are divided evenly. The last three are the scales of one
+quantisation group, of matrices that contract over features of experts, of a dense block and of a
+shared block.
+"""
 _SCALES = {_EXPERTS: _EXPERT_SCALES, _FFN: _FFN_SCALES, _SHARED: _SHARED_SCALES}
 _WAYS = _SHARED_SCALES + 1
 
 
 class _Storage(NamedTuple):
-    """The types of weights and cache, the placement of experts, and the tokens of all caches."""
+    """What determines the bytes of a layer, in addition to its shape.
+
+    Attributes:
+        types: Types of weights and activations.
+        experts: Placement of experts.
+        cache_tokens: Tokens in the KV caches of all users together.
+    """
 
     types: HeldTypes
     experts: str
@@ -35,153 +46,221 @@ class _Storage(NamedTuple):
 
 
 def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int], ColumnBytes]:
-    """Return a function for the bytes of a column of a region, given its layers, their parts, and its vocabulary
-    tables.
+    """Return a function that computes the bytes of a column of a region.
 
-    Heads, blocks and vocabulary are cut into whole features of a column, as `wse.compiler.passes.shard` cuts them.
-    Latent attention and vectors count as if they were cut evenly. Of codes the column has the scales of what sums over
-    its features, for each group that it touches; those of what sums over hidden features count with its rows
-    (`HeldTypes.row_share`). Scales of attention count as if none was there twice.
-    The function is one object for all regions that hold the same, on any number of wafers.
+    Heads, blocks and vocabulary are divided into whole features per column, as
+    `wse.compiler.passes.shard` divides them. Latent attention and vectors count as divided evenly.
+
+    Quantised weights have scales per group of inputs. The scales of matrices that contract over a
+    column's features count for each group that the column touches. The scales of matrices that
+    contract over hidden features are part of `HeldTypes.row_share`. The scales of attention count
+    as if none were stored twice.
+
+    Args:
+        spec: Model.
+        options: The request, with element types, placement of experts, context and batch.
+
+    Returns:
+        A function of the layers of a region and the number of its vocabulary tables. Its result is
+        a function from the number of columns to the bytes of the fullest column. Regions with the
+        same contents get the same object.
     """
     types = HeldTypes.from_options(options)
     storage = _Storage(types, options.experts, options.context * options.batch)
     return options.cache.of(_column_bytes, 4)(spec, storage)
 
 
-def _column_bytes(spec: ModelSpec, held: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
-    types, shape = held.types, replace(spec, layers=())
+def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, int], ColumnBytes]:
+    """Return the function that `column_bytes` describes."""
+    types, shape = storage.types, replace(spec, layers=())
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
-    of_layer = cache(lambda layer, parts: _layer_bytes(spec, held, layer, parts))
-    placement = cache(lambda cols: types.expert_placement(shape, held.experts, cols))
+    bytes_of_layer = cache(lambda layer, parts: _layer_bytes(spec, storage, layer, parts))
+    placement = cache(lambda cols: types.expert_placement(shape, storage.experts, cols))
     shares = cache(lambda cols: _shares(shape, types, placement(cols), cols))
     padding = cache(lambda cols, parts: _padding_of_parts(shape, placement(cols), cols, parts))
 
     @cache
-    def of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
-        whole, cut = [0.0] * _WAYS, []
-        whole[_VOCABULARY] += tables * table_bytes
+    def bytes_of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
+        """Return the bytes per column for counted layers and a number of vocabulary tables."""
+        total_sizes, split_blocks = [0.0] * _WAYS, []
+        total_sizes[_VOCABULARY] += tables * table_bytes
         for (layer, parts), count in layers:
-            sizes = of_layer(layer, parts)
+            sizes = bytes_of_layer(layer, parts)
             if parts.cuts_block and parts.block is not None:
-                cut.append((parts.block, sizes))
-            whole = [size + count * more for size, more in zip(whole, sizes, strict=True)]
-        held_ways = [(way, size) for way, size in enumerate(whole) if size]
+                split_blocks.append((parts.block, sizes))
+            total_sizes = [size + count * added_size for size, added_size in zip(total_sizes, sizes, strict=True)]
+        used_ways = [(way, size) for way, size in enumerate(total_sizes) if size]
 
         def bytes_of(cols: int) -> float:
-            of_cols, total = shares(cols), 0.0
-            for way, size in held_ways:
-                total += size * of_cols[way]
-            for parts, sizes in cut:
-                for way, more in padding(cols, parts):
-                    total += sizes[way] * of_cols[way] * more
+            """Return the bytes of the fullest of a region's columns."""
+            fractions, total = shares(cols), 0.0
+            for way, size in used_ways:
+                total += size * fractions[way]
+            for parts, sizes in split_blocks:
+                for way, added_fraction in padding(cols, parts):
+                    total += sizes[way] * fractions[way] * added_fraction
             return total
 
         return cache(bytes_of)
 
     @cache
-    def of_layers(layers: LayerRange, tables: int) -> ColumnBytes:
+    def bytes_of_layers(layers: LayerRange, tables: int) -> ColumnBytes:
+        """Return the bytes per column for layers, parts of layers, and vocabulary tables."""
         kinds = Counter((spec.layers[layer], parts) for layer, parts in layers.parts)
-        return of_region(frozenset(kinds.items()), tables)
+        return bytes_of_region(frozenset(kinds.items()), tables)
 
-    return of_layers
+    return bytes_of_layers
 
 
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return a function for the bytes per column of a token's gate and up projections in a dense block.
+    """Return a function for the bytes per column of a token's gate and up projections.
 
-    What is made of them takes their place.
+    It applies to dense blocks. The activations that are computed from the projections replace them
+    in memory.
+
+    Args:
+        spec: Model.
+        options: The request, with the element type of sums.
+
+    Returns:
+        A function from the number of columns of a region to bytes.
     """
     features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
     return options.cache.of(_block_bytes, 16)(features, (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")])
 
 
 def _block_bytes(features: int, size: int) -> ColumnBytes:
+    """Return the function of `block_bytes` for a number of features and bytes per feature."""
     return lambda cols: float(size * ceil_div(features, cols))
 
 
 def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
-    """Return a function for the bytes per column, over all rows, of a token's scores with all cache entries."""
+    """Return a function for the bytes per column of a token's attention scores.
+
+    The bytes are those of all rows together, with scores for every entry of the KV cache.
+
+    Args:
+        spec: Model.
+        options: The request, with the context and the element type of sums.
+
+    Returns:
+        A function from the number of columns of a region to bytes.
+    """
     return options.cache.of(_score_bytes, 16)(
         replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")]
     )
 
 
-def _score_bytes(spec: ModelSpec, of_entry: int) -> ColumnBytes:
-    """Return the bytes of a token's scores where each cache entry has a number of bytes per head."""
+def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
+    """Return the function that `score_bytes` describes.
+
+    Args:
+        spec: Model, without layers.
+        entry_bytes: Bytes of the scores of one head with all cache entries.
+    """
 
     @cache
-    def of_columns(cols: int) -> float:
+    def bytes_of_columns(cols: int) -> float:
+        """Return the bytes of scores on the fullest of ``cols`` columns."""
         if spec.latent is not None:
-            return float(of_entry * spec.head_count)  # all heads share all columns
-        return float(of_entry * _head_places(spec, cols)[0] * spec.queries_per_kv)
+            return float(entry_bytes * spec.head_count)  # all heads share all columns
+        return float(entry_bytes * _head_places(spec, cols)[0] * spec.queries_per_kv)
 
-    return of_columns
+    return bytes_of_columns
 
 
 def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
-    """Return the key heads of the fullest of ``cols`` columns, and the features of each there."""
+    """Return the KV heads of the fullest of ``cols`` columns and the features of each there."""
     sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
     return head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope)
 
 
-def _shares(spec: ModelSpec, held: HeldTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """Return the fraction of each kind of bytes on the fullest of ``cols`` columns, for a placement of experts.
+def _shares(spec: ModelSpec, weight_types: HeldTypes, placement: str, cols: int) -> tuple[float, ...]:
+    """Return the fraction of each kind of bytes that the fullest of ``cols`` columns stores.
 
-    Of scales it is the groups of inputs that the column touches.
+    Args:
+        spec: Model.
+        weight_types: Types of weights and activations.
+        placement: Placement of experts, as a name or a number of groups.
+        cols: Columns of the region.
+
+    Returns:
+        One number for each way to divide bytes, in the order of the constants of this module. For
+        scales, the number of groups that the column touches replaces the fraction.
     """
     heads, features = _head_places(spec, cols)
-    mixture, shared_size, of_experts, expert_groups = spec.experts, 0, 0.0, 0.0
+    mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
     if mixture is not None:
         shared_size = mixture.shared_size
-        cut = held.cut(spec, EXPERTS, columns_of_expert(cols, mixture.count, placement))
+        cut = weight_types.cut(spec, EXPERTS, columns_of_expert(cols, mixture.count, placement))
         experts = experts_of_column(cols, mixture.count, placement)
-        of_experts = experts * cut.width / (mixture.count * mixture.ffn_size)
+        expert_fraction = experts * cut.width / (mixture.count * mixture.ffn_size)
         expert_groups = experts * cut.touched / mixture.count
-    ffn, shared = held.cut(spec, FFN, cols), held.cut(spec, SHARED, cols)
+    ffn_cut, shared_cut = weight_types.cut(spec, FFN, cols), weight_types.cut(spec, SHARED, cols)
     return (
         heads * features / (spec.kv_head_count * spec.head_size) if spec.latent is None else 1 / cols,
-        of_experts,
-        ffn.width / max(1, spec.ffn_size),
-        shared.width / max(1, shared_size),
+        expert_fraction,
+        ffn_cut.width / max(1, spec.ffn_size),
+        shared_cut.width / max(1, shared_size),
         ceil_div(spec.vocab_size, cols) / spec.vocab_size,
         1 / cols,
         expert_groups,
-        ffn.touched,
-        shared.touched,
+        ffn_cut.touched,
+        shared_cut.touched,
     )
 
 
 def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) -> list[tuple[int, float]]:
-    """Return the ways in which columns divide parts of a block, and the additional fraction of bytes of a column.
+    """Return the additional fraction of bytes of a column for parts of a feed-forward block.
 
-    The parts are cut into whole features of a column by themselves.
+    The parts are divided into whole features per column separately, which can need more padding
+    than dividing the whole block.
+
+    Args:
+        spec: Model.
+        placement: Placement of experts.
+        cols: Columns of the region.
+        parts: Parts of the block.
+
+    Returns:
+        Pairs of a way to divide bytes and the additional fraction, relative to the whole block.
     """
     lines = [(_FFN, spec.ffn_size, cols)]
     if spec.experts is not None:
-        of_expert = columns_of_expert(cols, spec.experts.count, placement)
-        lines += [(_SHARED, spec.experts.shared_size, cols), (_EXPERTS, spec.experts.ffn_size, of_expert)]
-    further = []
+        expert_cols = columns_of_expert(cols, spec.experts.count, placement)
+        lines += [(_SHARED, spec.experts.shared_size, cols), (_EXPERTS, spec.experts.ffn_size, expert_cols)]
+    added_fractions = []
     for way, extent, columns in lines:
         first, last = parts.features(extent)
         if last > first:
-            of_whole, of_parts = ceil_div(extent, columns) / extent, ceil_div(last - first, columns) / (last - first)
-            further.append((way, of_parts / of_whole - 1))
-    return further
+            whole_fraction = ceil_div(extent, columns) / extent
+            parts_fraction = ceil_div(last - first, columns) / (last - first)
+            added_fractions.append((way, parts_fraction / whole_fraction - 1))
+    return added_fractions
 
 
-def _layer_bytes(spec: ModelSpec, held: _Storage, layer: Layer, parts: Parts) -> list[float]:
-    """Return the bytes of weights and cache of parts of a layer, by the way in which columns divide them.
+def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts) -> list[float]:
+    """Return the bytes of some parts of a layer, by the way in which they are divided.
 
-    Parts of a block count as so much of it.
+    The bytes are those of weights and KV cache. Parts of a feed-forward block count in proportion
+    to their number.
+
+    Args:
+        spec: Model.
+        storage: Types, placement of experts and tokens in the KV caches.
+        layer: The layer.
+        parts: The parts of the layer that are stored.
+
+    Returns:
+        Bytes for each way to divide bytes, in the order of the constants of this module.
     """
-    float_bytes = held.types.float_bytes
+    float_bytes = storage.types.float_bytes
     sizes = [0.0] * _WAYS
     if parts.has_attention:
-        sizes[_HEADS] += spec.cache_features * float_bytes * held.cache_tokens
-    of_attention, of_block = unit_bytes([parts], 1.0, 0.0)[0], unit_bytes([parts], 0.0, 1.0)[0]
+        sizes[_HEADS] += spec.cache_features * float_bytes * storage.cache_tokens
+    attention_fraction, block_fraction = unit_bytes([parts], 1.0, 0.0)[0], unit_bytes([parts], 0.0, 1.0)[0]
     for name, shape in layer_shapes(spec, layer).items():
-        share = of_block if in_block(name) else of_attention
+        fraction = block_fraction if in_block(name) else attention_fraction
         block, _, tensor = name.rpartition(".")
         if tensor in ("q", "k", "v", "o"):
             way = _HEADS
@@ -189,13 +268,13 @@ def _layer_bytes(spec: ModelSpec, held: _Storage, layer: Layer, parts: Parts) ->
             way = {"": _FFN, "shared": _SHARED, "experts": _EXPERTS}[block]
         else:
             way = _EVEN
-        coding = coding_of(spec, f"layers.0.{name}", held.types.dtype)
+        coding = coding_of(spec, f"layers.0.{name}", storage.types.dtype)
         if coding is None:
-            sizes[way] += share * tensor_bytes(shape, None, float_bytes)
+            sizes[way] += fraction * tensor_bytes(shape, None, float_bytes)
             continue
         outputs, inputs = shape
-        sizes[way] += share * coding.code_bytes(inputs, outputs)
+        sizes[way] += fraction * coding.code_bytes(inputs, outputs)
         if tensor not in HIDDEN_IN:
             groups = 1 if way in _SCALES else coding.groups(inputs)
-            sizes[_SCALES.get(way, way)] += share * outputs * groups * coding.scale_bytes(float_bytes) / coding.block
+            sizes[_SCALES.get(way, way)] += fraction * outputs * groups * coding.scale_bytes(float_bytes) / coding.block
     return sizes

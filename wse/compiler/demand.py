@@ -1,4 +1,4 @@
-"""The demand that a mapping strategy places, as numbers: bytes of the embedding, of each layer and of the head."""
+"""Demand of a request: the bytes of embedding, layers and head that a mapping strategy places."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ from wse_mappings.strategies.strategy import Demand
 
 
 def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
-    """Return what a request needs: weights and cache of a model, of its layers alone, or of one product.
+    """Return what a mapping strategy has to place for a request.
 
-    The released schedule has the placement with which its costs were fitted on the two figures of August 2024.
+    ``Demand.as_released`` is set for the released schedule. Its regions are then placed as when the
+    costs of that schedule were fitted to the two speeds published in August 2024.
+
+    Args:
+        spec: Model.
+        wafer: Wafer on which layers are placed.
+        options: The request. Its scope says whether the model, its layers only, or one product is
+            placed.
     """
     layer_bytes, expert_bytes, attention_bytes = _layers(spec, options)
     table = float(spec.vocab_size * spec.hidden_size * ELEMENT_BYTES[options.activation_type])
     model = options.scope == MODEL
-    held = HeldTypes.from_options(options)
+    weight_types = HeldTypes.from_options(options)
     return Demand(
         layer_bytes=layer_bytes,
         expert_bytes=expert_bytes,
@@ -39,7 +46,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
         listed=options.listed,
         listed_turned=options.listed_turned,
         pe_bytes=float(wafer.sram_bytes_per_pe),
-        row_share=options.cache.of(_row_share, 4)(replace(spec, layers=()), held),
+        row_share=options.cache.of(_row_share, 4)(replace(spec, layers=()), weight_types),
         column_bytes=column_bytes(spec, options),
         block_bytes=block_bytes(spec, options),
         score_bytes=score_bytes(spec, options),
@@ -48,19 +55,25 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
     )
 
 
-def _row_share(spec: ModelSpec, held: HeldTypes) -> Callable[[int], float]:
+def _row_share(spec: ModelSpec, weight_types: HeldTypes) -> Callable[[int], float]:
     """Return `HeldTypes.row_share` of a model, cached by the number of rows."""
-    return cache(lambda rows: held.row_share(spec, rows))
+    return cache(lambda rows: weight_types.row_share(spec, rows))
 
 
 def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    """Return the bytes of each layer: weights and cache without experts, experts, and attention with its cache."""
+    """Return the bytes of all layers as three tuples with one number per layer.
+
+    Returns:
+        Bytes of weights and KV cache without experts; bytes of experts; bytes of attention with its
+        KV cache. The last tuple is empty if only a product is compiled.
+    """
     if options.scope == PRODUCT:
         return (1.0,), (0.0,), ()
     float_bytes = ELEMENT_BYTES[options.activation_type]
 
     @cache
     def layer_bytes(layer: Layer) -> tuple[float, float, float]:
+        """Return the three numbers of `_layers` for one layer."""
         weights = {
             name: tensor_bytes(shape, coding_of(spec, f"layers.0.{name}", options.dtype), float_bytes)
             for name, shape in layer_shapes(spec, layer).items()
@@ -68,9 +81,9 @@ def _layers(spec: ModelSpec, options: Options) -> tuple[tuple[float, ...], tuple
         experts = sum(size for name, size in weights.items() if name.startswith("experts."))
         cache_bytes = spec.cache_features * float_bytes * options.context * options.batch
         block = sum(size for name, size in weights.items() if in_block(name))
-        whole = sum(weights.values()) + cache_bytes
-        return whole - experts, experts, whole - block
+        total = sum(weights.values()) + cache_bytes
+        return total - experts, experts, total - block
 
     layers = [layer_bytes(layer) for layer in spec.layers]
-    own, experts, attention = zip(*layers, strict=True)
-    return own, experts, attention
+    rest, experts, attention = zip(*layers, strict=True)
+    return rest, experts, attention

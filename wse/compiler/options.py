@@ -1,4 +1,4 @@
-"""Choices of a user about a compilation, and those that the compiler makes by trying."""
+"""Compile options: what a user requests, and the choices that the compiler makes."""
 
 from __future__ import annotations
 
@@ -16,71 +16,108 @@ from wse_mappings.strategies.strategy import ListedRegion
 
 MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM = "mesh-gemm", "mesh-gemm-own-weights", "thin-gemm"
 PREFILL_PRODUCTS = (MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM)
-"""The products that prefill may use: with the weight tiles of decode, with its own, with decode's where they stand."""
+"""The matrix products that prefill may use.
+
+``mesh-gemm`` is MeshGEMM on the weight tiles of decode. ``mesh-gemm-own-weights`` is MeshGEMM on a
+second copy of the weights. ``thin-gemm`` multiplies a chunk of tokens like decode, on decode's
+tiles as they are.
+"""
 
 RELEASED, FUSED = "released", "fused"
 SCHEDULES = (RELEASED, FUSED)
-"""Recipes for the steps of layers: as the released research decode runs them, or rewritten to take fewer cycles."""
+"""Schedules of layers: the published research decode, or one rewritten to take fewer cycles."""
 
 NORM_SCALES = "norm-scales"
-"""The rewrite by which norms travel with the products that follow: of a LayerNorm, PEs store tiles for it."""
+"""The rewrite that applies the scale of a norm after the products that follow the norm.
+
+With a LayerNorm, PEs store additional tiles for this rewrite.
+"""
 
 ROUTER_SCORES = "router-scores"
-"""The rewrite by which a router's scores are taken on the columns that have its outputs: with it a column stores what
-corrects its own alone."""
+"""The rewrite that computes the scores of a router on the columns that have its outputs.
+
+Each column then stores the score corrections of its own outputs only.
+"""
 
 ROUTER_COPIES = "router-copies"
-"""The rewrite by which stretches of columns have a router's outputs each: its setting is the most of a column."""
+"""The rewrite that computes all outputs of a router on each of several column segments.
+
+Its setting is the maximum number of outputs per column.
+"""
 
 SENT_CHOICE = "sent-choice"
-"""The rewrite by which the first part of a cut mixture sends the others what it chose."""
+"""The rewrite that sends the selected experts from one part of a split layer to the others."""
 
 FITTED_TREES = "fitted-trees"
+"""The rewrite that fits the number of groups of an all-reduce to its line and its message."""
+
 WIDE_UNPACKING = "wide-unpacking"
-"""The rewrite by which sums are cut into groups that depend on their words."""
+"""The rewrite that unpacks more codes of quantised weights at a time where PEs have room."""
 
 REFUSE, REPORT = "refuse", "report"
-"""Values of ``capacity``: what happens to a Program that needs more SRAM than there is."""
+"""Values of ``Options.capacity``: what happens if a Program needs more SRAM than there is."""
 
 MODEL, LAYERS, PRODUCT = "model", "layers", "product"
-"""Scopes of a compilation: a whole model, a stack of layers alone, or one matrix product."""
+"""Scopes of a compilation: a whole model, its layers only, or one matrix product."""
 
 PREFILL, DECODE, VERIFY = "prefill", "decode", "verify"
-"""The phases of a Program."""
+"""Names of the phases of a Program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """A compile request: mapping, wafers, types, lengths and everything else that the user decides.
+    """A compile request: what the user decides about a compilation.
 
-    ``dtype`` is how the weights of linear layers are held. ``activations`` is the element type of everything else:
-    activations, cache, tables, gains; None for that of the weights. ``accumulate`` is that of sums.
-    ``prompt_tokens`` has the length of each user's prompt, which are compiled as prefill one after another; then all
-    users' next tokens are decoded in one step. ``context`` is the capacity of a user's cache in tokens. ``region`` is
-    the shape of every region; None lets the mapping choose. ``listed`` are the regions of the mapping file
-    ``mapping_file``, which ``mapping`` takes as they are, ``listed_turned`` on the mesh with rows and columns in each
-    other's place. ``sampling`` ``wafer`` takes the arg max on PEs, ``host``
-    sends the logits out and takes the id back. ``logits_out`` sends them out besides: ``none``, those after the
-    ``prompt``, or ``all``. ``verify_tokens`` compiles a pass over so many new tokens of one user, such as drafted ones;
-    0 compiles none. With ``verify_ids`` ``wafer`` these stand on the PEs, where a draft head would leave them; with
-    ``host``, and where the host draws ids, the pass takes them from the host, which answers to what it has got, such
-    as the logits of the pass before. ``capacity`` ``refuse`` raises where a PE is asked to hold more than its SRAM;
-    ``report`` lets addresses run on past its end, for a Program to be timed, never executed (``Program.fits`` tells).
+    The scopes ``layers`` and ``product`` are for comparison with published measurements. Programs
+    of these scopes are timed and never executed. With ``layers``, hidden vectors are in place, and
+    the cache contains ``context`` entries and does not grow. There is no embedding, head or
+    transfer between stages, and the features of a head are divided evenly, which may separate
+    rotary pairs. With ``product``, the only op multiplies ``prompt_tokens`` vectors (prefill) or
+    one vector (decode) of the hidden size by a matrix as wide as the feed-forward block.
 
-    ``scope`` ``layers`` compiles what published measurements of layers time: hidden vectors are in place, the cache
-    holds ``context`` entries and gains none, there is no embedding, head or hand-off, and the features of a head are
-    cut evenly, rotary pairs or not. ``product`` compiles the product of ``prompt_tokens`` vectors (prefill) or one
-    (decode) of the model's hidden size with a matrix as wide as its feed-forward, and nothing else. Such Programs are
-    timed, never executed. ``phases`` are those that are compiled, besides passes over ``verify_tokens``. ``groups``
-    says into how many groups the all-reduces of decode cut a line: a number, those with the fewest relays, or, as in
-    the released configurations of WaferLLM (OSDI 2025), equal ones, about as many as PEs in one.
-    ``store_and_forward``: PEs receive whole row sums of dist-GEMM-T before they send them on, as released, instead of
-    streaming them. ``prefill`` is the product that prefill uses; None lets the compiler choose one that holds weights
-    once. ``experts`` places a mixture: ``spread`` over all columns of a region, or on columns of their ``own``.
-    ``schedule`` is the recipe for the steps of layers. ``all_reduce`` names the pattern of sums over lines whose result
-    all PEs get; empty for K-trees.
-
-    ``cache`` has results that compilations for the request share; a changed copy of the request has the same one.
+    Attributes:
+        mapping: Name of the mapping strategy, or ``FILE.py:NAME``.
+        wafers: Number of wafers.
+        dtype: Type in which the weights of linear layers are stored: an element type or a coding.
+        accumulate: Element type of sums.
+        context: Capacity of each user's KV cache, in tokens.
+        prompt_tokens: Length of each user's prompt. Prompts are processed one after another. Then
+            one token of every user is decoded at a time.
+        region: Rows and columns of every region; None lets the mapping decide.
+        sampling: ``wafer`` selects the most likely token on PEs. ``host`` sends the logits to the
+            host, which returns an id.
+        logits_out: Logits to send to the host in addition: ``none``, those after the ``prompt``, or
+            ``all``.
+        capacity: ``refuse`` raises an error if a PE needs more than its SRAM. ``report`` assigns
+            addresses beyond the end of SRAM instead (``Program.fits`` is then False). Such a
+            Program is timed and never executed.
+        scope: ``model``, ``layers`` or ``product``, as described above.
+        phases: Phases to compile, in addition to ``verify``.
+        groups: Number of groups of a line in the all-reduces of decode. `FEWEST_RELAYS` stands for
+            the number with the fewest relays. `EQUAL_GROUPS` stands for equal groups of about as
+            many PEs as there are groups, as in the released configurations of WaferLLM (OSDI 2025).
+        store_and_forward: Whether PEs receive whole row sums of dist-GEMM-T before they send them
+            on, as in the released kernels. By default the sums are streamed.
+        prefill: Product of prefill, one of ``PREFILL_PRODUCTS``; None lets the compiler choose one
+            that stores the weights once.
+        activations: Element type of activations, KV cache, tables and gains; None for the type of
+            the weights.
+        experts: Placement of experts: ``spread`` over all columns of a region, on ``own`` columns,
+            or a number of groups.
+        schedule: ``released`` or ``fused``.
+        all_reduce: Name of the pattern that adds up over lines if all PEs need the sum; empty for
+            K-trees.
+        verify_tokens: Number of new tokens of one user per verification pass, such as draft tokens;
+            0 compiles no such pass.
+        verify_ids: Where a verification pass reads its token ids. ``wafer`` reads them from PEs,
+            where a draft head would leave them. ``host`` receives them from the host, which can
+            react to what it has received, such as the logits of the preceding pass. They also come
+            from the host if ``sampling`` is ``host``.
+        listed: All regions, if a mapping file lists them.
+        listed_turned: Whether the listed regions are on the transposed mesh.
+        mapping_file: The mapping file that lists the regions; empty without one.
+        cache: Results that all compilations for the request share. Changed copies of the request
+            share them, too.
     """
 
     mapping: str
@@ -111,47 +148,53 @@ class Options:
 
     @property
     def mapping_name(self) -> str:
-        """The name of the mapping in reports: a strategy, or the file that lists its regions."""
+        """Name of the mapping in reports: the mapping file if there is one, or the strategy."""
         return self.mapping_file or self.mapping
 
     @property
     def activation_type(self) -> str:
-        """Element type of activations, cache, tables and gains."""
+        """Element type of activations, KV cache, tables and gains."""
         return self.activations or self.dtype
 
     def element_type(self, view: str) -> str:
-        """Element type of a view of SRAM."""
+        """Return the element type of a view of SRAM.
+
+        Args:
+            view: One of `wse.program.isa.operands.VIEWS`.
+        """
         return {"acc": self.accumulate, "f32": "float32", "raw": "uint8"}.get(view, self.activation_type)
 
     @property
     def takes_drafts(self) -> bool:
-        """True if the token ids of a pass over several tokens of one user come from the host."""
+        """True if the token ids of a verification pass come from the host."""
         return "host" in (self.sampling, self.verify_ids)
 
     @property
     def across_wafers(self) -> bool:
-        """True if the mapping divides ops over several wafers."""
+        """True if the mapping divides every op over several wafers."""
         return self.wafers > 1 and strategy(self.mapping).spans_wafers
 
     @property
     def batch(self) -> int:
-        """Users whose tokens are decoded at once."""
+        """Number of users, whose tokens are decoded together."""
         return len(self.prompt_tokens)
 
 
 Rewrites = tuple[tuple[str, int], ...]
-"""Names of rewrites, each with its setting; 1 where it has none."""
+"""Names of rewrites, each with its setting. The setting of a rewrite without settings is 1."""
 
 
 class TreeSize(NamedTuple):
-    """The number of groups of all K-tree all-reduces with the same line and words in a phase.
+    """The line and the message of K-tree all-reduces that all get the same number of groups.
 
     Attributes:
         phase: Name of the phase.
-        pes: PEs of the longest stretch that is summed.
-        bytes: Bytes of a message, without cache slots and with the most pairs of tokens and experts on a column.
-        bytes_per_slot, bytes_per_pair: What a cache slot adds to them, and what a pair fewer takes off.
-        before, behind: PEs of the line before and behind the stretch that get the sums too.
+        pes: PEs of the longest line segment over which the all-reduce adds up.
+        bytes: Bytes of a message without KV-cache slots, for the maximum number of (token, expert)
+            pairs on a column.
+        bytes_per_slot: Additional bytes for each KV-cache slot in use.
+        bytes_per_pair: Bytes to subtract for each pair below the maximum.
+        before, behind: PEs of the line before and after the segment that also receive the sums.
     """
 
     phase: str
@@ -164,22 +207,28 @@ class TreeSize(NamedTuple):
 
 
 Trees = tuple[tuple[TreeSize, int], ...]
-"""Sizes of all-reduces, each with its number of groups."""
+"""Sizes of all-reduces, each with the number of groups to use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The decisions that the compiler makes by trying alternatives.
 
-    Of a wafer's mesh a rectangle of ``mesh`` rows and columns (None: all) is cut into ``bands`` one below the other,
-    and a band into at most ``per_band`` regions. Where it is ``turned``, rows of regions run along the mesh's columns.
-    ``prefill_chunk`` tokens are processed at once; ``head_chunk`` vocabulary
-    entries a column are projected at once. ``rewrites`` are those of the steps of layers, by name, with the setting
-    of those that have some; ``verify_rewrites`` those of a pass over several tokens of one user, None for the same.
-    ``trees`` has the sizes of all-reduces that take other groups than those with the fewest relays, and how many.
-    Stages begin and end between layers, or, where ``block_parts`` is not 0, between attention and so many parts of a
-    feed-forward block. Attention works on at most ``attention_cols`` columns of a region, those in its middle; 0: on
-    all.
+    Attributes:
+        bands: Number of bands, one below the other, into which the mesh is divided.
+        per_band: Maximum number of regions side by side in a band.
+        mesh: Rows and columns of the part of each mesh that is used; None for the whole mesh.
+        turned: Whether the mesh is transposed, so that rows of regions run along its columns.
+        prefill: Product of prefill, one of ``PREFILL_PRODUCTS``.
+        prefill_chunk: Prompt tokens that are processed together.
+        head_chunk: Vocabulary entries per column that are projected at a time.
+        rewrites: Rewrites of the steps of layers, with their settings.
+        verify_rewrites: Rewrites for verification passes; None for the same ones.
+        trees: All-reduces with another number of groups than the one with the fewest relays.
+        block_parts: Number of parts into which feed-forward blocks may be split. Stages may then
+            begin and end between attention and these parts. 0 keeps layers whole.
+        attention_cols: Maximum number of columns for attention, in the middle of each region; 0 for
+            all columns.
     """
 
     bands: int = 1
@@ -200,17 +249,26 @@ class Choice:
         return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
 
     def setting_of(self, rewrite: str) -> int:
-        """Return the setting of a rewrite for decode; 0 where it is not used."""
+        """Return the setting of a rewrite outside of verification passes; 0 if it is not used."""
         return dict(self.rewrites).get(rewrite, 0)
 
     def always_uses(self, rewrite: str) -> bool:
         """Return whether a rewrite is used in all phases."""
-        of_phases = [self.rewrites] if self.verify_rewrites is None else [self.rewrites, self.verify_rewrites]
-        return all(any(name == rewrite for name, _ in rewrites) for rewrites in of_phases)
+        phase_rewrites = [self.rewrites] if self.verify_rewrites is None else [self.rewrites, self.verify_rewrites]
+        return all(any(name == rewrite for name, _ in rewrites) for rewrites in phase_rewrites)
 
 
 def check_types(dtype: str, activations: str | None) -> None:
-    """Raise UnknownName for an unknown type, BadInput where weights and activations must have the same type."""
+    """Check the types of weights and activations.
+
+    Args:
+        dtype: Type of the weights: an element type or a coding.
+        activations: Type of the activations; None for the type of the weights. Codings require one.
+
+    Raises:
+        UnknownName: One of the types is unknown.
+        BadInput: The types differ although the weights are not quantised.
+    """
     if dtype not in (*DTYPES, *CODINGS):
         raise UnknownName("dtype", dtype, (*DTYPES, *CODINGS))
     if activations not in (DTYPES if dtype in CODINGS else (*DTYPES, None)):
@@ -224,9 +282,10 @@ def check_types(dtype: str, activations: str | None) -> None:
 
 
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:
-    """Return the property of a request that products on the mesh do not support; "" where they do.
+    """Return the property of a request that MeshGEMM does not support; "" if it supports all.
 
-    Codes do not travel: their scales and the groups of their rows would have to go along.
+    Quantised weights are not supported because MeshGEMM moves weights between PEs. Their scales,
+    and the groups of their rows, would have to be moved along with the codes.
     """
     if spec.latent is not None:
         return "latent attention"

@@ -1,6 +1,7 @@
-"""A mapping strategy of a user's own file. It is called ``FILE.py:NAME`` everywhere.
+"""A mapping strategy from a user's own file, whose name is ``FILE.py:NAME``.
 
-What its methods raise, and what they return that no compiler could use, becomes one line with the file.
+If a method of the strategy raises an error or returns an unusable value, the error message is one
+line with the name of the file.
 """
 
 from __future__ import annotations
@@ -17,60 +18,69 @@ from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 REMEDY = "see docs/adding/strategy.md, and mend the file"
 
 
-def own_strategy(named: str, thing: Any, check: Callable[[Any], object]) -> Strategy:
-    """Return the strategy from a file: an object, or a class that makes one without arguments.
+def own_strategy(strategy_name: str, definition: Any, check: Callable[[Any], object]) -> Strategy:
+    """Return the strategy that a user's file defines, with checks around its methods.
 
     Args:
-        named: ``FILE.py:NAME``.
-        thing: What the file has under that name.
-        check: Raises TypeError or AttributeError for what is no strategy.
+        strategy_name: ``FILE.py:NAME``.
+        definition: The object with this name in the file: a strategy, or a class to be instantiated
+            without arguments.
+        check: Function that raises TypeError or AttributeError if an object is not a strategy.
 
     Raises:
-        BadInput: it is no strategy.
+        BadInput: The object is not a strategy.
     """
-    path = Path(named.rpartition(":")[0])
+    path = Path(strategy_name.rpartition(":")[0])
     try:
-        own = copy.copy(thing() if isinstance(thing, type) else thing)
-        check(own)
-        own.name = named
+        strategy_copy = copy.copy(definition() if isinstance(definition, type) else definition)
+        check(strategy_copy)
+        strategy_copy.name = strategy_name
     except (TypeError, AttributeError) as error:
-        message = f"{named}: is no mapping strategy: {error}; {REMEDY}"
+        message = f"{strategy_name}: not a mapping strategy: {error}; {REMEDY}"
         raise BadInput(message) from error
-    layouts, partition = own.layouts, own.partition
+    layouts, partition = strategy_copy.layouts, strategy_copy.partition
 
-    def checked_layouts(demand: Demand, others: Sequence[Strategy]) -> list[Layout]:
-        made: list[Layout] = _call(path, named, lambda: list(layouts(demand, others)))
-        for layout in made:
-            if not isinstance(layout, Layout) or (layout.mapping != named and not own.tries_others):
-                message = f"{named}: layouts: {layout!r} is none of its own: give Layout(self.name, ...); {REMEDY}"
+    def checked_layouts(demand: Demand, other_strategies: Sequence[Strategy]) -> list[Layout]:
+        """Return the layouts of the strategy; raise BadInput unless they are layouts of its own."""
+        layouts_made: list[Layout] = _call(path, strategy_name, lambda: list(layouts(demand, other_strategies)))
+        for layout in layouts_made:
+            if not isinstance(layout, Layout) or (layout.mapping != strategy_name and not strategy_copy.tries_others):
+                fault = f"layouts: {layout!r} is none of its own: give Layout(self.name, ...)"
+                message = f"{strategy_name}: {fault}; {REMEDY}"
                 raise BadInput(message)
-        return made
+        return layouts_made
 
     def checked_partition(demand: Demand, layout: Layout) -> Sequence[Share]:
-        shares: list[Share] = _call(path, named, lambda: list(partition(demand, layout)))
+        """Return the layers of each region; raise BadInput unless all layers come in order."""
+        shares: list[Share] = _call(path, strategy_name, lambda: list(partition(demand, layout)))
         fault = _fault_of_shares(demand, shares)
         if fault:
-            message = f"{named}: partition: {fault}; {REMEDY}"
+            message = f"{strategy_name}: partition: {fault}; {REMEDY}"
             raise BadInput(message)
         return shares
 
-    own.layouts, own.partition = checked_layouts, checked_partition
-    strategy: Strategy = own
+    strategy_copy.layouts, strategy_copy.partition = checked_layouts, checked_partition
+    strategy: Strategy = strategy_copy
     return strategy
 
 
-def _call(path: Path, named: str, method: Callable[[], Any]) -> Any:
+def _call(path: Path, strategy_name: str, method: Callable[[], Any]) -> Any:
+    """Call a method of a user's strategy and turn its errors into BadInput."""
     try:
         return method()
     except WseError:
         raise
     except Exception as error:
-        message = f"{named}: {fault_in_file(error, path)}"
+        message = f"{strategy_name}: {fault_in_file(error, path)}"
         raise BadInput(message) from error
 
 
 def _fault_of_shares(demand: Demand, shares: Iterable[Share]) -> str:
-    """Return the first region whose layers do not continue those of the region before it, as text; or nothing."""
+    """Return the first fault in a list of regions and their layers, as text; "" without faults.
+
+    Every region must continue where the preceding one ends, and the last one must end with the last
+    layer. Regions with the experts of all layers are ignored.
+    """
     layer, part = 0, 0
     for index, share in enumerate(shares):
         if not isinstance(share, Share):

@@ -1,4 +1,4 @@
-"""The compiler: a tuple of passes over one State, checked after each that places, routes or addresses anything."""
+"""The compiler pipeline: a tuple of passes over one State, which is checked after each pass."""
 
 from __future__ import annotations
 
@@ -25,30 +25,42 @@ from wse.program.program import Program
 Pass = Callable[[State], State]
 
 PIPELINE: Final[tuple[Pass, ...]] = (partition, shard, place, lower_ops, route, allocate, emit)
-"""All passes in order. Messages and arguments name a pass by its function."""
+"""All passes in order. Messages and arguments refer to a pass by the name of its function."""
 
 
 def first_state(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
 ) -> State:
-    """Return the state from which the first pass starts."""
+    """Return the initial state of a compilation, before the first pass.
+
+    Args:
+        spec: Model to compile.
+        wafer: Wafer to compile for. Its mesh is transposed if the choice says so.
+        software: Costs of the software on the wafer.
+        options: What the user requested.
+        choice: What a search decides: layout, chunk sizes and rewrites.
+    """
     mesh = turned_wafer(wafer) if choice.turned else wafer
     graph = op_graph(spec, options.scope)
     return State(spec=spec, wafer=mesh, software=software, options=options, choice=choice, graph=graph)
 
 
 def compile_until(last: str, state: State, pipeline: tuple[Pass, ...] = PIPELINE, *, checked: bool = True) -> State:
-    """Run the passes that a state has not been through, up to a named one.
+    """Run the remaining passes of a compilation, up to and including a given one.
 
     Args:
-        last: Name of the last pass to run. If the state has been through it, it is returned as it is.
-        state: The state to continue from, which knows the last pass that it has been through.
-        pipeline: The passes to choose from.
-        checked: Whether the state is checked after each pass.
+        last: Name of the last pass to run. If that pass has run already, the state is returned
+            unchanged.
+        state: State to continue from.
+        pipeline: All passes in order.
+        checked: Whether to check the state after each pass.
+
+    Returns:
+        The state after the pass ``last``.
 
     Raises:
-        DoesNotFit, BadMesh: a pass finds that the model cannot be compiled so.
-        WseBug: a check fails.
+        DoesNotFit, BadMesh: The model cannot be compiled with these options.
+        WseBug: A check fails.
     """
     names = [step.__name__ for step in pipeline]
     first = names.index(state.last_pass) + 1 if state.last_pass else 0
@@ -67,9 +79,20 @@ def compile_choice(
     choice: Choice,
     pipeline: tuple[Pass, ...] = PIPELINE,
 ) -> Program:
-    """Compile with all choices given.
+    """Compile a model with a given layout, chunk sizes and rewrites, without any search.
 
-    Raises DoesNotFit or BadMesh where that is impossible.
+    Args:
+        spec: Model to compile.
+        wafer: Wafer to compile for.
+        software: Costs of the software on the wafer.
+        options: What the user requested, such as the mapping, the number of wafers and the element
+            types.
+        choice: What a search would decide otherwise: layout, chunk sizes and rewrites.
+        pipeline: Compiler passes in order. The last one must create the Program.
+
+    Raises:
+        DoesNotFit: The model needs more SRAM or more colours than there are.
+        BadMesh: The regions do not fit on the mesh.
     """
     state = compile_until(pipeline[-1].__name__, first_state(spec, wafer, software, options, choice), pipeline)
     assert state.program is not None
@@ -84,7 +107,15 @@ def with_tiles(
     options: Options,
     choice: Choice,
 ) -> Program:
-    """Return a Program that was compiled without its tiles, with them."""
+    """Add the weight tiles to a Program that was compiled without them.
+
+    Args:
+        program: The Program, compiled from a reduced model or otherwise without tiles.
+        spec, wafer, software, options, choice: The arguments with which the Program was compiled.
+
+    Returns:
+        A copy of the Program with its tiles and its fraction of padding.
+    """
     state = compile_until("shard", first_state(spec, wafer, software, options, choice))
     tiles = tiles_at(state, program.stages, program.buffers)
     return replace(program, tiles=tiles, padding_fraction=padding_fraction(state))

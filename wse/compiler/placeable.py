@@ -1,4 +1,4 @@
-"""Placeable: a model, wafers and options, all that a compilation needs."""
+"""Placeable: a model, wafers and options that are ready to be compiled."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from wse.models.spec import ModelSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Placeable:
-    """A request with its model, wafer, software and options loaded, ready to be compiled.
+    """A request whose model, wafer, software and options are loaded, ready to be compiled.
 
     Attributes:
-        loaded: The model, with its tokenizer and weights where they were loaded.
-        whole: The wafer at full size.
-        wafer: The wafer as programs see it: the part of it that they use, without dead PEs.
-        software: Costs of software.
+        loaded: The model, with its tokenizer and weights if they were loaded.
+        whole: The wafer at its full size, dead PEs included.
+        wafer: The wafer as programs see it: the part in use, without dead PEs.
+        software: Costs of the software on the wafer.
         options: Options of the compiler.
-        new_tokens: Tokens generated for each user.
-        defects: Dead PEs and links; None for none.
-        meshes: Where the live PEs are on each wafer; empty where no PE is dead.
+        new_tokens: Tokens to generate for each user.
+        defects: Dead PEs and links; None if there are none.
+        meshes: Positions of the live PEs on each wafer; empty if no PE is dead.
     """
 
     loaded: LoadedModel
@@ -38,20 +38,20 @@ class Placeable:
 
     @property
     def fabric_shape(self) -> tuple[int, int]:
-        """Rows and columns of PEs of each wafer, live or dead."""
+        """Rows and columns of PEs of each wafer, dead PEs included."""
         return self.meshes[0].fabric.shape if self.meshes else (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     @property
     def middle_context(self) -> list[int]:
-        """Tokens before the token in the middle of the generated ones, by user."""
+        """For each user, the number of tokens before the middle one of the generated tokens."""
         return [min(tokens + self.new_tokens // 2, self.options.context - 1) for tokens in self.options.prompt_tokens]
 
     @property
     def middle_before_pass(self) -> int:
-        """Tokens of the first user before a pass over several tokens in the middle of the generated ones."""
+        """Tokens of the first user before a verification pass in the middle of generation."""
         return min(self.middle_context[0], self.options.context - self.options.verify_tokens)
 
     @property
     def spec(self) -> ModelSpec:
-        """Shape and mathematics of the model."""
+        """Shapes and properties of the model."""
         return self.loaded.spec

@@ -1,4 +1,4 @@
-"""The state that passes hand on: one frozen record whose fields fill up."""
+"""State of a compilation: a frozen record whose fields the passes fill in one after another."""
 
 from __future__ import annotations
 
@@ -26,90 +26,139 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegionCut:
-    """The division of all extents of a model over the region of one stage.
+    """The division of all dimensions of a model over the rows and columns of one stage's region.
 
-    The hidden vector is cut over rows (decode) or, on a square, over columns (prefill) by the same ``hidden`` index;
-    the feed-forward and vocabulary extents and learned positions over columns; heads as HeadGroups says.
+    Index arrays have one line per row or column of the region, and -1 for padding. The hidden
+    vector is divided over rows in decode. On a square region, prefill with MeshGEMM divides it over
+    columns by the same array.
+
+    Attributes:
+        rows: Rows of the region.
+        cols: Columns of the region, on all wafers of the stage together.
+        hidden: int32 ``[rows, d]``: hidden features.
+        ffn: int32 ``[cols, f]``: features of a dense feed-forward block.
+        vocab: int32 ``[cols, V]``: vocabulary entries.
+        positions: int32 ``[cols, n]``: learned positions.
+        heads: Assignment of heads and their features to columns. With latent attention, of the
+            rotated features only.
+        queries: int32 ``[cols, heads * F]``: rows of the projection to queries.
+        keys: int32 ``[cols, heads * F]``: rows of the projections to keys and to values.
+        experts: Assignment of experts to columns; None without experts.
+        mixture: The experts of each column and the number of experts per token; None without
+            experts.
+        shared: int32 ``[cols, f]``: features of the shared block, which every token uses in
+            addition to its experts.
+        latent: Division of latent attention; None for other attention.
+        span: Number of wafers of the region.
+        hidden_group: Group size at whose multiples ``hidden`` is divided; 0 if it is divided
+            evenly.
+        attention: First column that attention uses, and the number of columns.
     """
 
     rows: int
-    cols: int  # of all wafers of the stage
-    hidden: I32  # [rows, d]
-    ffn: I32  # [cols, f]
-    vocab: I32  # [cols, V]
-    positions: I32  # [cols, learned positions of a column]
-    heads: HeadGroups  # of the rotated features alone where attention is latent
-    queries: I32  # [cols, heads * F]: rows of the projections to queries, and to keys and values, of a column
+    cols: int
+    hidden: I32
+    ffn: I32
+    vocab: I32
+    positions: I32
+    heads: HeadGroups
+    queries: I32
     keys: I32
     experts: ExpertGroups | None
     mixture: Mixture | None
-    shared: I32  # [cols, f], of what every token uses beside experts
+    shared: I32
     latent: LatentCut | None = None
-    span: int = 1  # wafers
-    hidden_group: int = 0  # at which ``hidden`` is cut; 0 where it is cut evenly
-    attention: tuple[int, int]  # first column that attention works on, and their number
+    span: int = 1
+    hidden_group: int = 0
+    attention: tuple[int, int]
 
     @property
     def cols_of_wafer(self) -> int:
-        """Columns on each wafer."""
+        """Columns of the region on each wafer."""
         return self.cols // self.span
 
     @property
     def hidden_per_pe(self) -> int:
-        """Hidden features on a PE."""
+        """Hidden features per PE, padding included."""
         return int(self.hidden.shape[1])
 
     @property
     def ffn_per_pe(self) -> int:
-        """Feed-forward features on a PE."""
+        """Features of a dense feed-forward block per PE, padding included."""
         return int(self.ffn.shape[1])
 
-    def router_copies(self, outputs: int, most: int) -> int:
-        """Return the number of column segments that each have all outputs of a router; 1 where ``most`` is 0.
+    def router_copies(self, outputs: int, max_outputs: int) -> int:
+        """Return the number of column segments that each compute all outputs of a router.
 
-        A column of several has no more than ``most``; where a region spans wafers there is one.
+        Args:
+            outputs: Number of router outputs, one per expert.
+            max_outputs: Maximum number of outputs per column if there are several segments. 0 requests a
+                single segment.
+
+        Returns:
+            The number of segments. A region that spans several wafers has one.
         """
-        return most_copies(outputs, self.cols, most) if self.span == 1 else 1
+        return most_copies(outputs, self.cols, max_outputs) if self.span == 1 else 1
 
     def feed_forward(self, kind: str) -> I32:
-        """Return the features of a block for an op kind, ``[cols, f]``: the dense block, or the shared one beside
-        experts.
+        """Return the features of each column, int32 ``[cols, f]``, for a kind of op.
+
+        Args:
+            kind: Kind of op. Names that start with ``shared`` select the shared block of a mixture,
+                others the dense block.
         """
         return self.shared if kind.startswith("shared") else self.ffn
 
     @property
     def vocab_per_pe(self) -> int:
-        """Vocabulary entries on a PE."""
+        """Vocabulary entries per PE, padding included."""
         return int(self.vocab.shape[1])
 
 
 class PatternCall(NamedTuple):
-    """The call that creates a pattern; ``options`` are sorted by name."""
+    """The function call that creates the messages of a pattern.
+
+    Attributes:
+        make: The function, such as `k_tree`.
+        args: Its positional arguments.
+        options: Its keyword arguments as (name, value) pairs, sorted by name.
+    """
 
     make: Callable[..., LineSchedule]
     args: tuple[Any, ...]
     options: tuple[tuple[str, Any], ...]
 
     def with_options(self, **options: Any) -> PatternCall:
-        """Return the call with some options changed."""
+        """Return a copy of the call with some keyword arguments changed or added."""
         return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
     def schedule(self, cache: ResultCache) -> LineSchedule:
-        """Return the messages of the pattern, cached so that a request computes each pattern once."""
+        """Return the messages of the pattern from the cache, or create them."""
         return cache.of(_schedule, 2048)(self)
 
 
 def _schedule(call: PatternCall) -> LineSchedule:
+    """Create the messages of a pattern by making the call."""
     return call.make(*call.args, **dict(call.options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """A stage: its layers, its wafer and band, and the rows and columns of its region.
+    """The plan of one stage: its layers, and the wafers and the size of its region.
 
-    It is on ``span`` wafers from that one on. ``corner`` is the row and column of its first PE where its region is
-    listed; None where it stands in a band. One for ``experts`` holds those of all layers, on the PEs of the others.
-    Of the first layer it has the parts from ``first_part`` on, of the last those before ``last_part``.
+    Attributes:
+        wafer: First wafer.
+        band: Index of the band (a region as wide as the mesh) that contains the region.
+        rows, cols: Size of the region on each wafer, in PEs.
+        first_layer, last_layer: First layer, and one past the last.
+        has_embedding, has_head: Whether the stage contains the embedding table and the output head.
+        span: Number of consecutive wafers, starting with ``wafer``.
+        experts: Whether the stage contains the experts of all layers. It then uses the same PEs as
+            the other stages.
+        corner: Row and column of the first PE if the mapping file lists the region; None if the
+            region is part of a band.
+        first_part: First part of the first layer.
+        last_part: One past the last part of the last layer.
     """
 
     wafer: int
@@ -128,13 +177,17 @@ class StagePlan:
 
     @property
     def layers(self) -> LayerRange:
-        """Its layers, and parts of them."""
+        """The layers of the stage, the first and the last of which may be incomplete."""
         return LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class State:
-    """The state of a compilation. A pass returns a copy with its fields filled in."""
+    """The state of a compilation: its inputs, and the results of the passes so far.
+
+    A pass returns a copy with its own fields filled in. The comment at a field names the pass that
+    fills it.
+    """
 
     spec: ModelSpec
     wafer: WaferSpec
@@ -142,37 +195,37 @@ class State:
     options: Options
     choice: Choice
     graph: nx.DiGraph[str]
-    last_pass: str = ""  # name of the last pass that the state has been through
+    last_pass: str = ""  # name of the last pass that has run
     plans: tuple[StagePlan, ...] = ()  # partition
-    cuts: tuple[RegionCut, ...] = ()  # shard: one a stage
+    cuts: tuple[RegionCut, ...] = ()  # shard: one per stage
     cuts_of_parts: dict[tuple[int, Parts], RegionCut] = field(
         default_factory=dict
-    )  # shard: by stage, of its cut blocks
+    )  # shard: by stage and parts, for stages with some parts of a feed-forward block
     weights: tuple[SymBuffer, ...] = ()  # shard: the buffers of all tiles
-    tiles: tuple[SymTile, ...] = ()  # shard; none in a condensed model, of which no weights are held
+    tiles: tuple[SymTile, ...] = ()  # shard; empty for a reduced model, whose weights are not stored
     phases: tuple[SymPhase, ...] = ()  # lower_ops
     patterns: tuple[LineSchedule, ...] = ()  # lower_ops
-    pattern_calls: tuple[PatternCall, ...] = ()  # lower_ops: of each pattern
+    pattern_calls: tuple[PatternCall, ...] = ()  # lower_ops: the call that created each pattern
     sym_buffers: tuple[SymBuffer, ...] = ()  # lower_ops
-    further_bytes: tuple[int, ...] = ()  # by stage, of layers that a condensed model leaves out
-    ids: SymBuffer | None = None  # lower_ops: the token ids of the embedding's stage, if there is one
+    further_bytes: tuple[int, ...] = ()  # by stage: bytes of the layers that a reduced model omits
+    ids: SymBuffer | None = None  # lower_ops: the token ids on the stage with the embedding, if there is one
     stages: tuple[Stage, ...] = ()  # place, allocate
     colour_uses: tuple[ColourUse, ...] = ()  # route
-    repaints: tuple[I32, ...] = ()  # route
+    repaints: tuple[I32, ...] = ()  # route: rewrites of routes by each step, per phase
     buffers: tuple[Buffer, ...] = ()  # allocate
     addresses: dict[SymBuffer, int] | None = None  # allocate: byte address
     program: Program | None = None  # emit
 
     @property
     def mesh(self) -> tuple[int, int]:
-        """Rows and columns of the mesh of each wafer that regions are placed on."""
+        """Rows and columns of the part of each wafer's mesh on which regions are placed."""
         return self.choice.mesh or (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     def cut_of(self, stage: int, parts: Parts) -> RegionCut:
-        """Return the division of extents over the region of a stage, for some parts of its feed-forward block."""
+        """Return how dimensions are divided over a stage's region, for some parts of a block."""
         return self.cuts_of_parts[stage, parts] if parts.cuts_block else self.cuts[stage]
 
     @property
     def has_expert_stage(self) -> bool:
-        """True if experts have a stage of their own on the PEs of the other stages."""
+        """True if the experts of all layers form a stage on the PEs of the other stages."""
         return any(plan.experts for plan in self.plans)

@@ -1,4 +1,4 @@
-"""Mapping strategies by name: the bundled ones, and those of packages of users."""
+"""Mapping strategies by name: the bundled ones, and those of users' packages and files."""
 
 from __future__ import annotations
 
@@ -16,78 +16,88 @@ from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
 @cache
 def strategies() -> Mapping[str, Strategy]:
-    """Return the mapping strategies by name, the bundled ones first.
+    """Return all mapping strategies by name, bundled ones first, then those of users' packages.
 
     Raises:
-        BadInput: a package brings one that cannot be used.
+        BadInput: A strategy of a package cannot be used.
     """
     return with_plugins(STRATEGIES, bundled_strategies(), _names)
 
 
 def strategy(name: str, *, where: str = "") -> Strategy:
-    """Return a strategy by its name, ignoring case, or from ``FILE.py:NAME``.
+    """Return the strategy with a given name.
 
-    Names that are not bundled are searched in packages of users.
+    Args:
+        name: Name of a bundled strategy or of one in a user's package, in any case; or
+            ``FILE.py:NAME``.
+        where: Where the name was given, for the error message.
 
     Raises:
-        UnknownName: there is none; ``where`` the name was given.
-        BadInput: a package or a file brings one that cannot be used.
+        UnknownName: There is no such strategy.
+        BadInput: The strategy of a package or a file cannot be used.
     """
     if names_file_object(name):
-        return _of_file(name)
+        return _file_strategy(name)
     bundled = bundled_strategies()
     if name in bundled:
         return bundled[name]
-    known = known_name(name, strategies())
-    if known is None:
+    known_strategy_name = known_name(name, strategies())
+    if known_strategy_name is None:
         refuse_file_alone(name, where)
         raise UnknownName("mapping", name, strategies(), where=where)
-    return strategies()[known]
+    return strategies()[known_strategy_name]
 
 
-def _of_file(named: str) -> Strategy:
-    """Return the strategy of a file, the same object as long as the file does not change."""
-    thing = object_of_file(named)
-    if _own.get(named, (None, None))[0] is not thing:
-        _own[named] = thing, own_strategy(named, thing, _names)
-    return _own[named][1]
+def _file_strategy(strategy_name: str) -> Strategy:
+    """Return the strategy of a user's file, the same object as long as the file does not change."""
+    definition = object_of_file(strategy_name)
+    if _own.get(strategy_name, (None, None))[0] is not definition:
+        _own[strategy_name] = definition, own_strategy(strategy_name, definition, _names)
+    return _own[strategy_name][1]
 
 
 _own: Final[dict[str, tuple[Any, Strategy]]] = {}
-"""By name: the object in the user's file, and the strategy made of it."""
+"""For each ``FILE.py:NAME``, the object in the user's file and the strategy created from it."""
 
 
 def shares_of(demand: Demand, layout: Layout) -> tuple[Share, ...]:
-    """Return the layers of every region of a layout, as its strategy divides them.
+    """Return the layers of every region of a layout, as the strategy of the layout divides them.
 
-    Errors are those of `strategy`.
+    Args:
+        demand: What is placed.
+        layout: The layout, which names its strategy.
+
+    Raises:
+        UnknownName, BadInput: The strategy cannot be found or used; see `strategy`.
     """
-    chosen: Any = strategy(layout.mapping)
-    return demand.cache.of(_shares, 1024)(chosen, demand, layout)
+    layout_strategy: Any = strategy(layout.mapping)
+    return demand.cache.of(_shares, 1024)(layout_strategy, demand, layout)
 
 
-def _shares(chosen: Any, demand: Demand, layout: Layout) -> tuple[Share, ...]:
-    return tuple(chosen.partition(demand, layout))
+def _shares(layout_strategy: Any, demand: Demand, layout: Layout) -> tuple[Share, ...]:
+    """Call the strategy to divide the layers. The results of this function are cached."""
+    return tuple(layout_strategy.partition(demand, layout))
 
 
-def _names(thing: Any) -> tuple[str]:
-    """Return the name of a strategy.
+def _names(candidate: Any) -> tuple[str]:
+    """Check that an object is a strategy and return its name.
 
-    Raises AttributeError or TypeError for an object that is none.
+    Raises:
+        AttributeError, TypeError: The object is not a strategy.
     """
-    for text in (thing.name, thing.summary, thing.source, thing.regions):
+    for text in (candidate.name, candidate.summary, candidate.source, candidate.regions):
         if not isinstance(text, str):
             message = f"{text!r} is not a text"
             raise TypeError(message)
-    for truth in (thing.spans_wafers, thing.experts_apart, thing.tries_others):
+    for truth in (candidate.spans_wafers, candidate.experts_apart, candidate.tries_others):
         if not isinstance(truth, bool):
             message = f"{truth!r} is not True or False"
             raise TypeError(message)
-    if not all(isinstance(groups, int) for groups in thing.group_counts):
-        message = f"{thing.group_counts!r} are not whole numbers"
+    if not all(isinstance(groups, int) for groups in candidate.group_counts):
+        message = f"{candidate.group_counts!r} are not whole numbers"
         raise TypeError(message)
-    for method in (thing.layouts, thing.smaller, thing.partition, thing.differs):
+    for method in (candidate.layouts, candidate.smaller, candidate.partition, candidate.differs):
         if not callable(method):
             message = f"{method!r} is not a method"
             raise TypeError(message)
-    return (thing.name,)
+    return (candidate.name,)

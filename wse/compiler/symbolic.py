@@ -1,4 +1,4 @@
-"""Symbolic steps: what lowering and rewrites work on, before steps have addresses and colours."""
+"""Symbolic steps: steps as lowering creates them, before addresses and colours are assigned."""
 
 from __future__ import annotations
 
@@ -14,9 +14,17 @@ from wse.program.tiles import Tile
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SymBuffer:
-    """A buffer without an address. Buffers are compared by identity.
+    """A buffer in the SRAM of every PE of a stage, before it has an address.
 
-    ``elements`` grows to the largest request. A ``permanent`` buffer lives from one phase to the next.
+    Buffers are compared by identity.
+
+    Attributes:
+        stage: Index of the stage whose PEs store the buffer.
+        name: Name, unique within the stage.
+        use: Purpose, such as ``weights`` or ``kv``. Messages and reports add up bytes by use.
+        view: Element view, one of `wse.program.isa.operands.VIEWS`. It determines the element type.
+        elements: Size in elements. The size grows to the largest request.
+        permanent: Whether the contents survive from one phase to the next.
     """
 
     stage: int
@@ -29,9 +37,17 @@ class SymBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymAddress:
-    """A symbolic address: element ``offset + (per_round + per_slot_round * slots) * round`` of ``buffer``.
+    """An address before buffers have addresses: an element of a buffer.
 
-    In odd rounds it is in ``odd_round_buffer``.
+    The element is ``offset + (per_round + per_slot_round * slots) * round``. ``round`` counts the
+    iterations of the step's loop. ``slots`` is the number of KV-cache slots in use.
+
+    Attributes:
+        buffer: Buffer in even rounds, and in all rounds if there is no ``odd_round_buffer``.
+        offset: Elements from the start of the buffer.
+        per_round, per_slot_round: Coefficients of the formula above, in elements.
+        odd_round_buffer: Buffer in odd rounds, for double buffering; None if there is only one
+            buffer.
     """
 
     buffer: SymBuffer
@@ -41,15 +57,18 @@ class SymAddress:
     odd_round_buffer: SymBuffer | None = None
 
     def moved_to(self, buffer: SymBuffer, elements: int) -> SymAddress:
-        """Return the address in another buffer, ``elements`` further on."""
+        """Return the address of the same element in another buffer, moved by some elements."""
         return replace(self, buffer=buffer, offset=self.offset + elements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymNumber:
-    """A symbolic number: ``fixed + per_slot * slots + per_round * round``.
+    """A number among a step's operands, linear in the quantities that vary at run time.
 
-    ``fixed`` is for the most pairs of tokens and experts on a column, each pair fewer takes ``per_pair`` off.
+    The value is ``fixed + per_slot * slots + per_round * round - per_pair * (max_pairs - pairs)``.
+    ``slots`` is the number of KV-cache slots in use, ``round`` the iteration of the step's loop.
+    ``pairs`` is the number of (token, expert) pairs that a column of PEs works on, and
+    ``max_pairs`` its maximum.
     """
 
     fixed: int = 0
@@ -59,23 +78,40 @@ class SymNumber:
 
     @property
     def is_fixed(self) -> bool:
-        """True if the number is the same in every token and iteration."""
+        """True if the number is the same for every token and in every iteration."""
         return not (self.per_slot or self.per_round or self.per_pair)
 
 
 @lru_cache(maxsize=1 << 14)
 def fixed_number(value: int) -> SymNumber:
-    """Return a number that is the same in every token and iteration, one object for all steps."""
+    """Return a number that is the same for every token and in every iteration.
+
+    Equal numbers are one cached object.
+    """
     return SymNumber(fixed=value)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SymStep:
-    """A step of a block before emission, with operands by index of the operand array.
+    """One step of a block, before addresses and colours are assigned: a kernel call or a transfer.
 
-    A ``joined`` step runs in the task of the step before it, which computes. The vectors of a kernel may go
-    ``over_heads``. A transfer ``in_chain`` takes its turn among the kernels of its overlap group. ``tree`` is the size
-    of an all-reduce whose groups may be fitted to it.
+    Attributes:
+        kind: Whether the step computes or transfers; a `Kind`.
+        code: Index of the kernel or of the kind of transfer.
+        pattern: Index of the pattern; -1 for steps without one.
+        axis: Axis of the pattern's lines.
+        view: Element view of what a transfer moves.
+        op, loop, overlap: Indices of the op, the loop and the overlap group, counted within the
+            block; -1 for no loop and no group.
+        routed: Whether the work depends on which experts are selected.
+        operands: The operands, by index in the operand array.
+        joined: Whether the step runs in the same task as the preceding compute step, without a
+            dispatch of its own.
+        over_heads: Whether the vectors of a kernel may run over heads instead of the elements of
+            one head.
+        in_chain: Whether a transfer is executed in order with the kernels of its overlap group.
+        tree: Size of an all-reduce whose number of groups may be fitted to its line and message;
+            None for other steps.
     """
 
     kind: int
@@ -95,13 +131,13 @@ class SymStep:
 
     @cached_property
     def buffers(self) -> frozenset[SymBuffer]:
-        """The buffers that its operands are in."""
+        """All buffers that the operands refer to, including those of odd rounds."""
         addresses = [operand for operand in self.operands.values() if isinstance(operand, SymAddress)]
-        turns = [address.odd_round_buffer for address in addresses if address.odd_round_buffer is not None]
-        return frozenset([address.buffer for address in addresses] + turns)
+        odd_round_buffers = [address.odd_round_buffer for address in addresses if address.odd_round_buffer is not None]
+        return frozenset([address.buffer for address in addresses] + odd_round_buffers)
 
     def copy_with(self, **fields: Any) -> SymStep:
-        """Return a copy with some fields changed. Faster than `dataclasses.replace`."""
+        """Return a copy with some fields changed. This is faster than `dataclasses.replace`."""
         copy = object.__new__(SymStep)
         values = copy.__dict__
         values.update(self.__dict__)
@@ -112,15 +148,21 @@ class SymStep:
 
 
 Loops = tuple[tuple[int, int, int], ...]
-"""First step, one past the last, and turns of each loop."""
+"""First step, one past the last step, and number of iterations of each loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
-    """Consecutive steps on one stage, created once for all layers of a kind.
+    """Consecutive steps on one stage, which all layers of the same kind share.
 
-    Ops, steps of loops, loops and overlap groups are counted from the first of the block. ``buffers`` are all
-    that its operands name: those of the layer that it was made for.
+    Attributes:
+        steps: The steps. Their ops, loops and overlap groups are counted from the first one of the
+            block.
+        loops: The loops, in steps counted from the first one of the block.
+        over_users: Indices of the loops that have one iteration per user.
+        groups: Number of overlap groups.
+        buffers: All buffers that the operands refer to. They belong to the layer for which the
+            block was created.
     """
 
     steps: tuple[SymStep, ...]
@@ -132,10 +174,15 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockRun:
-    """An instance of a block in a phase: its stage, and the indices of its first op, step, loop and group.
+    """One execution of a block in a phase, with the stage and buffers that it uses.
 
-    ``buffers`` has what stands for each of the block's. Where it is ``joined``, its first step runs in the task of the
-    last one of the run before.
+    Attributes:
+        block: The block.
+        stage: Index of the stage that executes it.
+        op, step, loop, group: Indices in the phase of the block's first op, step, loop and overlap
+            group.
+        buffers: For each buffer of the block, the buffer that replaces it in this run.
+        joined: Whether the first step runs in the same task as the last step of the preceding run.
     """
 
     block: Block
@@ -150,9 +197,9 @@ class BlockRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymSteps:
-    """The steps of a phase before emission, as a sequence of blocks.
+    """The steps of a phase before addresses are assigned, as a sequence of block runs.
 
-    Phases that go through the same steps hold one object, as with `wse.program.steps.Steps`.
+    Phases with the same steps share one object, as with `wse.program.steps.Steps`.
     """
 
     runs: tuple[BlockRun, ...]
@@ -162,12 +209,12 @@ class SymSteps:
 
     @property
     def blocks(self) -> dict[Block, BlockRun]:
-        """Each block with the first of its runs."""
+        """Each distinct block with its first run."""
         return {run.block: run for run in reversed(self.runs)}
 
     @property
     def loops(self) -> Loops:
-        """The loops of all blocks, in steps of the phase."""
+        """The loops of all runs, in steps counted from the start of the phase."""
         return tuple(
             (run.step + first, run.step + end, turns) for run in self.runs for first, end, turns in run.block.loops
         )
@@ -175,7 +222,10 @@ class SymSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymPhase:
-    """A phase before emission."""
+    """A phase (prompt chunk, decoded token or verification pass) before addresses are assigned.
+
+    The fields have the meaning of those of `wse.program.phase.Phase`.
+    """
 
     name: str
     tokens: int
@@ -186,16 +236,30 @@ class SymPhase:
 
 
 def distinct_phases(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """Return the phases whose steps differ from those of earlier chunks, and how often each occurs."""
-    first: dict[SymSteps, int] = {}
-    for number, phase in enumerate(phases):
-        first.setdefault(phase.steps, number)
-    return dict(Counter(first[phase.steps] for phase in phases))
+    """Return the distinct phases and their counts.
+
+    Args:
+        phases: All phases, in order. Phases with the same steps share one ``SymSteps`` object.
+
+    Returns:
+        The index of the first phase with each sequence of steps, mapped to the number of phases
+        with these steps.
+    """
+    first_phases: dict[SymSteps, int] = {}
+    for index, phase in enumerate(phases):
+        first_phases.setdefault(phase.steps, index)
+    return dict(Counter(first_phases[phase.steps] for phase in phases))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SymTile:
-    """A weight tile without an address. ``real_elements`` counts its elements on all PEs without padding."""
+    """A weight tile without an address: the part of a tensor that each PE of a stage stores.
+
+    Attributes:
+        buffer: Buffer that stores the tile.
+        tile: The tile, which says which elements of which tensors each PE stores.
+        real_elements: Elements on all PEs together, without padding.
+    """
 
     buffer: SymBuffer
     tile: Tile

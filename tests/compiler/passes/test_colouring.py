@@ -21,10 +21,10 @@ def demand(
     in_turn: Visits = tuple((route, 1) for route in visits)
     return RouteDemand(
         widths=tuple(widths),
-        of_tokens=tuple(route in visits for route in range(len(widths))),
+        is_in_tokens=tuple(route in visits for route in range(len(widths))),
         uses=tuple(uses) or (1,) * len(widths),
-        beside=tuple(beside) or (0,) * len(widths),
-        together=(max(widths[route] for route in visits), max(widths)),
+        simultaneous_routes=tuple(beside) or (0,) * len(widths),
+        max_widths=(max(widths[route] for route in visits), max(widths)),
         tokens=(((in_turn, times),),),
     )
 
@@ -71,7 +71,7 @@ def test_routes_that_run_together_share_nothing() -> None:
 
 @pytest.mark.parametrize("available", [4, 5])
 def test_too_few_colours_have_no_answer(available: int) -> None:
-    assert colouring(demand([3, 3], [0, 1], beside=[0b10, 0b01])._replace(together=(6, 6)), available) is None
+    assert colouring(demand([3, 3], [0, 1], beside=[0b10, 0b01])._replace(max_widths=(6, 6)), available) is None
 
 
 def test_a_rewrite_takes_away_what_shares_a_colour() -> None:

@@ -176,7 +176,7 @@ def test_prefill_on_a_square_uses_quantised_weights_where_they_stand(coding: str
 
 @pytest.mark.parametrize("product", [MESH_GEMM, MESH_GEMM_OWN])
 def test_products_that_move_weights_are_refused_for_quantised_ones(product: str) -> None:
-    with pytest.raises(BadInput, match=rf"^{product}: not known for int8 weights, which tiny has: prefill by"):
+    with pytest.raises(BadInput, match=rf"^{product} does not support int8 weights, which tiny has: use"):
         compile_model(SPEC, wafer(6, 6), SOFTWARE, replace(OPTIONS, prefill=product))
 
 

@@ -69,5 +69,5 @@ def test_patterns_that_run_together_never_share_a_colour() -> None:
 
 
 def test_too_few_colours_for_one_pattern_is_refused_with_the_numbers() -> None:
-    with pytest.raises(TooFewColours, match=r"need 10 colours, the wafer has 9 to give"):
+    with pytest.raises(TooFewColours, match=r"need 10 colours, but the wafer has only 9 for them"):
         compiled((6, 6), 9, "thin-gemm")

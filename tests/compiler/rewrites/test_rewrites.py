@@ -444,9 +444,9 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
         ("early-turns", replace(tiny_spec(), rope=None), {}, "rotates nothing"),
         ("router-copies", tiny_spec(), {}, "no router"),
         ("sent-choice", tiny_spec(), {}, "no router"),
-        ("sent-choice", MANY_EXPERTS, {"dtype": "bfloat16"}, "has not all ids of 258 experts"),
+        ("sent-choice", MANY_EXPERTS, {"dtype": "bfloat16"}, "cannot represent all ids of 258 experts"),
         ("central-choice", tiny_spec(), {}, "no router"),
-        ("joint-shares", tiny_spec(), {}, "no block beside its experts"),
+        ("joint-shares", tiny_spec(), {}, "no shared block in addition to its experts"),
         ("query-scales", tiny_spec(), {}, "does not normalise heads"),
         (
             "query-scales",
@@ -456,7 +456,7 @@ def test_a_share_alone_is_scaled_where_nothing_else_reads_what_is_activated() ->
         ),
         ("local-maxima", tiny_spec(), {"dtype": "float16", "accumulate": "float16"}, "sums are float16"),
         ("router-scores", tiny_spec(), {}, "no router"),
-        ("joint-blocks", mixture_spec(MIXTURES["softmax"]), {}, "no block beside its experts"),
+        ("joint-blocks", mixture_spec(MIXTURES["softmax"]), {}, "no shared block in addition to its experts"),
         ("router-scores", mixture_spec(MIXTURES["not normalised"]), {}, "softmax over all experts"),
         (
             "router-scores",

@@ -123,6 +123,6 @@ def test_errors_are_the_users() -> None:
 def test_too_few_colours_are_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", "story", "--mesh", "16x16", "--mapping", "region", "--set", "wafer.colours=8"]) == 2
     assert capsys.readouterr().err == (
-        "wse: stage 0: patterns that run together need 10 colours, the wafer has 5 to give: "
+        "wse: stage 0: patterns that run at the same time need 10 colours, but the wafer has only 5 for them: "
         "use a wafer with more colours\n"
     )

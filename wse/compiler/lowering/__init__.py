@@ -1,1 +1,1 @@
-"""Lowering of ops to steps, replicated or on the mesh; ``OPS`` of a module has the lowerings of its kinds of op."""
+"""Lowering of ops to symbolic steps. A module lists the kinds of ops that it lowers in ``OPS``."""

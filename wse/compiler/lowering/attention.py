@@ -1,8 +1,10 @@
-"""Attention with grouped keys: projection and rotation, the cache, scores, softmax, values, output projection.
+"""Attention with grouped keys: projections, rotation, KV cache, scores, softmax, values and output.
 
-Replicated activations: the ten all-reduces of WaferLLM's decode; that of the scores runs inside each head group. On
-the mesh: cache blocks travel along the columns' ring and each PE keeps running maxima and sums (He et al., WaferLLM,
-OSDI 2025, for the placement; Liu et al., Ring Attention, arXiv 2310.01889, for the ring).
+In decode and in prefill with thin-gemm, every column has all tokens. The sums are the ten
+all-reduces of WaferLLM's decode; those of scores run inside each head group. In prefill with
+MeshGEMM, blocks of the cache travel along the ring of each column, and each PE keeps running maxima
+and sums. Sources: He et al., WaferLLM, OSDI 2025, for the placement; Liu et al., Ring Attention,
+arXiv 2310.01889, for the ring.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ from wse_mappings.schedule import Arrival
 
 
 def qkv(c: Context, op: Op) -> None:
-    """Lower the q, k and v projections: from ``normed`` to normalised and rotated queries and keys, and values."""
+    """Lower the q, k and v projections, with the normalisation and rotation of heads.
+
+    The input is the normalised hidden vector; the outputs are queries, new keys and new values.
+    """
     H, Hk, _, F = c.heads
     d, M, N = c.cut.hidden_per_pe, c.tokens, (H + 2 * Hk) * F
     projected = c.temp("qkv", M * N, "acc")
@@ -56,7 +61,10 @@ def qkv(c: Context, op: Op) -> None:
 
 
 def rotation(c: Context) -> dict[str, Any]:
-    """Return the operands that say how the first ``c.rotated_size`` local features of a head rotate."""
+    """Return the operands that tell a kernel how to rotate the features of a head.
+
+    The first ``c.rotated_size`` features per column are rotated.
+    """
     assert c.spec.rope is not None
     multiplier_pico = round(PICO * c.spec.rope.multiplier)
     numbers = {"R": c.rotated_size, "multiplier_pico": multiplier_pico, "turned": 0}
@@ -64,7 +72,7 @@ def rotation(c: Context) -> dict[str, Any]:
 
 
 def attention(c: Context, op: Op) -> None:
-    """Lower attention: from queries and cache to attended features, divided over columns like the queries."""
+    """Lower attention: from queries and KV cache to attended features, divided like queries."""
     _, Hk, _, F = c.heads
     capacity = ceil_div(c.options.context, c.cut.rows)
     entry = Hk * F
@@ -86,9 +94,17 @@ def append(
     entries: tuple[int, int],
     capacity: int,
 ) -> None:
-    """Make room on the last row in decode, and store the new keys and values.
+    """Append the new keys and values to the KV cache.
 
-    Layers alone find their cache full.
+    In decode, entries are first shifted between rows to make room on the last row. With the scopes
+    ``layers`` and ``product``, the cache does not grow.
+
+    Args:
+        c: Context.
+        caches: Addresses of the key cache and the value cache.
+        new: New keys and new values.
+        entries: Elements of a key entry and of a value entry.
+        capacity: Maximum entries per row.
     """
     b = c.builder
     if c.options.scope != MODEL:
@@ -112,16 +128,16 @@ def append(
 
 
 def output(c: Context, op: Op) -> None:
-    """Lower the output projection and add its result to the residual stream."""
+    """Lower the output projection of attention and add its result to the residual stream."""
     H, _, _, F = c.heads
     attended, biased = c.temp("attended", c.tokens * H * F, "act"), c.spec.output_bias
-    into_stream(c, attended, op.weights[0], H * F, bias=biased, within=c.cut.attention)
+    into_stream(c, attended, op.weights[0], H * F, bias=biased, column_range=c.cut.attention)
 
 
 def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict[str, Any]:
     """Return the operands of a softmax over whole scores: scale, window and chunk.
 
-    Caps the scores first where the model does; the scale is then 1.
+    If the model caps its scores, a step that does so is added first, and the scale is 1.
     """
     layer, scale, cap = c.spec.layers[op.layer], c.scale_pico, c.spec.score_cap
     if cap is not None:
@@ -130,15 +146,22 @@ def _softmax(c: Context, op: Op, scores: SymBuffer, elements: SymNumber) -> dict
     return {"scale_pico": scale, "window": layer.window or 0, "chunk": layer.chunk or 0}
 
 
-def _finish(c: Context, op: Op, mixed: SymBuffer, sums: SymBuffer, maxima: SymBuffer, F: int) -> None:
-    """Divide by the sums, which are complete on every PE; sinks are added here, once."""
+def _finish(c: Context, op: Op, attended_sums: SymBuffer, sums: SymBuffer, maxima: SymBuffer, F: int) -> None:
+    """Divide the attended values by the sums of the softmax, which are complete on every PE.
+
+    Sinks are added to the sums here, once.
+    """
     H, M, b = c.heads[0], c.tokens, c.builder
     if c.spec.sinks:
         b.compute("sink_sums", sums=sums, maxima=maxima, sinks=c.tile(f"layers.{op.layer}.sinks"), M=M, H=H)
-    b.compute("attention_finish", x=mixed, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
+    b.compute("attention_finish", x=attended_sums, sums=sums, out=c.temp("attended", M * H * F, "act"), M=M, H=H, F=F)
 
 
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
+    """Lower attention for decode and thin-gemm.
+
+    Every row has the queries of all tokens and a part of the KV cache.
+    """
     H, Hk, queries_per_kv, F = c.heads
     M, row = c.tokens, SymNumber(per_slot=H)
     q, scores = c.temp("q", M * H * F, "act"), c.temp("scores", M * H * capacity, "acc")
@@ -161,14 +184,23 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
 
 
 def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
-    """Lower scores, softmax and values: from partial scores and cached values to attended features."""
+    """Lower softmax and values: from partial scores to attended features.
+
+    Args:
+        c: Context.
+        op: Op of the attention.
+        scores: Partial scores, which are added up inside each head group first.
+        values: Cached values.
+        F: Features of a head per column.
+        capacity: Maximum cache entries per row.
+    """
     H, Hk, queries_per_kv, _ = c.heads
     M, b = c.tokens, c.builder
     T = SymNumber(per_slot=1)
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("sums", M * H, "f32")
-    weights, mixed = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
+    weights, attended_sums = c.temp("attention_weights", M * H * capacity, "act"), c.temp("mixed", M * H * F, "acc")
     reduce_in_groups(c, scores, SymNumber(per_slot=M * H))
-    row = SymNumber(per_slot=H)  # one token's; of all users as many as the one with the longest cache needs
+    row = SymNumber(per_slot=H)  # scores of one token; all users get the room of the one with the longest cache
     softmax = _softmax(c, op, scores, SymNumber(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
     with c.over_users() as user:
         operands: dict[str, Any] = {"scores": user.at(scores, row), "M": user.tokens}
@@ -180,13 +212,17 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
     all_reduce(c, COLUMNS, sums, M * H)
     sizes: dict[str, Any] = {"Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "T": T, "capacity": capacity}
     with c.over_users() as user:
-        operands = {"p": user.at(weights, row), "v": values, "out": user.at(mixed, H * F), "M": user.tokens}
+        operands = {"p": user.at(weights, row), "v": values, "out": user.at(attended_sums, H * F), "M": user.tokens}
         b.compute("attention_values", **operands, **sizes)
-    all_reduce(c, COLUMNS, mixed, M * H * F)
-    _finish(c, op, mixed, sums, maxima, F)
+    all_reduce(c, COLUMNS, attended_sums, M * H * F)
+    _finish(c, op, attended_sums, sums, maxima, F)
 
 
 def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
+    """Lower attention for prefill on the mesh: blocks of keys and values travel along the columns.
+
+    Each PE keeps running maxima and sums of the softmax for its own tokens.
+    """
     H, Hk, queries_per_kv, F = c.heads
     M, P, b = c.tokens, c.cut.rows, c.builder
     sizes: dict[str, Any] = {"M": M, "Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "T": SymNumber(per_slot=1)}
@@ -194,7 +230,7 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
     q = c.temp("q", M * H * F, "act")
     scores = c.temp("scores", M * H * capacity, "acc")
     maxima, sums = c.temp("maxima", M * H, "f32"), c.temp("ring_sums", M * H, "f32")
-    mixed = c.temp("mixed", M * H * F, "acc")
+    attended_sums = c.temp("mixed", M * H * F, "acc")
     keys, values = (
         moving_copy(c, name, cache, block, capacity * Hk * F) for name, cache in zip("kv", caches, strict=True)
     )
@@ -212,17 +248,22 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
             v=values.current,
             maxima=maxima,
             sums=sums,
-            out=mixed,
+            out=attended_sums,
             round=SymNumber(per_round=1),
             ring=P,
             **sizes,
             **softmax,
         )
-    _finish(c, op, mixed, sums, maxima, F)
+    _finish(c, op, attended_sums, sums, maxima, F)
 
 
 def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
-    """Lower one key head over whole rows: scores by dist-GEMM-T, softmax along rows, MeshGEMM with the values."""
+    """Lower attention with one KV head on the mesh, with second copies of the weights.
+
+    1. Scores are computed by dist-GEMM-T.
+    2. Maxima and sums of the softmax are combined along rows.
+    3. The values are multiplied with MeshGEMM.
+    """
     H, _, _, F = c.heads
     rows, b = c.tokens * H, c.builder
     T, block, tile = SymNumber(per_slot=1), SymNumber(per_slot=F), SymNumber(per_slot=rows)
@@ -234,16 +275,16 @@ def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) 
     softmax = _softmax(c, op, scores, tile) | {"M": c.tokens, "H": H, "T": T}
     b.compute("attention_max_by_column", scores=scores, out=maxima, **softmax)
     all_reduce(c, ROWS, maxima, rows, Arrival.MAX)
-    exps, spare = (c.temp(f"attention_weights{which}", rows * capacity, "act") for which in ("", "_spare"))
+    exps, spare = (c.temp(f"attention_weights{suffix}", rows * capacity, "act") for suffix in ("", "_spare"))
     b.compute("attention_exp_by_column", scores=scores, maxima=maxima, out=exps, sums=sums, **softmax)
     all_reduce(c, ROWS, sums, rows)
     weights, values = align(
         c, (moving_operand(exps, spare, tile), ROWS), (moving_copy(c, "v", caches[1], block, capacity * F), COLUMNS)
     )
-    mixed = c.temp("mixed", rows * F, "acc")
-    mesh_gemm(c, "matmul_act", weights, values, mixed, rows, T, F, F)
-    _finish(c, op, mixed, sums, maxima, F)
+    attended_sums = c.temp("mixed", rows * F, "acc")
+    mesh_gemm(c, "matmul_act", weights, values, attended_sums, rows, T, F, F)
+    _finish(c, op, attended_sums, sums, maxima, F)
 
 
 OPS: Final = {"qkv": qkv, "attention": attention, "output": output}
-"""Lowerings by kind of op."""
+"""Lowering function of each kind of op."""

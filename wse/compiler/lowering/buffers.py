@@ -1,4 +1,4 @@
-"""Buffers and patterns of all phases, each requested by name or by call and kept once."""
+"""Buffers and patterns of all phases. Each is created at its first request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from wse_mappings.schedule import LineSchedule
 
 
 class Patterns:
-    """The distinct patterns of a Program with the calls that created them."""
+    """The distinct patterns of a Program, and the calls that created them.
+
+    Attributes:
+        schedules: Messages of each pattern.
+        calls: Call that created each pattern.
+    """
 
     def __init__(self, cache: ResultCache) -> None:
         self._cache = cache
@@ -25,11 +30,14 @@ class Patterns:
         self.calls: list[PatternCall] = []
 
     def get(self, make: Callable[..., LineSchedule], *args: Any, **options: Any) -> int:
-        """Return the index of the pattern that ``make(*args, **options)`` returns."""
+        """Return the index of the pattern that a function creates.
+
+        The pattern ``make(*args, **options)`` is added if it is new.
+        """
         return self.index_of(PatternCall(make, args, tuple(sorted(options.items()))))
 
     def index_of(self, call: PatternCall) -> int:
-        """Return the index of the pattern that a call returns."""
+        """Return the index of the pattern that a call creates, adding it if it is new."""
         key = (call.make.__name__, call.args, call.options)
         if key not in self._index:
             self._index[key] = len(self.schedules)
@@ -39,9 +47,9 @@ class Patterns:
 
 
 class Buffers:
-    """The buffers of all phases, tiles included.
+    """The buffers of all phases, including weight tiles.
 
-    Phases share names, so each name has one place in SRAM.
+    A buffer is identified by its stage and name. Phases that use the same name share the buffer.
     """
 
     def __init__(self, tiles: Iterable[SymBuffer]) -> None:
@@ -50,19 +58,28 @@ class Buffers:
         self._requests: dict[SymBuffer, int] = {}
 
     def tile(self, stage: int, name: str) -> SymBuffer:
-        """Return a weight tile."""
+        """Return the buffer of a weight tile."""
         tile = self._tiles[stage, name]
         self._requests.setdefault(tile, 0)
         return tile
 
     def has_tile(self, stage: int, name: str) -> bool:
-        """Return whether there is a weight tile of that name."""
+        """Return whether a weight tile with that name exists."""
         return (stage, name) in self._tiles
 
     def get(self, stage: int, name: str, elements: int, view: str, use: str, *, permanent: bool = False) -> SymBuffer:
-        """Return the buffer of that name, enlarged to at least ``elements``.
+        """Return a buffer, created or enlarged to at least ``elements``.
 
-        Raises WseBug when it is requested as something else.
+        Args:
+            stage: Stage of the buffer.
+            name: Name of the buffer.
+            elements: Minimum number of elements.
+            view: Element view.
+            use: Use in reports of SRAM.
+            permanent: Whether the contents survive from one phase to the next.
+
+        Raises:
+            WseBug: The buffer exists with another view, use or permanence.
         """
         key = (stage, name)
         if key not in self._by_name:
@@ -71,27 +88,38 @@ class Buffers:
             )
         buffer = self._by_name[key]
         if (buffer.view, buffer.use, buffer.permanent) != (view, use, permanent):
-            message = f"buffer {name} is {buffer.view} for {buffer.use}, asked for as {view} for {use}"
+            message = f"buffer {name} is {buffer.view} for {buffer.use}, but was requested as {view} for {use}"
             raise WseBug(message)
         buffer.elements = max(buffer.elements, elements)
         self._requests[buffer] = max(self._requests.get(buffer, 0), elements)
         return buffer
 
     def take_requests(self) -> dict[SymBuffer, int]:
-        """Return the buffers that were requested since the last call, in order, with the maximum elements of each."""
-        asked, self._requests = self._requests, {}
-        return asked
+        """Return the buffers that were requested since the last call of this method.
 
-    def of_layer(self, asked: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
-        """Return the buffers of another layer of the same kind that correspond to those of a layer."""
+        Returns:
+            The buffers in the order of their first request, each with the maximum number of
+            elements requested.
+        """
+        requests, self._requests = self._requests, {}
+        return requests
+
+    def of_layer(self, layer_requests: dict[SymBuffer, int], stage: int, layer: int) -> tuple[SymBuffer, ...]:
+        """Return the buffers of a layer that correspond to those of an equivalent layer.
+
+        Args:
+            layer_requests: Buffers of the equivalent layer, with the elements that it requests.
+            stage: Stage of the layer.
+            layer: Index of the layer.
+        """
         return tuple(
             self._tiles[stage, name]
-            if like.use == "weights"
-            else self.get(stage, name, elements, like.view, like.use, permanent=like.permanent)
-            for like, elements in asked.items()
-            for name in [name_in_layer(like.name, layer)]
+            if layer_buffer.use == "weights"
+            else self.get(stage, name, elements, layer_buffer.view, layer_buffer.use, permanent=layer_buffer.permanent)
+            for layer_buffer, elements in layer_requests.items()
+            for name in [name_in_layer(layer_buffer.name, layer)]
         )
 
     def values(self) -> tuple[SymBuffer, ...]:
-        """Return every buffer, in the order of first request."""
+        """Return all buffers except tiles, in the order of their first request."""
         return tuple(self._by_name.values())

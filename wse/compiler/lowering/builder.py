@@ -1,6 +1,7 @@
-"""The builder of one phase: symbolic steps and buffers, loops, and overlap groups, whose steps run at the same time.
+"""Builder of one phase: collects symbolic steps in blocks, with loops and overlap groups.
 
-Before a block is closed its steps may be rewritten, as a `Draft`.
+The steps of an overlap group run at the same time. Before a block is closed, rewrites may change
+its steps in a `Draft`.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Draft:
     """The steps of a block while rewrites replace, remove and add steps.
 
     Attributes:
-        steps: The steps in their order; those of one loop are neighbours.
-        turns: The turns of each loop.
+        steps: The steps in order. The steps of a loop are consecutive.
+        turns: Number of iterations of each loop.
         groups: Number of overlap groups.
     """
 
@@ -47,29 +48,36 @@ class Draft:
     groups: int
 
     def add_loop(self, turns: int) -> int:
-        """Add a loop of ``turns`` iterations; return its index, which steps inside have as ``loop``."""
+        """Add a loop of ``turns`` iterations. Return its index, the ``loop`` of its steps."""
         self.turns.append(turns)
         return len(self.turns) - 1
 
     def add_group(self) -> int:
-        """Add an overlap group; return its index, which its steps have as ``overlap``."""
+        """Add an overlap group. Return its index, the ``overlap`` of its steps."""
         self.groups += 1
         return self.groups - 1
 
 
 class PhaseBuilder:
-    """A collector of the steps of one phase.
+    """The builder of one phase, which collects its steps in blocks.
 
-    ``rows`` are those of each stage. ``stage`` and ``op`` are set by the caller.
+    Callers set ``stage`` and ``op`` before they add steps.
 
-    ``rewrite`` is called with the Draft of every block before it is closed; ``joins`` tells whether the first step of
-    a block goes on in the task of the last one of the block before, on the same stage.
+    Attributes:
+        rows: Rows of the region of each stage.
+        rewrite: Function that rewrites the Draft of a block before the block is closed; None for no
+            rewriting.
+        joins: Function that returns whether a step can run in the same task as the step before it,
+            on the same stage.
+        stage: Index of the current stage.
+        op: Index of the current op.
+        runs: Closed blocks so far, as runs in the phase.
     """
 
     def __init__(self, rows: Sequence[int]) -> None:
         self.rows = rows
         self.rewrite: Callable[[Draft], None] | None = None
-        self.joins: Callable[[SymStep, SymStep], bool] = lambda before, step: False
+        self.joins: Callable[[SymStep, SymStep], bool] = lambda previous_step, step: False
         self.stage = 0
         self.op = 0
         self.runs: list[BlockRun] = []
@@ -78,37 +86,44 @@ class PhaseBuilder:
         self._open()
 
     def _open(self) -> None:
-        """Begin a block."""
+        """Start a new, empty block at the current op and stage."""
         self._steps: list[SymStep] = []
         self._loops: list[tuple[int, int, int]] = []
         self._over_users: set[int] = set()
         self._groups = 0
-        self._first_op, self._of_stage = self.op, self.stage
+        self._first_op, self._stage_of_block = self.op, self.stage
 
     def rewrite_steps(self) -> None:
-        """Apply the rewrites to the steps added since the last block was closed."""
+        """Apply the rewrites to the steps that were added since the last block was closed.
+
+        Loops that have lost all their steps are removed, and the others are renumbered.
+        """
         if self.rewrite is None or not self._steps:
             return
         draft = Draft(steps=self._steps, turns=[turns for _, _, turns in self._loops], groups=self._groups)
-        stage, self.stage = self.stage, self._of_stage
+        stage, self.stage = self.stage, self._stage_of_block
         self.rewrite(draft)
         self.stage = stage
         loops, loops_over_users = self._loops, self._over_users
-        inside: dict[int, list[int]] = {}
+        steps_of_loop: dict[int, list[int]] = {}
         for index, step in enumerate(draft.steps):
             if step.loop >= 0:
-                inside.setdefault(step.loop, []).append(index)
-        number = {loop: i for i, loop in enumerate(inside)}
+                steps_of_loop.setdefault(step.loop, []).append(index)
+        new_index = {loop: i for i, loop in enumerate(steps_of_loop)}
         self._steps = [
-            step if number.get(step.loop, -1) == step.loop else step.copy_with(loop=number[step.loop])
+            step if new_index.get(step.loop, -1) == step.loop else step.copy_with(loop=new_index[step.loop])
             for step in draft.steps
         ]
-        self._loops = [(steps[0], steps[-1] + 1, draft.turns[loop]) for loop, steps in inside.items()]
-        self._over_users = {number[loop] for loop in loops_over_users if loop in number and loop < len(loops)}
+        self._loops = [(steps[0], steps[-1] + 1, draft.turns[loop]) for loop, steps in steps_of_loop.items()]
+        self._over_users = {new_index[loop] for loop in loops_over_users if loop in new_index and loop < len(loops)}
         self._groups = draft.groups
 
     def close(self, requests: Iterable[SymBuffer] = ()) -> Block:
-        """End the block of the steps added since the last one. Its buffers are in the order of ``requests``."""
+        """End the current block and add it to the runs, if it has steps.
+
+        Args:
+            requests: Buffers that determine the order of the block's buffers. Other buffers follow.
+        """
         operand_buffers = dict.fromkeys(
             buffer
             for step in self._steps
@@ -125,12 +140,19 @@ class PhaseBuilder:
             buffers=tuple(dict.fromkeys((*filter(operand_buffers.__contains__, requests), *operand_buffers))),
         )
         if block.steps:
-            self.add_run(block, self._of_stage, self._first_op, block.buffers)
+            self.add_run(block, self._stage_of_block, self._first_op, block.buffers)
         self._open()
         return block
 
     def add_run(self, block: Block, stage: int, op: int, buffers: tuple[SymBuffer, ...]) -> None:
-        """Add an instance of a block, with buffers of its own, after those that were closed."""
+        """Add a run of a block after the existing runs.
+
+        Args:
+            block: The block.
+            stage: Stage on which the block runs.
+            op: Index of the first op.
+            buffers: Buffers that replace those of the block, in the same order.
+        """
         step = loop = group = 0
         joined = False
         if self.runs:
@@ -143,7 +165,16 @@ class PhaseBuilder:
         )
 
     def compute(self, kernel: str, *, only_row: int | None = None, **operands: Operand) -> None:
-        """Add a step that runs a kernel on the whole region or on one row."""
+        """Add a step that runs a kernel on all PEs of the region, or on one row.
+
+        Args:
+            kernel: Name of the kernel.
+            only_row: Row that runs the kernel; None for all rows.
+            operands: Operands of the kernel by name, all of them.
+
+        Raises:
+            WseBug: An operand is missing, unknown, or has another view than the kernel requires.
+        """
         indexed = kernel_operands(kernel, operands)
         record = kernel_named(kernel)
         for name, view in record.views.items():
@@ -164,9 +195,17 @@ class PhaseBuilder:
         only_row: int | None = None,
         count: SymBuffer | None = None,
     ) -> None:
-        """Add a pattern along ``axis`` on the elements at ``source``. Arrivals go to ``target``, by default in place.
+        """Add a transfer by a pattern along the lines of one axis.
 
-        Where elements are by pair of a token and an expert, PEs find how many pairs there are at ``count``.
+        Args:
+            pattern: Index of the pattern.
+            axis: ROWS for patterns along rows, COLUMNS for patterns along columns.
+            source: Elements to send.
+            elements: Number of elements per PE.
+            target: Where arriving elements are written or added; None for ``source``.
+            only_row: Row that takes part; None for all rows.
+            count: Buffer from which PEs read the number of (token, expert) pairs, if ``elements``
+                depends on it.
         """
         operands: dict[str, Any] = {"target": source if target is None else target, "elements": elements}
         if count is not None:
@@ -184,18 +223,28 @@ class PhaseBuilder:
         by_choice: int = 0,
         **operands: Operand,
     ) -> None:
-        """Add a transfer of the elements at ``source``, from the whole region or from one row.
+        """Add a transfer of a given kind.
 
-        ``operands`` are those of the kind, by name; 0 if not given. Where ``by_choice`` is not 0, only wafers with
-        chosen experts take part.
+        Args:
+            kind: Class of the transfer.
+            source: Elements to send.
+            pattern: Index of the pattern; -1 for transfers without one.
+            axis: Axis of the pattern's lines.
+            only_row: Row that takes part; None for the whole region.
+            by_choice: If not 0, only wafers with selected experts take part. One of the constants
+                of `wse.program.transfers.patterns`.
+            operands: Further operands of the kind by name; 0 for those that are not given.
+
+        Raises:
+            WseBug: The kind has no such operand.
         """
         start, index = _operand(source), operand_index(kind)
         if not isinstance(start, SymAddress):
             raise TypeError(source)
         if by_choice:
             operands["by_choice"] = by_choice
-        if unknown := sorted(set(operands) - set(index)):
-            message = f"{kind.__name__} takes {sorted(index)}, got {unknown}"
+        if unknown_names := sorted(set(operands) - set(index)):
+            message = f"{kind.__name__} takes {sorted(index)}, got {unknown_names}"
             raise WseBug(message)
         indexed = {index[name]: _operand(value) for name, value in operands.items()} | {index["source"]: start}
         self._add(
@@ -210,7 +259,12 @@ class PhaseBuilder:
 
     @contextmanager
     def loop(self, turns: int, *, over_users: bool = False) -> Iterator[None]:
-        """Run the steps added inside ``turns`` times, or once per user. Loops do not nest."""
+        """Put the steps that are added in the context into a loop. Loops do not nest.
+
+        Args:
+            turns: Number of iterations.
+            over_users: Whether there is one iteration per user, whose counters the steps depend on.
+        """
         if self._loop >= 0:
             message = "loops do not nest"
             raise ValueError(message)
@@ -226,7 +280,10 @@ class PhaseBuilder:
 
     @contextmanager
     def overlap(self) -> Iterator[None]:
-        """Run the steps added inside at the same time."""
+        """Put the steps that are added in the context into an overlap group.
+
+        The steps of a group run at the same time.
+        """
         self._enter()
         self._overlap = self._groups
         self._groups += 1
@@ -234,21 +291,30 @@ class PhaseBuilder:
         self._overlap = -1
 
     def phase(self, name: str, tokens: int, user: int, cached: int, *, on_mesh: bool) -> SymPhase:
-        """Return the phase of the steps that were added."""
+        """End the last block and return the phase. The builder cannot be used afterwards.
+
+        Args:
+            name: Name of the phase.
+            tokens: Tokens that the phase processes.
+            user: Index of the user; -1 for decode.
+            cached: Tokens in the KV cache before the phase.
+            on_mesh: Whether the tokens are divided over the rows of the mesh.
+        """
         self.rewrite_steps()
         self.close()
-        del self.rewrite, self.joins  # they may hold this builder
+        del self.rewrite, self.joins  # they may refer to this builder: avoid a reference cycle
         steps = SymSteps(runs=tuple(self.runs))
         return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
 
     def _rect(self, only_row: int | None) -> dict[int, SymAddress | SymNumber]:
+        """Return the first two operands of a step: its first row and its number of rows."""
         if only_row is None:
             return {0: fixed_number(0), 1: fixed_number(self.rows[self.stage])}
         return {0: fixed_number(only_row), 1: fixed_number(1)}
 
     def _enter(self) -> None:
-        """Begin a new block if the stage changed."""
-        if self.stage != self._of_stage:
+        """Close the current block and start a new one if the stage has changed."""
+        if self.stage != self._stage_of_block:
             self.rewrite_steps()
             self.close()
         if not self._steps:
@@ -265,6 +331,7 @@ class PhaseBuilder:
         pattern: int = -1,
         routed: bool = False,
     ) -> None:
+        """Add a step of the current op and stage, in the current loop and overlap group."""
         if view not in VIEWS:
             raise ValueError(view)
         self._enter()
@@ -288,7 +355,8 @@ class PhaseBuilder:
 def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, SymAddress | SymNumber]:
     """Return the operands of a kernel by index.
 
-    Raises WseBug where one is missing or does not belong to the kernel.
+    Raises:
+        WseBug: An operand is missing or does not belong to the kernel.
     """
     record = kernel_named(kernel)
     if operands.keys() != record.views.keys():
@@ -298,6 +366,7 @@ def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, S
 
 
 def _operand(value: Operand) -> SymAddress | SymNumber:
+    """Return an operand as an address or a number. A buffer stands for its first element."""
     if isinstance(value, SymBuffer):
         return SymAddress(buffer=value)
     if isinstance(value, int):

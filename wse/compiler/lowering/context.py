@@ -1,4 +1,4 @@
-"""Context of a lowering: the model, the cut, the buffers by name, the patterns, and the current stage."""
+"""Context of a lowering: model, divisions, buffers, patterns, and the current stage."""
 
 from __future__ import annotations
 
@@ -25,13 +25,24 @@ from wse_mappings.patterns.multicast import diagonal_multicast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTokens:
-    """The tokens that steps inside a loop over users or tokens process. ``turns``: one token per iteration."""
+    """The tokens that the steps of a loop over users or tokens process in each iteration.
+
+    Attributes:
+        tokens: Number of tokens per iteration.
+        turns: Whether there is a loop, with one token per iteration. Otherwise the steps process
+            all tokens at once.
+    """
 
     tokens: int
     turns: bool
 
     def at(self, tokens: SymBuffer | SymAddress, elements: int | SymNumber) -> SymAddress:
-        """Return the address of these tokens in a buffer of all ``tokens`` with ``elements`` per token."""
+        """Return the address of the iteration's tokens in a buffer with all tokens.
+
+        Args:
+            tokens: Buffer or address of the first token.
+            elements: Elements per token.
+        """
         at = SymAddress(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
         stride = SymNumber(fixed=elements) if isinstance(elements, int) else elements
         return replace(at, per_round=stride.fixed, per_slot_round=stride.per_slot) if self.turns else at
@@ -39,11 +50,24 @@ class UserTokens:
 
 @dataclass(kw_only=True)
 class Context:
-    """The lowering context of one phase.
+    """What the lowering of one phase needs to know and may change.
 
-    ``tokens`` are those that a PE works on: all of the chunk when activations are replicated down the rows, its row's
-    share when they lie on the mesh; in decode one of each user. ``costs`` are those of a PE. ``name`` is that of the
-    phase. ``parts`` are those of a layer whose ops are lowered. ``stream`` is where the residual stream stands.
+    Attributes:
+        spec, wafer, options, choice: Inputs of the compilation.
+        costs: Costs of operations on a PE.
+        cuts, cuts_of_parts, plans: Divisions and plans of the stages, as in `State`.
+        builder: Builder that collects the steps.
+        buffers, patterns: Buffers and patterns of all phases.
+        on_mesh: Whether the tokens are divided over rows. Otherwise every PE processes all tokens.
+        name: Name of the phase.
+        chunk: Tokens that the phase processes.
+        user: Index of the user; -1 for decode.
+        cached: Tokens in the KV cache before the phase.
+        last: Whether the phase also computes the next token.
+        parts: Parts of a layer whose ops are being lowered.
+        tokens: Tokens that a PE processes: the chunk, or the maximum per row if the tokens are
+            divided over rows. In decode, one token of each user.
+        stream: Address of the residual stream.
     """
 
     spec: ModelSpec
@@ -78,36 +102,37 @@ class Context:
 
     @property
     def verifies(self) -> bool:
-        """True if the phase is a pass over several new tokens of one user, each of which is followed by an id."""
+        """True if the phase verifies several tokens of one user, with an id after each token."""
         return self.name == VERIFY
 
     @property
     def cut(self) -> RegionCut:
-        """The division of extents over the current stage's region, for the current parts of a feed-forward block."""
+        """The division over the current region, for the current parts of a layer."""
         stage = self.builder.stage
         return self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
 
     @property
     def heads(self) -> tuple[int, int, int, int]:
-        """Query heads, key heads, queries per key head and features per head on a column."""
+        """Query heads, KV heads, queries per KV head, and features per head on each column."""
         kv_heads, queries_per_kv = self.cut.heads.kv_heads_per_col, self.spec.queries_per_kv // self.cut.heads.copies
         return kv_heads * queries_per_kv, kv_heads, queries_per_kv, self.cut.heads.features_per_head
 
     @property
     def rotated_size(self) -> int:
-        """Features of a head on a column that are rotated; they come first."""
+        """Features of a head on a column that are rotated. These features come first."""
         return self.cut.heads.rotated
 
     @property
     def rewrites(self) -> dict[str, int]:
-        """The rewrites of the phase, each with its setting."""
-        of_pass = self.choice.verify_rewrites if self.verifies else None
-        return dict(self.choice.rewrites if of_pass is None else of_pass)
+        """The rewrites of the phase with their settings."""
+        verify_rewrites = self.choice.verify_rewrites if self.verifies else None
+        return dict(self.choice.rewrites if verify_rewrites is None else verify_rewrites)
 
     def sends_choice(self, layer: int) -> bool:
-        """Return whether the parts of a split block use the choice of experts that the first part made.
+        """Return whether the first part of a split layer sends its choice of experts to the others.
 
-        They do where all regions with parts of blocks have as many rows: each sends the choice along its own.
+        This requires a single token, and regions with equal numbers of rows for all parts: each row
+        sends the choice to the same row of the next region.
         """
         rows = {(self.cuts[stage].rows, self.cuts[stage].hidden_group) for stage, _ in self.cuts_of_parts}
         one_token = self.tokens == 1 and not self.on_mesh
@@ -115,62 +140,77 @@ class Context:
 
     @property
     def router_columns(self) -> int:
-        """Columns of a segment that has all outputs of a router: all columns unless there are several copies."""
+        """Columns of a segment that computes all outputs of a router.
+
+        A segment has all columns of the region unless several segments compute the outputs.
+        """
         assert self.spec.experts is not None
         return self.cut.cols // self.cut.router_copies(self.spec.experts.count, self.choice.setting_of(ROUTER_COPIES))
 
     @property
     def own_weights(self) -> bool:
-        """True if the phase is on the mesh with a copy of the weights."""
+        """True if the phase is prefill by MeshGEMM with weight tiles of its own."""
         return self.on_mesh and self.choice.prefill == MESH_GEMM_OWN
 
     @property
     def scale_pico(self) -> int:
-        """The factor of attention scores, in units of 1e-12."""
+        """Factor of the attention scores, in units of 1e-12."""
         return round(PICO * self.spec.attention_scale)
 
     def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
-        """Return a buffer of the current stage that is live where its value is needed."""
+        """Return a buffer of the current stage for a temporary value.
+
+        Args:
+            name: Name. The same name stands for the same buffer in all phases.
+            elements: Minimum number of elements.
+            view: Element view.
+            use: Use in reports of SRAM.
+        """
         return self.buffers.get(self.builder.stage, name, elements, view, use)
 
     @property
     def normed_hidden(self) -> SymBuffer:
-        """The normalised hidden vectors that a block reads."""
+        """Buffer of the normalised hidden vectors, the input of a block."""
         return self.temp("normed", self.tokens * self.cut.hidden_per_pe, "act")
 
     @property
     def stream_before_block(self) -> SymAddress:
-        """The residual stream that all parts of a split block read, followed by room for the stream that they add to.
+        """Address of the residual stream before a split block, which all parts of the block read.
 
-        Where the choice of experts is sent, it is normalised.
+        It is followed by room for the stream to which the parts add their results. If the choice of
+        experts is sent, the stream at this address is normalised.
         """
         return SymAddress(buffer=self.temp("streams", 2 * self.tokens * self.cut.hidden_per_pe, "act"))
 
     @property
     def stream_of_parts(self) -> SymAddress:
-        """The residual stream that the parts of a split block add to, until the last part is done."""
+        """Address of the residual stream to which the parts of a split block add their results."""
         return replace(self.stream_before_block, offset=self.tokens * self.cut.hidden_per_pe)
 
     @property
     def choice_of_parts(self) -> tuple[SymAddress, SymAddress]:
-        """Ids and weights of the experts that the first part of a split block chose, after both vectors."""
+        """Addresses of the ids and weights of the experts that the first part selected.
+
+        They follow the two residual streams, so that all can be sent in one transfer.
+        """
         assert self.spec.experts is not None
-        vectors, chosen = 2 * self.tokens * self.cut.hidden_per_pe, self.tokens * self.spec.experts.active
-        buffer = self.temp("streams", vectors + 2 * chosen, "act")
-        return SymAddress(buffer=buffer, offset=vectors), SymAddress(buffer=buffer, offset=vectors + chosen)
+        vectors, pair_count = 2 * self.tokens * self.cut.hidden_per_pe, self.tokens * self.spec.experts.active
+        buffer = self.temp("streams", vectors + 2 * pair_count, "act")
+        return SymAddress(buffer=buffer, offset=vectors), SymAddress(buffer=buffer, offset=vectors + pair_count)
 
     def prompt_ids(self, elements: int) -> SymAddress:
-        """Return the token ids of a chunk.
+        """Return the address of the token ids of a prompt chunk.
 
-        They may share memory with the next id of the last user, whose prompt comes last.
+        The ids may overwrite the next id of the last user only, whose prompt is processed last.
         """
-        before = self.options.batch - 1
-        return SymAddress(buffer=self._ids(before + elements), offset=before)
+        other_users = self.options.batch - 1
+        return SymAddress(buffer=self._ids(other_users + elements), offset=other_users)
 
     def next_ids(self) -> SymAddress:
-        """Return the token ids that this phase reads or writes: those of the user, or of all users in decode.
+        """Return the address of the token ids that this phase reads or writes.
 
-        The tokens of a pass over several of one user stand behind the ids of all users, and so do those that follow.
+        These are the ids of the user, or of all users in decode. The tokens of a verification pass,
+        and the ids after them, are stored after the ids of all users.
         """
         batch = self.options.batch
         if self.verifies:
@@ -178,19 +218,21 @@ class Context:
         return SymAddress(buffer=self._ids(batch), per_round=1 if batch > 1 and not self.decodes else 0)
 
     def _ids(self, elements: int) -> SymBuffer:
+        """Return the buffer of token ids on the current stage."""
         return self.buffers.get(self.builder.stage, "token_ids", elements, "f32", "buffers", permanent=True)
 
     def cache(self, name: str, elements: int) -> SymAddress:
-        """Return a key or value cache of the current stage: that of the user, or of the loop's user."""
+        """Return the address of a key or value cache of the phase's user, or of the loop's."""
         batch = self.options.batch
         buffer = self.buffers.get(self.builder.stage, name, batch * elements, "act", "kv", permanent=True)
         return SymAddress(buffer=buffer, per_round=elements if batch > 1 else 0)
 
     @contextmanager
     def over_users(self) -> Iterator[UserTokens]:
-        """Run the steps added inside with the counters of one user: in decode once per user.
+        """Add steps that depend on the counters of one user. In decode they run once per user.
 
-        They work on ``UserTokens.tokens`` tokens, and find in ``UserTokens.at`` what belongs to these.
+        Yields:
+            The tokens that the steps process in each iteration.
         """
         if self.decodes and self.options.batch > 1:
             with self.builder.loop(self.options.batch, over_users=True):
@@ -200,7 +242,11 @@ class Context:
 
     @contextmanager
     def over_tokens(self) -> Iterator[UserTokens]:
-        """Run the steps added inside once per token. They do not depend on counters."""
+        """Add steps that run once per token and do not depend on the counters of a user.
+
+        Yields:
+            The token that the steps process in each iteration.
+        """
         if self.tokens > 1:
             with self.builder.loop(self.tokens):
                 yield UserTokens(tokens=1, turns=True)
@@ -212,11 +258,19 @@ class Context:
         return self.buffers.tile(self.builder.stage, name)
 
     def own_tile(self, tensor: str) -> SymBuffer:
-        """Prefill's own tile of a tensor."""
+        """Return the weight tile of a tensor that only prefill by MeshGEMM uses."""
         return self.buffers.tile(self.builder.stage, prefill_tile_name(tensor))
 
     def hidden_vector(self, name: str, use: str) -> SymBuffer:
-        """Return a trained vector that is divided like the hidden vector; on the mesh it comes from the diagonal."""
+        """Return a trained vector that is divided like the hidden vector.
+
+        If the mesh has decode's tiles only, the vector is sent from the diagonal along the columns
+        first.
+
+        Args:
+            name: Name of the vector.
+            use: Purpose, for the name of the buffer that receives the vector.
+        """
         if self.own_weights:
             return self.own_tile(name)
         if not self.on_mesh:
@@ -227,8 +281,9 @@ class Context:
         return by_column
 
     def groups(self, length: int) -> tuple[int, ...] | None:
-        """Return the groups in each level of an all-reduce over ``length`` PEs; none on the mesh with a copy of the
-        weights.
+        """Return the number of groups in each level of an all-reduce over ``length`` PEs.
+
+        None stands for the groups with the fewest relays, an empty tuple for no groups.
         """
         if self.own_weights:
             return ()
@@ -237,16 +292,23 @@ class Context:
         return (equal_group_count(length) if self.options.groups == EQUAL_GROUPS else self.options.groups,)
 
     def lines(self, axis: int) -> tuple[int, int]:
-        """Return the PEs of a line along ``axis``, and the number of lines."""
+        """Return the length and the number of the region's lines along an axis.
+
+        Args:
+            axis: ROWS for the rows of the region, COLUMNS for its columns.
+        """
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
 
     def end_block(self) -> None:
-        """Copy the residual stream back to its own buffer when all parts of a split block have added to it."""
+        """Copy the residual stream from the buffer of a split block back to its own buffer.
+
+        This is done after the last part of the block has added its results.
+        """
         parts, elements = self.stream, self.tokens * self.cut.hidden_per_pe
         self.enter_stage(self.builder.stage)
         self.builder.compute("copy", out=self.stream, x=parts, n=elements)
 
     def enter_stage(self, stage: int) -> None:
-        """Continue in another stage, where the residual stream has its own buffer."""
+        """Continue on another stage, where the residual stream has a buffer of its own."""
         self.builder.stage = stage
         self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))

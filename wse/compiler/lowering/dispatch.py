@@ -1,8 +1,10 @@
-"""Dispatch to experts on other wafers and back: from a layer's region to the stage on all wafers, on the same PEs.
+"""Dispatch of tokens to experts on other wafers, and combination of the results.
 
-What tokens chose goes to every wafer, their vectors to those that hold chosen experts, whose sums come back; each wafer
-gets the vectors of all tokens of a pass or of none. On the layer's own wafer words move inside of PEs. Source: the
-all-to-all of GShard (Lepikhin et al., arXiv 2006.16668), with one wafer on one side.
+The region of a layer and the stage of experts use the same PEs, so on the layer's own wafer words
+move inside PEs. The selected ids and weights are sent to every wafer. Hidden vectors are sent to
+the wafers that have selected experts, which send their sums back. A wafer gets the vectors of all
+tokens or of none. Source: the all-to-all of GShard (Lepikhin et al., arXiv 2006.16668), with one
+wafer on one side.
 """
 
 from __future__ import annotations
@@ -24,54 +26,76 @@ from wse_mappings.schedule import Arrival
 
 
 def expert_stage(c: Context) -> int | None:
-    """Return the stage of experts that are not on the stages of their layers."""
+    """Return the index of the stage with the experts of all layers; None without such a stage."""
     return next((stage for stage, plan in enumerate(c.plans) if plan.experts), None)
 
 
 @contextmanager
 def at_experts(c: Context) -> Iterator[None]:
-    """Add the steps inside on the stage of experts, if there is one, and return."""
+    """Switch to the stage of experts while the context is active, if there is such a stage."""
     home, target = c.builder.stage, expert_stage(c)
     c.builder.stage = home if target is None else target
     yield
     c.builder.stage = home
 
 
-def dispatch(c: Context, vectors: SymBuffer, chosen: tuple[SymBuffer, SymBuffer]) -> None:
-    """Send vectors, ids and weights of the chosen experts from the layer's stage to every PE of the experts' stage."""
+def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]) -> None:
+    """Send hidden vectors and the choice of experts to every PE of the stage of experts.
+
+    Without such a stage, nothing is sent.
+
+    Args:
+        c: Context, on the layer's stage.
+        vectors: Hidden vectors.
+        choice: Ids and weights of the selected experts.
+    """
     if expert_stage(c) is None:
         return
     wafer, payload = c.plans[c.builder.stage].wafer, c.tokens * c.spec.hidden_size
-    sources = [(buffer, _elements(c, buffer, vectors)) for buffer in (*chosen, vectors)]
+    sources = [(buffer, _elements(c, buffer, vectors)) for buffer in (*choice, vectors)]
     targets = [_expert_copy(c, buffer, elements) for buffer, elements in sources]
     with at_experts(c):
         cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
-        across = c.patterns.get(wafer_multicast, cols, rows, wafers, wafer, width - 1, 0)
-        along, down = c.patterns.get(multicast, cols, rows, 0, wafers), c.patterns.get(multicast, rows, cols, 0)
+        multicast_over_wafers = c.patterns.get(wafer_multicast, cols, rows, wafers, wafer, width - 1, 0)
+        multicast_along_rows, multicast_along_columns = (
+            c.patterns.get(multicast, cols, rows, 0, wafers),
+            c.patterns.get(multicast, rows, cols, 0),
+        )
         for buffer, (_, elements) in zip(targets, sources, strict=True):
-            of_tokens = buffer is targets[-1]
+            is_vectors = buffer is targets[-1]
             cross_wafers(
                 c,
                 buffer,
-                across,
+                multicast_over_wafers,
                 elements,
                 source_col=width - 1,
                 target_col=0,
-                payload=(payload if of_tokens else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
-                only_row=None if of_tokens else 0,
-                latencies=int(of_tokens),  # one for all that goes
-                by_choice=TO_CHOSEN if of_tokens else 0,
+                payload=(payload if is_vectors else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
+                only_row=None if is_vectors else 0,
+                latencies=int(is_vectors),  # one latency for the three transfers, which follow each other
+                by_choice=TO_CHOSEN if is_vectors else 0,
             )
-        with c.builder.loop(1), c.builder.overlap():  # steps run together inside of loops
+        with c.builder.loop(1), c.builder.overlap():  # overlap groups must be inside a loop
             for buffer, (_, elements) in zip(targets, sources, strict=True):
-                c.builder.line(along, ROWS, buffer, elements, only_row=None if buffer is targets[-1] else 0)
+                c.builder.line(
+                    multicast_along_rows, ROWS, buffer, elements, only_row=None if buffer is targets[-1] else 0
+                )
         with c.builder.loop(1), c.builder.overlap():
             for buffer, (_, elements) in list(zip(targets, sources, strict=True))[:-1]:
-                c.builder.line(down, COLUMNS, buffer, elements)
+                c.builder.line(multicast_along_columns, COLUMNS, buffer, elements)
 
 
 def combine(c: Context, out: SymBuffer, elements: int) -> None:
-    """Add the columns' parts at ``out`` on the experts' stage, and send the sum to the layer's stage."""
+    """Add up the contributions of all columns to the output of experts.
+
+    Without a stage of experts, this is an all-reduce along rows. With one, the sum is sent to the
+    layer's stage.
+
+    Args:
+        c: Context, on the layer's stage.
+        out: Contributions of the columns, on the stage of experts if there is one.
+        elements: Elements per PE.
+    """
     home = c.builder.stage
     if expert_stage(c) is None:
         all_reduce(c, ROWS, out, elements, over_rows=c.tokens * c.spec.hidden_size)
@@ -84,7 +108,7 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
         place = root_of(width, groups)
         reduce_ = c.patterns.get(k_tree, cols, rows, Arrival.ADD, broadcast=False, segments=segments, groups=groups)
         c.builder.line(reduce_, ROWS, out, elements)
-        whole = c.temp(f"of_all_wafers_{out.view}", elements, out.view, "buffers")
+        total = c.temp(f"of_all_wafers_{out.view}", elements, out.view, "buffers")
         cross_wafers(
             c,
             out,
@@ -93,20 +117,30 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
             source_col=place,
             target_col=place,
             payload=payload,
-            target=whole,
+            target=total,
             by_choice=FROM_CHOSEN,
         )
-        _copy(c, whole, result, elements, home, wafer * width + place, place, cols=1)
+        _copy(c, total, result, elements, home, wafer * width + place, place, cols=1)
     c.builder.line(c.patterns.get(multicast, own_cols, c.cut.rows, place), ROWS, result, elements)
 
 
 def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
+    """Return the elements per PE of something that is sent to the experts.
+
+    Args:
+        c: Context.
+        buffer: Hidden vectors, ids or weights.
+        vectors: The buffer of hidden vectors.
+    """
     assert c.spec.experts is not None
     return c.tokens * (c.cut.hidden_per_pe if buffer is vectors else c.spec.experts.active)
 
 
 def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
-    """Return a copy of a buffer of the layer's stage on the experts' stage, on the PEs of the layer's wafer."""
+    """Copy a buffer of the layer's stage to the stage of experts on the same PEs.
+
+    Return the copy.
+    """
     wafer, cols = c.plans[c.builder.stage].wafer, c.cut.cols
     with at_experts(c):
         target = c.temp(buffer.name, elements, buffer.view)
@@ -118,7 +152,16 @@ def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:
 def _copy(
     c: Context, source: SymBuffer, target: SymBuffer, elements: int, stage: int, leave: int, enter: int, *, cols: int
 ) -> None:
-    """Copy from the current stage to another one on the same PEs."""
+    """Add a copy from the current stage to another stage on the same PEs.
+
+    Args:
+        c: Context.
+        source, target: Buffers on the two stages.
+        elements: Elements per PE.
+        stage: The other stage.
+        leave, enter: First column of each stage.
+        cols: Number of columns.
+    """
     c.builder.transfer(
         HandOver,
         source,

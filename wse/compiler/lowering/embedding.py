@@ -1,4 +1,7 @@
-"""Token ids to the residual stream: each column looks up the ids and positions that it holds, an all-reduce adds up."""
+"""Embedding: from token ids to the residual stream.
+
+Each column looks up the ids and positions that it stores, and an all-reduce adds up the results.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ ID_BYTES = 4
 
 
 def embedding(c: Context, op: Op) -> None:
-    """Lower the lookup of token ids into the residual stream.
+    """Lower the lookup of token ids.
 
-    On the mesh one row's tokens at a time: looked up by rows, streamed from the diagonal to their row.
+    On the mesh, the tokens of one row are looked up at a time. All rows look them up, and the
+    results are streamed from the diagonal to the row of the tokens.
     """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     rounds = c.cut.rows if c.on_mesh else 1
@@ -37,16 +41,24 @@ def embedding(c: Context, op: Op) -> None:
         _look_up(c, op, ids, vectors, fixed_number(0))
         b.compute("store", out=c.stream, x=vectors, n=M * d)
         return
-    arrived = c.temp("arrived", M * d, "acc")
+    arrived_vectors = c.temp("arrived", M * d, "acc")
     stream = c.patterns.get(diagonal_stream, c.cut.rows)
     with b.loop(c.cut.rows):
         _look_up(c, op, replace(ids, per_round=M), vectors, SymNumber(per_round=1))
-        b.line(stream, COLUMNS, vectors, M * d, target=arrived)
-    b.compute("store", out=c.stream, x=arrived, n=M * d)
+        b.line(stream, COLUMNS, vectors, M * d, target=arrived_vectors)
+    b.compute("store", out=c.stream, x=arrived_vectors, n=M * d)
 
 
 def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNumber) -> None:
-    """Lower the lookup of the embeddings of ids and, where they are trained, of positions, for one row's tokens."""
+    """Lower the lookup of the embeddings of some ids, and of their positions if these are trained.
+
+    Args:
+        c: Context.
+        op: Op of the embedding, whose weights are the tables.
+        ids: Token ids.
+        vectors: Buffer for the embeddings.
+        row: Row of the mesh whose tokens are looked up; 0 if every row has all tokens.
+    """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     b.compute("embedding_lookup", ids=ids, table=c.tile(op.weights[0]), out=vectors, M=M, K=d, V=c.cut.vocab_per_pe)
     if c.spec.embedding_scale != 1.0:
@@ -64,20 +76,38 @@ def _look_up(c: Context, op: Op, ids: SymAddress, vectors: SymBuffer, row: SymNu
 
 
 def take_ids(c: Context, ids: SymAddress, elements: int, payload_bytes: int, stream: type[TokensIn] = TokensIn) -> None:
-    """Send ids from the host to the north-west PE, along the first row and down the columns."""
+    """Receive ids from the host at the north-west PE, and send them to all PEs of the region.
+
+    Args:
+        c: Context.
+        ids: Address of the ids.
+        elements: Number of ids, padding included.
+        payload_bytes: Bytes from the host.
+        stream: Class of the transfer from the host.
+    """
     b = c.builder
     b.transfer(stream, ids, target=ids, elements=elements, wafer=c.plans[b.stage].wafer, bytes=payload_bytes)
     if c.cut.span > 1:
         to_all_wafers(c, ids, elements, 0, 0)
-    spread(c, ids, elements, only_first_row=True)
+    multicast_along_rows(c, ids, elements, only_first_row=True)
     b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, 0), COLUMNS, ids, elements)
 
 
-def spread(c: Context, at: SymAddress, elements: int, *, only_first_row: bool = False, col: int = 0) -> None:
-    """Multicast from column ``col`` of each wafer along every row, or along the first row only."""
+def multicast_along_rows(
+    c: Context, at: SymAddress, elements: int, *, only_first_row: bool = False, col: int = 0
+) -> None:
+    """Multicast from one column of each wafer along every row, or along the first row only.
+
+    Args:
+        c: Context.
+        at: Elements to send.
+        elements: Elements per PE.
+        only_first_row: Whether only the first row takes part.
+        col: Column of each wafer that sends.
+    """
     pattern = c.patterns.get(multicast, c.cut.cols, c.cut.rows, col, c.cut.span)
     c.builder.line(pattern, ROWS, at, elements, only_row=0 if only_first_row else None)
 
 
 OPS: Final = {"embedding": embedding}
-"""Lowerings by kind of op."""
+"""Lowering function of each kind of op."""

@@ -1,10 +1,15 @@
-"""A mixture of experts, placed on PEs and routed there: the choice on every PE, then products with the chosen alone.
+"""Mixture of experts: the choice on every PE, then products with the selected experts only.
 
-The router's outputs are cut over columns, or over those of each stretch of columns, of which the one in the middle
-places its own; an all-reduce along rows brings them all to every PE, so that each makes the same choice. Hidden vectors
-are on every column already. A PE lists the pairs of a token and a chosen expert that its column stores, multiplies with
-those experts' tiles, and what the columns made for a token is summed along rows. Sources of the choices: the routers of
-the models that `wse.models.spec.Experts` describes, as Hugging Face transformers 5.x runs them.
+1. The outputs of the router are divided over columns. If each of several column segments computes
+   them all, the segment in the middle provides them. An all-reduce along rows distributes them to
+   every PE, so that all PEs make the same choice.
+2. Hidden vectors are on every column already. Each PE lists its pairs: a token and a selected
+   expert that is stored on the PE's column.
+3. The PE multiplies with the tiles of the experts of its pairs.
+4. The results of all columns for a token are added up along rows.
+
+Sources of the choices: the routers of the models that `wse.models.spec.Experts` describes, as
+implemented in Hugging Face transformers 5.x.
 """
 
 from __future__ import annotations
@@ -31,9 +36,10 @@ SIGMOID = "sigmoid"
 
 
 def router(c: Context, op: Op) -> None:
-    """Lower a router: from ``normed`` to ids and weights of the chosen experts, [tokens, active], on every PE.
+    """Lower a router: from normalised hidden vectors to the selected experts on every PE.
 
-    Where the first part of a cut block sends its choice, the others take that.
+    The results are ids and weights, ``[tokens, active]``. If the first part of a split block sends
+    its choice, the other parts use that choice.
     """
     if not (op.parts.cuts_block and c.sends_choice(op.layer)):
         _choose(c, op)
@@ -45,29 +51,34 @@ def router(c: Context, op: Op) -> None:
 
 
 def _leave_choice(c: Context) -> None:
-    """Store the normalised vectors, the stream and the choice where the transfer to the next stage reads them."""
-    d, chosen = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
+    """Store the hidden vectors and the choice of experts for the transfer to the next stage.
+
+    This is used by the first part of a split block.
+    """
+    d, choice_elements = c.tokens * c.cut.hidden_per_pe, c.tokens * _experts(c).active
     for out, x in ((c.stream_before_block, c.normed_hidden), (c.stream_of_parts, c.stream)):
         c.builder.compute("copy", out=out, x=x, n=d)
     c.stream = c.stream_of_parts
     for out, x in zip(c.choice_of_parts, _choice(c, _experts(c)), strict=True):
-        c.builder.compute("store_statistics", out=out, x=x, n=chosen)
+        c.builder.compute("store_statistics", out=out, x=x, n=choice_elements)
 
 
 def _take_choice(c: Context) -> None:
-    chosen = c.tokens * _experts(c).active
+    """Load the choice of experts that the first part of a split block has sent."""
+    choice_elements = c.tokens * _experts(c).active
     for out, x in zip(_choice(c, _experts(c)), c.choice_of_parts, strict=True):
-        c.builder.compute("load_statistics", out=out, x=x, n=chosen)
+        c.builder.compute("load_statistics", out=out, x=x, n=choice_elements)
 
 
 def _choose(c: Context, op: Op) -> None:
+    """Lower a router completely: outputs, scores, corrections, limits by groups, and the choice."""
     spec = _experts(c)
     M, E, b = c.tokens, spec.count, c.builder
     columns = c.router_columns
     n = ceil_div(E, columns)
     partial, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
     project(c, c.normed_hidden, op.weights, (n,), partial, c.cut.hidden_per_pe, bias=spec.router_bias)
-    first = c.cut.cols // columns // 2 * columns + first_in_the_middle(E, columns)  # of the stretch in the middle
+    first = c.cut.cols // columns // 2 * columns + first_in_the_middle(E, columns)  # in the segment in the middle
     b.compute("router_place", x=partial, out=logits, M=M, n=n, E=E, first=first, columns=c.cut.cols, zeros=1)
     all_reduce(c, ROWS, logits, M * E)
     scores = choice = c.temp("router_scores", M * E, "f32")
@@ -105,13 +116,18 @@ def _choose(c: Context, op: Op) -> None:
 
 
 def experts(c: Context, op: Op) -> None:
-    """Lower the first product of experts: from ``normed`` to the hidden features of each pair on a column."""
+    """Lower gate and up of the selected experts.
+
+    The input is hidden vectors. The results are the features of each pair of a token and one of its
+    experts.
+    """
     dispatch(c, c.normed_hidden, _choice(c, _experts(c)))
     with at_experts(c):
         _inward_products(c, op)
 
 
 def _inward_products(c: Context, op: Op) -> None:
+    """Lower gate and up of the selected experts and their activation, on the experts' stage."""
     spec, cut = _mixture(c)
     M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
     ids, weights = _choice(c, spec)
@@ -133,10 +149,10 @@ def _inward_products(c: Context, op: Op) -> None:
     )
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
     tile, normed = c.tile("+".join(op.weights)), c.normed_hidden
-    listed: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "local_experts": per_col}
+    pair_operands: dict[str, Any] = {"pairs": pairs, "P": _by_pair(c), "M": M, "local_experts": per_col}
     strides = {"k_stride": 2 * per_col * F, "out_stride": 2 * F}
-    listed |= strides | {"weighted": int(spec.weighs_input), "columns": c.cut.cols}
-    expert_product(c, "expert_in", SymAddress(buffer=tile), d, 2 * F, x=normed, out=gate_up, **listed)
+    pair_operands |= strides | {"weighted": int(spec.weighs_input), "columns": c.cut.cols}
+    expert_product(c, "expert_in", SymAddress(buffer=tile), d, 2 * F, x=normed, out=gate_up, **pair_operands)
     for group in op.vectors:
         sizes = {"N": F, "parts": 2, "stride": 2 * F, "share": ceil_div(per_col * F, c.cut.rows)}
         _add_bias(c, gate_up, "+".join(group), by_token=0, weighted=0, **sizes)
@@ -145,7 +161,10 @@ def _inward_products(c: Context, op: Op) -> None:
 
 
 def experts_down(c: Context, op: Op) -> None:
-    """Lower the second product of experts: weigh outputs, sum them over columns, add them to the residual stream."""
+    """Lower the second product of experts.
+
+    Outputs are weighted, added up over columns, and added to the residual stream.
+    """
     n = c.tokens * c.cut.hidden_per_pe
     with at_experts(c):
         out = _outward_product(c, op)
@@ -154,16 +173,27 @@ def experts_down(c: Context, op: Op) -> None:
 
 
 def _outward_product(c: Context, op: Op) -> SymBuffer:
-    """Lower the experts' product back to hidden width; return the buffer with each column's contribution."""
+    """Lower the product of experts back to hidden features.
+
+    Return the buffer with the contribution of each column.
+    """
     spec, cut = _mixture(c)
     M, d, F, per_col = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
     P = _most_pairs(c)
     out = c.temp("projected_back", M * d, "acc")
-    listed: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "local_experts": per_col}
-    listed["weighted"] = int(not spec.weighs_input)
+    pair_operands: dict[str, Any] = {"pairs": _pairs(c), "P": _by_pair(c), "M": M, "local_experts": per_col}
+    pair_operands["weighted"] = int(not spec.weighs_input)
     hidden = c.temp("expert_hidden", P * F, "act")
     expert_product(
-        c, "expert_out", SymAddress(buffer=c.tile(op.weights[0])), F, d, x=hidden, out=out, columns=c.cut.cols, **listed
+        c,
+        "expert_out",
+        SymAddress(buffer=c.tile(op.weights[0])),
+        F,
+        d,
+        x=hidden,
+        out=out,
+        columns=c.cut.cols,
+        **pair_operands,
     )
     for (vector,) in op.vectors:
         sizes = {"N": d, "parts": 1, "stride": d, "share": cut.shared_experts().shape[1] * d}
@@ -172,7 +202,14 @@ def _outward_product(c: Context, op: Op) -> SymBuffer:
 
 
 def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
-    """Add the biases of the experts of a PE's pairs to its sums."""
+    """Add the biases of experts to the products of a PE's pairs of a token and an expert.
+
+    Args:
+        c: Context.
+        x: Products.
+        vector: Name of the tile with the biases.
+        numbers: Further operands of the kernel.
+    """
     cut = _mixture(c)[1]
     c.builder.compute(
         "expert_bias",
@@ -190,41 +227,50 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
 
 
 def _experts(c: Context) -> Experts:
+    """Return the model's description of its experts."""
     assert c.spec.experts is not None
     return c.spec.experts
 
 
 def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:
+    """Return the model's experts, and the columns of the region on which they are stored."""
     assert c.cut.experts is not None
     return _experts(c), c.cut.experts
 
 
 def _choice(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:
-    """Ids and weights of the chosen experts."""
+    """Return the buffers of ids and weights of the selected experts."""
     ids, weights = (c.temp(f"chosen_{name}", c.tokens * spec.active, "f32") for name in ("ids", "weights"))
     return ids, weights
 
 
 def _most_pairs(c: Context) -> int:
-    """Return the maximum number of pairs on a column."""
+    """Return the maximum number of pairs of a token and a selected expert on a column."""
     assert c.cut.mixture is not None
     return c.cut.mixture.most_pairs(c.tokens)
 
 
 def _is_routed(c: Context) -> bool:
-    """Return whether columns store different experts, so that what they do depends on the choice."""
+    """Return whether columns store different experts, so that their work depends on the choice."""
     return len(_mixture(c)[1].segments) > 1
 
 
 def _by_pair(c: Context, count: int = 1) -> SymNumber:
-    """Return a number multiplied by the pairs of the fullest column."""
+    """Return ``count`` times the number of pairs on the column with the most pairs.
+
+    A pair is a token and a selected expert. The number is symbolic if it depends on the choice of
+    experts.
+    """
     return SymNumber(fixed=_most_pairs(c) * count, per_pair=count if _is_routed(c) else 0)
 
 
 def _pairs(c: Context) -> SymBuffer:
-    """Return the list of pairs of a column: a count, and three values per pair."""
+    """Return the buffer with a column's list of pairs of a token and an expert.
+
+    The list starts with the number of pairs. Each pair has three values.
+    """
     return c.temp("expert_pairs", 1 + 3 * _most_pairs(c), "f32")
 
 
 OPS: Final = {"router": router, "experts": experts, "experts_down": experts_down}
-"""Lowerings by kind of op."""
+"""Lowering function of each kind of op."""

@@ -1,4 +1,4 @@
-"""The feed-forward block: gate and up side by side, or up alone, the activation, and down with the residual."""
+"""Feed-forward block: gate and up side by side or up alone, the activation, and down."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from wse.program.isa.operands import PICO
 
 
 def gate_up(c: Context, op: Op) -> None:
-    """Lower gate and up, or up alone, and the activation: ``[tokens, d]`` to ``[tokens, f]``, cut over columns."""
+    """Lower gate and up, or up alone, and the activation.
+
+    The input is ``[tokens, d]``; the result is ``[tokens, f]``, divided over columns.
+    """
     d, f, M = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens
     widths = (f,) * len(op.weights)
     projected = c.temp("gate_up", M * sum(widths), "acc")
@@ -22,7 +25,15 @@ def gate_up(c: Context, op: Op) -> None:
 
 
 def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: int) -> None:
-    """Lower the activation of x, ``[M, 2 n]`` where blocks are gated, else ``[M, n]``, to out ``[M, n]``."""
+    """Lower the activation of ``x``.
+
+    Args:
+        c: Context.
+        x: ``[M, 2 n]`` for gated blocks, ``[M, n]`` for others.
+        out: ``[M, n]``.
+        M: Number of rows.
+        n: Features per column.
+    """
     c.builder.compute(
         "activate",
         x=x,
@@ -36,10 +47,10 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: in
 
 
 def down(c: Context, op: Op) -> None:
-    """Lower the product back to hidden width, which is added to the residual stream."""
+    """Lower the down-projection of a feed-forward block, and add it to the residual stream."""
     f = c.cut.feed_forward(op.kind).shape[1]
     into_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=bool(op.vectors))
 
 
 OPS: Final = {"gate_up": gate_up, "down": down, "shared_gate_up": gate_up, "shared_down": down}
-"""Lowerings by kind of op."""
+"""Lowering function of each kind of op."""

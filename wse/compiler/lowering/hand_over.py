@@ -1,4 +1,4 @@
-"""Hand-over from one stage to the next: a stream over the mesh, or across the link between wafers."""
+"""Transfers from one stage to the next: over the mesh, or across the link between wafers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import isqrt
 from typing import NamedTuple
 
 from wse.compiler.lowering.context import Context
-from wse.compiler.lowering.embedding import ID_BYTES, spread
+from wse.compiler.lowering.embedding import ID_BYTES, multicast_along_rows
 from wse.compiler.symbolic import SymAddress
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.steps import ROWS
@@ -18,7 +18,14 @@ from wse_mappings.patterns.multicast import shared_multicast
 
 
 class _Columns(NamedTuple):
-    """The columns that send and receive: the first one of each region, their number, and how many share the rows."""
+    """The columns that send and receive vectors.
+
+    Attributes:
+        leave, enter: First sending column of the source region, and first receiving column of the
+            target region.
+        cols: Number of columns.
+        stride: Number of neighbouring columns that divide the rows between them.
+    """
 
     leave: int
     enter: int
@@ -27,76 +34,100 @@ class _Columns(NamedTuple):
 
 
 def hand_over(c: Context, target: int, rects: tuple[Rect, ...]) -> None:
-    """Send the residual stream from the current stage to stage ``target`` and continue there."""
+    """Send the residual stream from the current stage to another one, and continue there.
+
+    Args:
+        c: Context.
+        target: Index of the other stage.
+        rects: Rectangle of each stage.
+    """
     at, vectors = c.stream, c.tokens
     source = c.builder.stage
     c.enter_stage(target)
-    received = c.stream
+    target_address = c.stream
     c.builder.stage = source
-    _hand(c, target, rects, at, received, vectors)
+    _send_vectors(c, target, rects, at, target_address, vectors)
 
 
 def hand_over_inside_block(c: Context, target: int, rects: tuple[Rect, ...], layer: int) -> None:
-    """Send the residual stream and the input of a split block from one part of the block to the next.
+    """Send the residual stream and the input of a split block to the stage of the next part.
 
-    Both go at once, side by side, and behind them on every row the choice of experts, where that is sent.
+    Both are sent in one transfer. If the choice of experts is sent, it follows them in every row.
+
+    Args:
+        c: Context.
+        target: Index of the other stage.
+        rects: Rectangle of each stage.
+        layer: Index of the layer that is split.
     """
     source, at, choice = c.builder.stage, c.stream_before_block, 0
     c.builder.stage = target
-    received = c.stream_before_block
+    target_address = c.stream_before_block
     if c.sends_choice(layer):
         assert c.spec.experts is not None
-        choice, received = 2 * c.tokens * c.spec.experts.active, replace(c.choice_of_parts[0], offset=0)
+        choice, target_address = 2 * c.tokens * c.spec.experts.active, replace(c.choice_of_parts[0], offset=0)
     c.builder.stage = source
-    _hand(c, target, rects, at, received, 2 * c.tokens, choice)
+    _send_vectors(c, target, rects, at, target_address, 2 * c.tokens, choice)
     c.stream = c.stream_of_parts
 
 
-def _hand(
+def _send_vectors(
     c: Context,
     target: int,
     rects: tuple[Rect, ...],
     at: SymAddress,
-    received: SymAddress,
+    target_address: SymAddress,
     vectors: int,
-    further: int = 0,
+    choice_elements: int = 0,
 ) -> None:
-    """Send hidden vectors from the current stage to stage ``target`` and continue there.
+    """Send hidden vectors from the current stage to another one, and continue there.
 
-    1. On the mesh every PE sends its tile to its place.
-    2. Else all columns hold the same. Of regions above each other on a wafer, the columns that both have share the rows
-       among them, so that no column carries all. Of others one column sends.
+    1. With tokens on the mesh, every PE sends its tile to the corresponding PE.
+    2. Otherwise all columns have the same vectors. If the regions are above each other, the columns
+       that both have divide the rows between them. If not, one column sends.
     3. The receiving region multicasts along its rows.
 
-    Where the other region has more rows or fewer, the vectors are cut anew on the way. ``further`` elements behind them
-    are the same in all rows of both regions, which have as many.
+    If the regions divide the hidden vector differently, it is divided again on the way.
+
+    Args:
+        c: Context.
+        target: Index of the other stage.
+        rects: Rectangle of each stage.
+        at: Vectors on the current stage.
+        target_address: Vectors on the other stage.
+        vectors: Number of hidden vectors.
+        choice_elements: Elements after the vectors that are the same in all rows. Both regions then
+            have equal numbers of rows.
     """
     source, cut, target_cut = c.builder.stage, c.cut, c.cuts[target]
-    elements, received_elements = (vectors * one.hidden_per_pe + further for one in (cut, target_cut))
+    elements, received_elements = (
+        vectors * region_cut.hidden_per_pe + choice_elements for region_cut in (cut, target_cut)
+    )
     whole_vectors = (c.chunk if c.on_mesh else c.tokens) * (vectors // c.tokens)
-    payload_elements = whole_vectors * c.spec.hidden_size + cut.rows * further
+    payload_elements = whole_vectors * c.spec.hidden_size + cut.rows * choice_elements
     payload = payload_elements * ELEMENT_BYTES[c.options.activation_type]
     columns = _columns(c, target, rects, ceil_div(payload, WORD_BYTES))  # 1, 2
-    anew = (target_cut.rows, target_cut.hidden_group) != (cut.rows, cut.hidden_group)
+    is_divided_again = (target_cut.rows, target_cut.hidden_group) != (cut.rows, cut.hidden_group)
     c.builder.stage = target
-    if anew and target_cut.rows * target_cut.hidden_per_pe > c.spec.hidden_size:  # what no piece fills
-        c.builder.compute("clear", out=received, n=received_elements)
+    if is_divided_again and target_cut.rows * target_cut.hidden_per_pe > c.spec.hidden_size:  # clear the padding
+        c.builder.compute("clear", out=target_address, n=received_elements)
     c.builder.stage = source
-    _move(c, source, target, at, received, elements, payload, columns, vectors=vectors if anew else 0)
+    _move(c, source, target, at, target_address, elements, payload, columns, vectors=vectors if is_divided_again else 0)
     c.builder.stage = target
     if columns.cols == 1:  # 3
-        spread(c, received, received_elements, col=columns.enter)
+        multicast_along_rows(c, target_address, received_elements, col=columns.enter)
     elif columns.stride > 1 or columns.cols < target_cut.cols:
         pattern = c.patterns.get(
             shared_multicast, target_cut.cols, target_cut.rows, columns.enter, columns.cols, columns.stride
         )
-        c.builder.line(pattern, ROWS, received, received_elements)
+        c.builder.line(pattern, ROWS, target_address, received_elements)
 
 
 def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _Columns:
-    """Return the columns that send and receive a vector of ``words`` words.
+    """Return the columns that send and receive ``words`` words.
 
-    With a stride s, columns carry words / s each and rows multicast over s columns: the sum is least for the root.
+    With stride s, each column carries words / s words, and rows multicast over s columns. The sum
+    of both is smallest for s = sqrt(words).
     """
     if c.on_mesh:
         return _Columns(0, 0, c.cut.cols, 1)
@@ -113,19 +144,20 @@ def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _C
 
 
 def return_ids(c: Context, target: int) -> None:
-    """Send the next token ids from the stage of the head to that of the embedding, if they differ."""
+    """Send the next token ids from the stage of the head to that of the embedding."""
     source = c.builder.stage
     at = c.next_ids()
     c.builder.stage = target
-    received = c.next_ids()
+    target_address = c.next_ids()
     c.builder.stage = source
     leave = 0 if _same_wafer(c, source, target) else c.cut.cols - 1
-    _move(c, source, target, at, received, c.tokens, c.tokens * ID_BYTES, _Columns(leave, 0, 1, 1))
+    _move(c, source, target, at, target_address, c.tokens, c.tokens * ID_BYTES, _Columns(leave, 0, 1, 1))
     c.builder.stage = target
-    spread(c, received, c.tokens)
+    multicast_along_rows(c, target_address, c.tokens)
 
 
 def _same_wafer(c: Context, a: int, b: int) -> bool:
+    """Return whether two stages are on the same wafer."""
     return c.plans[a].wafer == c.plans[b].wafer
 
 
@@ -134,16 +166,27 @@ def _move(
     source: int,
     target: int,
     at: SymAddress,
-    received: SymAddress,
+    target_address: SymAddress,
     elements: int,
     payload: int,
     columns: _Columns,
     vectors: int = 0,
 ) -> None:
+    """Add the transfer from one stage to another, over the mesh or between wafers.
+
+    Args:
+        c: Context.
+        source, target: Indices of the stages.
+        at, target_address: Elements on each stage.
+        elements: Elements per PE.
+        payload: Bytes without padding, of all PEs together.
+        columns: Columns that send and receive.
+        vectors: Number of hidden vectors to divide again; 0 if both regions divide them equally.
+    """
     c.builder.transfer(
         HandOver if _same_wafer(c, source, target) else Crossing,
         at,
-        target=received,
+        target=target_address,
         elements=elements,
         target_stage=target,
         source_col=columns.leave,

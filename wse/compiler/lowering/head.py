@@ -1,7 +1,7 @@
-"""The end of a token: the last token's vector, the logits, and the next id, by arg max on PEs or by the host.
+"""The end of a token: the last hidden vector, the logits, and the next id.
 
-In decode there is one token of each user, and as many next ids; in a pass over several tokens of one user, one after
-each of them.
+Decode has one next id per user. A verification pass has one next id after each token. The id is the
+arg max of the logits, computed on PEs, or selected by the host.
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ from wse_mappings.schedule import Arrival
 
 
 def last_token(c: Context) -> None:
-    """Keep only the last token of the chunk, replicated along rows as in decode."""
+    """Continue with the last token of the chunk only, replicated along rows as in decode.
+
+    In decode and verification passes, all tokens are kept.
+    """
     d, b = c.cut.hidden_per_pe, c.builder
     if c.on_mesh:
         shares = balanced_counts(c.chunk, c.cut.rows)
         row = int((shares > 0).sum()) - 1
         token = SymAddress(buffer=c.stream.buffer, offset=(int(shares[row]) - 1) * d)
-        by_column, alone = c.temp("last_by_column", d, "act"), c.temp("last", d, "act")
+        by_column, last_vector = c.temp("last_by_column", d, "act"), c.temp("last", d, "act")
         b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, token, d, target=by_column)
-        b.line(c.patterns.get(diagonal_multicast, c.cut.rows), ROWS, by_column, d, target=alone)
-        c.stream = SymAddress(buffer=alone)
+        b.line(c.patterns.get(diagonal_multicast, c.cut.rows), ROWS, by_column, d, target=last_vector)
+        c.stream = SymAddress(buffer=last_vector)
     elif c.decodes or c.verifies:
         return  # an id follows each token
     else:
@@ -45,25 +48,33 @@ def last_token(c: Context) -> None:
 
 
 def head(c: Context, op: Op) -> None:
-    """Lower the head: from ``normed`` to the next token ids on every PE of its region and at the host."""
+    """Lower the head: from normalised hidden vectors to the next token ids on PEs and at the host.
+
+    1. The logits are computed in chunks of the vocabulary entries of a column.
+    2. Each chunk is sent to the host if requested, and folded into the largest logit so far of each
+       column.
+    3. The ids of the largest logits are found by an all-reduce along the root row, or the host
+       sends ids.
+    4. The ids are multicast along columns and sent to the host.
+    """
     d, V, M, b = c.cut.hidden_per_pe, c.cut.vocab_per_pe, c.tokens, c.builder
     normed, table = c.normed_hidden, c.tile(op.weights[0])
     size = min(c.choice.head_chunk, V)
     logits = c.temp("logits", M * size, "acc", "buffers")
     pairs = c.temp("best", M * 2, "f32", "buffers")
-    reduce_ = c.patterns.get(k_tree, c.cut.rows, c.cut.cols, Arrival.ADD, broadcast=False)
+    reduce_pattern = c.patterns.get(k_tree, c.cut.rows, c.cut.cols, Arrival.ADD, broadcast=False)
     root = root_of(c.cut.rows)
     by_host = c.options.sampling == "host"
-    for chunk in range(ceil_div(V, size)):
+    for chunk in range(ceil_div(V, size)):  # 1
         first, n = chunk * size, min(size, V - chunk * size)
         weights = SymAddress(buffer=table, offset=first * d)
         local_product(c, normed, weights, logits, d, n, stride=d, out_stride=n, transposed=True)
-        b.line(reduce_, COLUMNS, logits, M * n)
+        b.line(reduce_pattern, COLUMNS, logits, M * n)
         if c.spec.logit_cap is not None:
             cap_pico = round(PICO * c.spec.logit_cap)
             b.compute("soft_cap", only_row=root, x=logits, n=M * n, scale_pico=PICO, cap_pico=cap_pico)
         if by_host or c.options.logits_out == "all" or (c.options.logits_out == "prompt" and c.name == PREFILL):
-            _logits_out(c, SymAddress(buffer=logits), M * n, first, n)
+            _logits_out(c, SymAddress(buffer=logits), M * n, first, n)  # 2
         if not by_host:
             with c.over_tokens() as token:
                 b.compute(
@@ -78,31 +89,39 @@ def head(c: Context, op: Op) -> None:
                     fold=int(chunk > 0),
                 )
     if by_host and c.verifies:
-        return  # the host draws from the logits, and the next pass takes its ids
-    ids = c.next_ids()
+        return  # the host selects from the logits, and the next pass receives its ids
+    ids = c.next_ids()  # 3
     if by_host:
         take_ids(c, ids, M, M * ID_BYTES, DrawnIn)
         return
     if c.cut.span > 1:
         all_reduce_of_wafers(c, SymAddress(buffer=pairs), M * 2, Arrival.ARGMAX, real=M * 2, only_row=root)
     else:
-        larger = c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.ARGMAX, broadcast=True)
-        b.line(larger, ROWS, pairs, M * 2, only_row=root)
-    spread = c.patterns.get(multicast, c.cut.rows, c.cut.cols, root)
+        argmax_pattern = c.patterns.get(k_tree, c.cut.cols, c.cut.rows, Arrival.ARGMAX, broadcast=True)
+        b.line(argmax_pattern, ROWS, pairs, M * 2, only_row=root)
+    multicast_pattern = c.patterns.get(multicast, c.cut.rows, c.cut.cols, root)
     winners = SymAddress(buffer=pairs, offset=1)
     if M > 1:
         winners = SymAddress(buffer=c.temp("found", M, "f32", "buffers"))
         b.compute("pair_indices", only_row=root, pairs=pairs, out=winners, n=M)
-    b.line(spread, COLUMNS, winners, M, target=ids)
+    b.line(multicast_pattern, COLUMNS, winners, M, target=ids)  # 4
     b.transfer(TokenOut, ids, elements=M, wafer=c.plans[b.stage].wafer, bytes=M * ID_BYTES)
 
 
 def _logits_out(c: Context, source: SymAddress, elements: int, first: int, n: int) -> None:
-    """Send logits to the host from all columns of the root row, to the east of each wafer."""
+    """Send logits from all columns of the root row to the host, eastwards on each wafer.
+
+    Args:
+        c: Context.
+        source: Logits.
+        elements: Logits per column, of all tokens.
+        first: First of the column's vocabulary entries that are sent.
+        n: Number of vocabulary entries per column.
+    """
     cols, wafers = c.cut.cols_of_wafer, range(c.cut.span)
     with ExitStack() as at_once:
         if c.cut.span > 1:
-            at_once.enter_context(c.builder.loop(1))  # steps run together inside of loops
+            at_once.enter_context(c.builder.loop(1))  # overlap groups must be inside a loop
             at_once.enter_context(c.builder.overlap())
         for wafer in wafers:
             entries = c.cut.vocab[wafer * cols : (wafer + 1) * cols, first : first + n]
@@ -120,4 +139,4 @@ def _logits_out(c: Context, source: SymAddress, elements: int, first: int, n: in
 
 
 OPS: Final = {"head": head}
-"""Lowerings by kind of op."""
+"""Lowering function of each kind of op."""

@@ -1,14 +1,18 @@
-"""Multi-head latent attention: the cache stores one latent vector and one rotated key a token, and is read as such.
+"""Multi-head latent attention: the cache stores one latent vector and one rotated key per token.
 
-The absorbed form, in prefill as in decode: queries without rotation go through a head's up-projection of keys, so that
-they meet latent vectors, and what they attend to, a mixture of latent vectors, goes through its up-projection of values
-(DeepSeek-V2, arXiv 2405.04434, section 2.1.2). Vectors lie in turn on columns and on rows, as each product contracts
-over the axis that its vector is cut on:
+Prefill and decode both use the absorbed form (DeepSeek-V2, arXiv 2405.04434, section 2.1.2). Each
+head's up-projection of keys is applied to the queries without rotation instead of to the keys, so
+that queries are compared with latent vectors directly. Attention produces a mixture of latent
+vectors, to which the head's up-projection of values is applied. Vectors are divided over columns
+and over rows alternately, because each product contracts over the axis over which its input is
+divided:
 
-    hidden (rows) > source of queries, rotated key, latent vector (columns) > queries of the row's heads (rows)
-    > queries of all heads (columns) > attended (columns) > values of the row's heads (rows) > hidden (columns)
+    hidden (rows) > source of queries, rotated key, latent vector (columns) > queries of the row's
+    heads (rows)
+    > queries of all heads (columns) > attended (columns) > values of the row's heads (rows) >
+    hidden (columns)
 
-and the residual stream takes that back to the rows without a product.
+The result is moved from columns to rows when it is added to the residual stream.
 """
 
 from __future__ import annotations
@@ -32,9 +36,10 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def compress(c: Context, op: Op) -> None:
-    """Lower the compression: from ``normed`` to the source of queries, new rotary keys and new latent vectors.
+    """Lower the projections to the source of queries, the rotary key and the latent vector.
 
-    Side by side where a product makes all of them; a source that is the hidden vector itself comes first.
+    They are stored side by side. If queries are computed from the hidden vector directly, the
+    hidden vector is the source and comes first.
     """
     S, R, C = _shared_widths(c)
     d, M, w = c.cut.hidden_per_pe, c.tokens, c.tile("+".join(op.weights))
@@ -51,7 +56,7 @@ def compress(c: Context, op: Op) -> None:
 
 
 def norm_latent(c: Context, op: Op) -> None:
-    """Lower the norms of the source of queries and of latent vectors, and the rotation of keys."""
+    """Lower the norms of the queries' source and of latent vectors, and the rotation of keys."""
     S, R, C = _shared_widths(c)
     M, b, sizes = c.tokens, c.builder, _latent(c)
     compressed, (source, keys, latent) = c.temp("compressed", M * (S + R + C), "acc"), _shared_vectors(c)
@@ -64,7 +69,7 @@ def norm_latent(c: Context, op: Op) -> None:
     sums = c.temp("latent_sums", M * len(vectors), "f32")
     for i, (x, K, _) in enumerate(vectors):
         b.compute("sum_squares", x=x, sums=SymAddress(buffer=sums, offset=i * M), M=M, K=K)
-    all_reduce(c, ROWS, sums, M * len(vectors), within=c.cut.attention)
+    all_reduce(c, ROWS, sums, M * len(vectors), column_range=c.cut.attention)
     scaling = {"M": M, "eps_atto": round(sizes.norm_eps * ATTO), "offset": int(c.spec.norm_unit_offset)}
     for i, ((x, K, size), gain) in enumerate(zip(vectors, op.weights, strict=True)):
         at = SymAddress(buffer=sums, offset=i * M)
@@ -75,26 +80,35 @@ def norm_latent(c: Context, op: Op) -> None:
 
 
 def query(c: Context, op: Op) -> None:
-    """Lower the queries of all heads from their source: first rotary queries, then those for latent vectors."""
+    """Lower the queries of all heads.
+
+    The rotary features come first, then those that are compared with latent vectors.
+    """
     S, R, C = _shared_widths(c)
     per_row, nope, rope, _ = _head_widths(c)
     M, H, b, width = c.tokens, c.spec.head_count, c.builder, per_row * (nope + rope)
     q_nope, q_rope, k_b = op.weights
-    of_row, without = c.temp("queries_of_row", M * width, "acc"), c.temp("queries_to_absorb", M * per_row * nope, "act")
+    row_queries, queries_to_absorb = (
+        c.temp("queries_of_row", M * width, "acc"),
+        c.temp("queries_to_absorb", M * per_row * nope, "act"),
+    )
     local_product(
-        c, _shared_vectors(c)[0], c.tile(f"{q_nope}+{q_rope}"), of_row, S, width, stride=width, out_stride=width
+        c, _shared_vectors(c)[0], c.tile(f"{q_nope}+{q_rope}"), row_queries, S, width, stride=width, out_stride=width
     )
     real = M * H * (_latent(c).nope_size + _latent(c).rope_size)
-    all_reduce(c, ROWS, of_row, M * width, over_rows=real, within=c.cut.attention)
-    _store_parts(c, SymAddress(buffer=of_row), SymAddress(buffer=without), (nope,) * per_row, width)
+    all_reduce(c, ROWS, row_queries, M * width, over_rows=real, column_range=c.cut.attention)
+    _store_parts(c, SymAddress(buffer=row_queries), SymAddress(buffer=queries_to_absorb), (nope,) * per_row, width)
     absorbed = c.temp("absorbed", M * per_row * C, "acc")
     for i in range(per_row):
-        x, w = SymAddress(buffer=without, offset=i * M * nope), SymAddress(buffer=c.tile(k_b), offset=i * nope * C)
+        x, w = (
+            SymAddress(buffer=queries_to_absorb, offset=i * M * nope),
+            SymAddress(buffer=c.tile(k_b), offset=i * nope * C),
+        )
         local_product(c, x, w, SymAddress(buffer=absorbed, offset=i * C), nope, C, stride=C, out_stride=per_row * C)
     queries, heads = c.temp("queries", M * H * (R + C), "acc"), c.tile(HEADS)
     b.compute(
         "place_rotated",
-        x=SymAddress(buffer=of_row, offset=per_row * nope),
+        x=SymAddress(buffer=row_queries, offset=per_row * nope),
         heads=heads,
         first=c.tile(FIRST),
         feature_ordinals=c.tile(WANTED),
@@ -125,7 +139,10 @@ def query(c: Context, op: Op) -> None:
 
 
 def attention(c: Context, op: Op) -> None:
-    """Lower attention: from queries and cache to attended latent features of all heads, divided over columns."""
+    """Lower attention: from queries and cache to attended latent features of all heads.
+
+    The features are divided over columns.
+    """
     _, R, C = _shared_widths(c)
     M, H = c.tokens, c.spec.head_count
     capacity = ceil_div(c.options.context, c.cut.rows)
@@ -152,32 +169,40 @@ def attention(c: Context, op: Op) -> None:
 
 
 def output(c: Context, op: Op) -> None:
-    """Lower the values of each row's heads and the output projection, and add the result to the residual stream."""
+    """Lower the values of each row's heads, and add their projection to the residual stream."""
     C = _shared_widths(c)[2]
     per_row, _, _, value = _head_widths(c)
     d, h, M, H, b = c.cut.hidden_per_pe, _cut(c).hidden.shape[1], c.tokens, c.spec.head_count, c.builder
     v_b, o = op.weights
-    attended, of_row = c.temp("attended", M * H * C, "act"), c.temp("attended_of_row", per_row * M * C, "act")
-    b.compute("pick_heads", x=attended, heads=c.tile(HEADS), out=of_row, M=M, H=H, Hl=per_row, n=C)
+    attended, row_attended = c.temp("attended", M * H * C, "act"), c.temp("attended_of_row", per_row * M * C, "act")
+    b.compute("pick_heads", x=attended, heads=c.tile(HEADS), out=row_attended, M=M, H=H, Hl=per_row, n=C)
     width = per_row * value
     expanded, values = c.temp("values_of_row", M * width, "acc"), c.temp("values", M * width, "act")
     for i in range(per_row):
-        x, w = SymAddress(buffer=of_row, offset=i * M * C), SymAddress(buffer=c.tile(v_b), offset=i * value)
+        x, w = SymAddress(buffer=row_attended, offset=i * M * C), SymAddress(buffer=c.tile(v_b), offset=i * value)
         local_product(c, x, w, SymAddress(buffer=expanded, offset=i * value), C, value, stride=width, out_stride=width)
-    all_reduce(c, ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size, within=c.cut.attention)
+    all_reduce(c, ROWS, expanded, M * width, over_rows=M * H * _latent(c).value_size, column_range=c.cut.attention)
     b.compute("store", out=values, x=expanded, n=M * width)
-    on_columns, turned = c.temp("output_on_columns", M * h, "acc"), c.temp("output_to_turn", M * h, "act")
+    on_columns, output_to_transpose = c.temp("output_on_columns", M * h, "acc"), c.temp("output_to_turn", M * h, "act")
     local_product(c, values, c.tile(o), on_columns, width, h, stride=h, out_stride=h)
     all_reduce(c, COLUMNS, on_columns, M * h)
-    b.compute("store", out=turned, x=on_columns, n=M * h)
+    b.compute("store", out=output_to_transpose, x=on_columns, n=M * h)
     addend = c.temp("projected_back", M * d, "acc")
-    b.compute("turn_block", x=turned, out=addend, M=M, K=h, N=d, first_col=c.cut.attention[0], to_rows=1)
-    all_reduce(c, ROWS, addend, M * d, over_rows=M * c.spec.hidden_size, within=c.cut.attention, to_all=True)
+    b.compute("turn_block", x=output_to_transpose, out=addend, M=M, K=h, N=d, first_col=c.cut.attention[0], to_rows=1)
+    all_reduce(c, ROWS, addend, M * d, over_rows=M * c.spec.hidden_size, column_range=c.cut.attention, to_all=True)
     join_stream(c, addend, o, bias=bool(op.vectors))
 
 
 def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[int], stride: int = 0) -> None:
-    """Round the parts of x ``[tokens, stride]`` to out, one ``[tokens, width]`` block per part."""
+    """Round the parts of each token's vector to separate blocks ``[tokens, width]``.
+
+    Args:
+        c: Context.
+        x: Vectors ``[tokens, stride]`` in the accumulator type.
+        out: Address of the first block.
+        widths: Elements of each part.
+        stride: Elements from one token to the next; 0 for the sum of the widths.
+    """
     M, first = c.tokens, 0
     if M == 1:
         c.builder.compute("store", out=out, x=x, n=sum(widths))
@@ -197,33 +222,39 @@ def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[in
 def _shared_vectors(c: Context) -> tuple[SymAddress, SymAddress, SymAddress]:
     """Return the source of queries, the rotary keys and the latent vectors of the tokens."""
     S, R, C = _shared_widths(c)
-    shared = c.temp("shared", c.tokens * (S + R + C), "act")
+    shared_buffer = c.temp("shared", c.tokens * (S + R + C), "act")
     return (
-        SymAddress(buffer=shared),
-        SymAddress(buffer=shared, offset=c.tokens * S),
-        SymAddress(buffer=shared, offset=c.tokens * (S + R)),
+        SymAddress(buffer=shared_buffer),
+        SymAddress(buffer=shared_buffer, offset=c.tokens * S),
+        SymAddress(buffer=shared_buffer, offset=c.tokens * (S + R)),
     )
 
 
 def _shared_widths(c: Context) -> tuple[int, int, int]:
-    """Return the features per column of the source of queries, of the rotary key and of the latent vector."""
+    """Return the features per column of query source, rotary key and latent vector."""
     cut = _cut(c)
     return cut.source.shape[1], c.heads[3], cut.latent.shape[1]
 
 
 def _head_widths(c: Context) -> tuple[int, int, int, int]:
-    """Return the heads per row, and a row's features per head of queries without and with rotation, and of values."""
+    """Return the heads per row and a row's features per head.
+
+    Returns:
+        Heads per row; features of queries without rotation, of rotary queries, and of values.
+    """
     cut = _cut(c)
     per_row = cut.heads.shape[1]
     return per_row, cut.nope.shape[1] // per_row, cut.rope.shape[1] // per_row, cut.value.shape[1] // per_row
 
 
 def _cut(c: Context) -> LatentCut:
+    """Return how latent attention is divided over the current region."""
     assert c.cut.latent is not None
     return c.cut.latent
 
 
 def _latent(c: Context) -> Latent:
+    """Return the model's sizes of latent attention, such as the rank of its latent vectors."""
     assert c.spec.latent is not None
     return c.spec.latent
 
@@ -235,4 +266,4 @@ OPS: Final = {
     "latent_attention": attention,
     "latent_output": output,
 }
-"""Lowerings by kind of op."""
+"""Lowering function of each kind of op."""

@@ -1,8 +1,12 @@
-"""The linear layers, whatever holds their weights: in place, moving on the mesh, or prefill's own copy moving.
+"""Linear layers: with weights in place, with moving copies of them, or with prefill's own weights.
 
-Weights in place are MeshGEMV and thin GEMM. On the mesh with decode's tiles a copy of them moves: projections that
-contract over rows are aligned at run time, those back are dist-GEMM-T. Prefill's own tiles are stored aligned, so
-that only activations are, once for all products with them; they move themselves, and are back after a whole turn.
+- In place: MeshGEMV in decode, thin GEMM in prefill.
+- On the mesh with decode's tiles, a copy of the tiles moves. Projections that contract over rows
+  are aligned at run time (MeshGEMM), the products back to hidden features use dist-GEMM-T.
+- On the mesh with prefill's own tiles, which are stored aligned, only activations are aligned, once
+  for all products with them. The tiles themselves move and are back in place after a full cycle of
+  the ring.
+
 Source: He et al., WaferLLM, OSDI 2025 (arXiv 2502.04563).
 """
 
@@ -30,9 +34,16 @@ def project(
     *,
     bias: bool = False,
 ) -> None:
-    """Lower out[tokens, sum of widths] = x @ weights, stored side by side, plus biases.
+    """Lower out[tokens, N] = x @ weights for several weights side by side, plus biases.
 
-    x is overwritten where it moves.
+    Args:
+        c: Context.
+        x: Activations, divided like the hidden vector. They are overwritten on the mesh.
+        tensors: Names of the weights.
+        widths: Outputs per column of each weight; N is their sum.
+        out: Products.
+        K: Inputs per PE.
+        bias: Whether the weights have biases.
     """
     N, M = sum(widths), c.tokens
     if c.own_weights:
@@ -50,11 +61,17 @@ def project(
 
 
 def into_stream(
-    c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False, within: tuple[int, int] | None = None
+    c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False, column_range: tuple[int, int] | None = None
 ) -> None:
-    """Add x @ weights to the residual stream, where x is divided over columns.
+    """Multiply activations by weights and add the product to the residual stream.
 
-    ``within``: (first, columns) of those that x is cut over, in place; None: all.
+    Args:
+        c: Context.
+        x: Activations, divided over columns.
+        tensor: Name of the weights.
+        K: Inputs per column.
+        bias: Whether there is a bias.
+        column_range: First column and number of columns over which ``x`` is divided; None for all.
     """
     d, M = c.cut.hidden_per_pe, c.tokens
     out = c.temp("projected_back", M * d, "acc")
@@ -65,19 +82,26 @@ def into_stream(
         dist_gemm_t(c, "matmul", x, moving_copy(c, "b", c.tile(tensor), K * d), partial, out, M, K, d, transposed=False)
     else:
         local_product(c, x, c.tile(tensor), out, K, d, stride=d, out_stride=d)
-        all_reduce(c, ROWS, out, M * d, over_rows=M * c.spec.hidden_size, within=within, to_all=True)
+        all_reduce(c, ROWS, out, M * d, over_rows=M * c.spec.hidden_size, column_range=column_range, to_all=True)
     join_stream(c, out, tensor, bias=bias)
 
 
 def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
-    """Add the complete product with a tensor to the residual stream.
+    """Add a complete product to the residual stream.
 
-    Where what a block makes is normalised first, it is left to `wse.compiler.lowering.norm.post_norm`.
+    If the model normalises the output of a block, the product is stored for
+    `wse.compiler.lowering.norm.post_norm` instead.
+
+    Args:
+        c: Context.
+        out: The product.
+        tensor: Name of the weights, for the name of the bias.
+        bias: Whether there is a bias.
     """
     d, M = c.cut.hidden_per_pe, c.tokens
-    if c.parts.cuts_block and c.stream != c.stream_of_parts:  # the first parts keep it as it was
-        for copied in (c.stream_before_block, c.stream_of_parts):
-            c.builder.compute("copy", out=copied, x=c.stream, n=M * d)
+    if c.parts.cuts_block and c.stream != c.stream_of_parts:  # keep the input of the block for its other parts
+        for stream_copy in (c.stream_before_block, c.stream_of_parts):
+            c.builder.compute("copy", out=stream_copy, x=c.stream, n=M * d)
         c.stream = c.stream_of_parts
     if bias:
         c.builder.compute("add_bias", x=out, bias=c.hidden_vector(f"{tensor}_bias", "bias"), M=M, n=d)
@@ -90,7 +114,19 @@ def join_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
 def _own_products(
     c: Context, x: SymBuffer, tensors: Sequence[str], widths: Sequence[int], out: SymBuffer, K: int
 ) -> None:
-    """Lower products with a copy of the weights: align x once, then rotate the rings once per weight."""
+    """Lower products with prefill's own weights.
+
+    The activations are aligned once. For each weight, activations and weight then travel once
+    around the rings.
+
+    Args:
+        c: Context.
+        x: Activations.
+        tensors: Names of the weights.
+        widths: Outputs per column of each weight.
+        out: Products, side by side.
+        K: Inputs per PE.
+    """
     P, M, first = c.cut.rows, c.tokens, 0
     (a,) = align(c, (_moving_activations(c, x, f"{x.name}_spare", M * K), ROWS))
     for tensor, n in zip(tensors, widths, strict=True):
@@ -103,15 +139,18 @@ def _own_products(
 
 
 def _moving_activations(c: Context, x: SymBuffer, name: str, elements: int) -> MovingOperand:
-    """Return the activations as an operand that moves between their own buffer and a spare one."""
+    """Return activations as an operand that alternates between their buffer and a spare one."""
     return moving_operand(x, c.temp(name, elements, "act", "buffers"), elements)
 
 
 def product(c: Context, op: Op) -> None:
-    """Lower a single product, from vectors divided like the residual stream to vectors divided over columns."""
+    """Lower a single product, for the scope ``product``.
+
+    The input is divided like the residual stream, the result over columns.
+    """
     d, f, M = c.cut.hidden_per_pe, c.cut.ffn_per_pe, c.tokens
     project(c, c.temp("operand", M * d, "act"), op.weights, (f,), c.temp("product", M * f, "acc"), d)
 
 
 OPS: Final = {"product": product}
-"""Lowerings by kind of op."""
+"""Lowering function of each kind of op."""

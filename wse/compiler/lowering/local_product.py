@@ -1,4 +1,7 @@
-"""A PE's own product with a tile of weights: the kernel for how the weights are held and for how many tokens."""
+"""The product of a PE with its own weight tile.
+
+The kernel depends on the coding of the weights and on the number of tokens.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from wse.program.isa.linear import gemv_cycles, matmul_cycles
 from wse.program.isa.pe_costs import PeCosts
 
 UNPACKED_CODES = 128
-"""Codes that are unpacked at once, where no more are requested: what starting costs is spread over them."""
+"""Codes that are unpacked at a time by default, enough to amortise the cost of starting."""
 
 
 def local_product(
@@ -30,12 +33,24 @@ def local_product(
     out_stride: int,
     transposed: bool = False,
 ) -> None:
-    """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE, with strides between the rows of w and out.
+    """Lower out[tokens, N] = x[tokens, K] @ w[K, N] on every PE.
 
-    ``transposed``: w is [N, K]. The vectors of a GEMM are its tokens; a GEMV for each token, whose vectors are its
-    outputs, takes fewer cycles where there are few tokens. In the released schedule a chunk of a prompt is a GEMM.
-    Quantised weights are whole tiles, and what they make stands without gaps; they are unpacked once for all tokens.
-    Raises WseBug where they are not.
+    Vector instructions of a GEMM run over tokens. With few tokens, a GEMV per token is faster,
+    because its vectors run over outputs. The released schedule always uses a GEMM for a prompt
+    chunk. Quantised weights are unpacked once for all tokens.
+
+    Args:
+        c: Context.
+        x: Activations.
+        w: Weights. Quantised weights must be a whole tile.
+        out: Product.
+        K, N: Rows and columns of the tile.
+        stride: Elements from one row of ``w`` to the next.
+        out_stride: Elements from one row of ``out`` to the next.
+        transposed: Whether w is ``[N, K]``.
+
+    Raises:
+        WseBug: The weights are quantised, and transposed or not contiguous.
     """
     if isinstance(w, SymBuffer) and w.view == "raw":
         if transposed or (stride, out_stride) != (N, N):
@@ -54,13 +69,20 @@ def local_product(
 
 
 def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
+    """Return whether one GEMV per token is at least as fast as one GEMM."""
     return gemv_cycles(costs, tokens, K, N) <= matmul_cycles(costs, tokens, K, N, add=0)
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:
-    """Lower ``expert_in`` or ``expert_out``, or its form for codes, with the experts stored from ``w`` on.
+    """Lower ``expert_in`` or ``expert_out``, or the corresponding kernel for quantised weights.
 
-    An expert is K rows of N neighbours there.
+    Args:
+        c: Context.
+        kernel: ``expert_in`` or ``expert_out``.
+        w: Address of the first expert.
+        K: Rows of an expert.
+        N: Weights of an expert in each row; they are consecutive.
+        operands: Further operands of the kernel.
     """
     if w.buffer.view == "raw":
         coding, scale = _coding(c, w.buffer), c.tile(scales_name(w.buffer.name))
@@ -79,14 +101,21 @@ def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **ope
 
 
 def _coding(c: Context, w: SymBuffer) -> Coding:
-    """Return the coding of a tile of codes."""
+    """Return the coding of a tile of quantised weights."""
     coding = coding_of(c.spec, w.name.partition("+")[0], c.options.dtype)
     assert coding is not None
     return coding
 
 
 def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int) -> dict[str, Any]:
-    """Return the operands that say how a tile of codes is unpacked, and into which buffer."""
+    """Return the operands that say how a tile of codes is unpacked, and into which buffer.
+
+    Args:
+        c: Context.
+        coding: Coding of the tile.
+        w: Tile of codes.
+        K, N: Rows and columns of the tile.
+    """
     rows, codes = scratch(c, K, N, UNPACKED_CODES)
     operands: dict[str, Any] = {"codes": codes, "rows": rows}
     if coding.group:
@@ -100,7 +129,13 @@ def _unpacking_operands(c: Context, coding: Coding, w: SymBuffer, K: int, N: int
 
 
 def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer]:
-    """Return how many rows of a tile ``[K, N]`` are unpacked at once, and the scratch buffer."""
+    """Return the number of rows of a tile to unpack at a time, and the scratch buffer.
+
+    Args:
+        c: Context.
+        K, N: Rows and columns of the tile.
+        most_codes: Maximum number of codes to unpack at a time; at least one row is unpacked.
+    """
     rows = max(1, min(K, most_codes // N))
     return rows, c.temp(f"unpacked_codes_{rows * N}", rows * N, "act", "buffers")
 
@@ -108,6 +143,15 @@ def scratch(c: Context, K: int, N: int, most_codes: int) -> tuple[int, SymBuffer
 def _quantised_product(
     c: Context, x: SymAddress | SymBuffer, w: SymBuffer, out: SymAddress | SymBuffer, K: int, N: int
 ) -> None:
+    """Lower the product of activations with a tile of codes, which are unpacked on the PE.
+
+    Args:
+        c: Context.
+        x: Activations.
+        w: Tile of codes.
+        out: Product.
+        K, N: Rows and columns of the tile.
+    """
     coding, scale = _coding(c, w), c.tile(scales_name(w.name))
     product: dict[str, Any] = {"x": x, "w": w, "scale": scale, "out": out, "M": c.tokens, "K": K, "N": N}
     product |= _unpacking_operands(c, coding, w, K, N)

@@ -1,6 +1,7 @@
-"""Products whose operands travel on the interleaved rings of a square: MeshGEMM and dist-GEMM-T.
+"""Matrix products whose operands travel on the rings of a square region: MeshGEMM and dist-GEMM-T.
 
-Source: He et al., WaferLLM, OSDI 2025 (arXiv 2502.04563), sections on MeshGEMM and on prefill.
+The rings interleave, so that neighbours on a ring are at most two hops apart. Source: He et al.,
+WaferLLM, OSDI 2025 (arXiv 2502.04563), sections on MeshGEMM and on prefill.
 """
 
 from __future__ import annotations
@@ -16,14 +17,20 @@ from wse_mappings.patterns.ring_shift import ring_align, ring_shift
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovingOperand:
-    """An operand that moves between two buffers from round to round, with its elements per PE."""
+    """An operand that alternates between two buffers from round to round.
+
+    Attributes:
+        current: Address at the start of a round.
+        next: Address after the round.
+        elements: Elements per PE.
+    """
 
     current: SymAddress
     next: SymAddress
     elements: int | SymNumber
 
     def after_rounds(self, rounds: int) -> MovingOperand:
-        """Return the operand after a loop of ``rounds``: in the other buffer if they are odd."""
+        """Return the operand after some rounds: in the other buffer after an odd number."""
         return self if rounds % 2 == 0 else MovingOperand(current=self.next, next=self.current, elements=self.elements)
 
 
@@ -37,18 +44,34 @@ def moving_operand(buffer: SymBuffer, spare: SymBuffer, elements: int | SymNumbe
 
 
 def moving_copy(
-    c: Context, name: str, source: SymAddress | SymBuffer, elements: int | SymNumber, most: int = 0
+    c: Context, name: str, source: SymAddress | SymBuffer, elements: int | SymNumber, max_elements: int = 0
 ) -> MovingOperand:
-    """Return a moving copy of a tile or of cache entries (``most`` elements); the source stays in place."""
+    """Copy a weight tile or cache entries and return the copy as a moving operand.
+
+    Args:
+        c: Context.
+        name: Name of the operand, for the names of its buffers.
+        source: Elements to copy.
+        elements: Number of elements.
+        max_elements: Maximum number of elements, if ``elements`` depends on KV-cache slots.
+    """
     view = (source if isinstance(source, SymBuffer) else source.buffer).view
-    size = elements if isinstance(elements, int) else most
+    size = elements if isinstance(elements, int) else max_elements
     copy, spare = (c.temp(f"{name}_moving_{i}", size, view, "buffers") for i in range(2))
     c.builder.compute("copy_weights" if view == "wgt" else "copy", out=copy, x=source, n=elements)
     return moving_operand(copy, spare, elements)
 
 
 def align(c: Context, *operands: tuple[MovingOperand, int]) -> list[MovingOperand]:
-    """Skew operands, each along its axis, at the same time: floor(P / 2) rounds of ring steps."""
+    """Skew operands, each along its own axis, at the same time. This takes floor(P / 2) ring steps.
+
+    Args:
+        c: Context.
+        operands: Operands with the axis of each.
+
+    Returns:
+        The operands after the ring steps.
+    """
     P = c.cut.rows
     if P > 1:
         pattern = c.patterns.get(ring_align, P)
@@ -69,12 +92,20 @@ def mesh_gemm(
     N: int,
     out_stride: int,
 ) -> None:
-    """Lower out[M, N] = A @ B for aligned operands: P rounds that multiply while A and B shift.
+    """Lower out[M, N] = A @ B for aligned operands, in P rounds that multiply while A and B shift.
 
-    Afterwards both are where they were before, in the other buffer when P is odd.
+    Afterwards A and B are on the PEs where they started, but in the other buffer if P is odd.
+
+    Args:
+        c: Context.
+        kernel: Kernel of the local product.
+        a, b: Operands.
+        out: Product.
+        M, K, N: Local sizes.
+        out_stride: Elements from one row of ``out`` to the next.
     """
     P, builder = c.cut.rows, c.builder
-    shift = c.patterns.get(ring_shift, P, P)
+    shift_pattern = c.patterns.get(ring_shift, P, P)
     with builder.loop(P), builder.overlap():
         builder.compute(
             kernel,
@@ -89,8 +120,8 @@ def mesh_gemm(
             out_stride=out_stride,
             add=SymNumber(per_round=1),
         )
-        builder.line(shift, ROWS, a.current, a.elements, target=a.next)
-        builder.line(shift, COLUMNS, b.current, b.elements, target=b.next)
+        builder.line(shift_pattern, ROWS, a.current, a.elements, target=a.next)
+        builder.line(shift_pattern, COLUMNS, b.current, b.elements, target=b.next)
 
 
 def dist_gemm_t(
@@ -106,14 +137,25 @@ def dist_gemm_t(
     *,
     transposed: bool,
 ) -> None:
-    """Lower out[M, N] = X @ B in P rounds without alignment, where K of B is divided over columns and N over rows.
+    """Lower out[M, N] = X @ B in P rounds without alignment.
 
-    In round t a row multiplies with the tiles of the row t places back on the ring and sums into that column, which
-    keeps the sum. A tile of B is ``[K, N]``, or ``[N, K]`` when ``transposed``.
+    The K dimension of B is divided over columns, its N dimension over rows. In round t, each row
+    multiplies by the tiles that started t places back on the ring. The products are added up along
+    the row into one column, which keeps the sum.
+
+    Args:
+        c: Context.
+        kernel: Kernel of the local product.
+        x: X, divided over columns along K.
+        b: B.
+        partial: Buffer for the local products.
+        out: Product, divided over columns along N.
+        M, K, N: Local sizes.
+        transposed: Whether a tile of B is ``[N, K]`` instead of ``[K, N]``.
     """
     P, builder = c.cut.rows, c.builder
-    shift = c.patterns.get(ring_shift, P, P)
-    reduce_, keep = (
+    shift_pattern = c.patterns.get(ring_shift, P, P)
+    reduce_pattern, keep_pattern = (
         c.patterns.get(ring_reduce, P, store_and_forward=c.options.store_and_forward),
         c.patterns.get(ring_keep, P),
     )
@@ -134,6 +176,6 @@ def dist_gemm_t(
                 out_stride=N,
                 add=0,
             )
-            builder.line(shift, COLUMNS, b.current, b.elements, target=b.next)
-        builder.line(reduce_, ROWS, partial, elements)
-        builder.line(keep, ROWS, partial, elements, target=out)
+            builder.line(shift_pattern, COLUMNS, b.current, b.elements, target=b.next)
+        builder.line(reduce_pattern, ROWS, partial, elements)
+        builder.line(keep_pattern, ROWS, partial, elements, target=out)

@@ -1,8 +1,8 @@
-"""Normalisation: sums over the axis that features are cut on, then the scaling; of the stream, and of each head.
+"""Normalisation of the residual stream and of heads: sums over features, then scaling.
 
-In one pass, mean and variance too: the variance is that of the mean of squares less the square of the mean, in float32:
-one all-reduce, where subtracting the mean first would take two. A head's sums of squares are added up inside its group
-of columns.
+A LayerNorm needs only one all-reduce: its variance is the mean of the squares minus the square of
+the mean, in float32. Subtracting the mean first would need two. The sums of squares of heads are
+added up over the columns of their head group.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from wse_mappings.cuts.layer_parts import BLOCK
 def norm(c: Context, op: Op) -> None:
     """Lower a norm of the residual stream.
 
-    All parts of a split block normalise the input of its first part.
+    All parts of a split block use the input of the first part. If the choice of experts is sent,
+    that input is sent in normalised form and only copied.
     """
     if op.parts.first <= BLOCK.first:
         _normalise(c, op, c.stream, c.normed_hidden)
@@ -34,7 +35,7 @@ def norm(c: Context, op: Op) -> None:
 
 
 def post_norm(c: Context, op: Op) -> None:
-    """Lower the norm of the output of a block, which is then added to the residual stream."""
+    """Lower the norm of a block's output and add the result to the residual stream."""
     n = c.tokens * c.cut.hidden_per_pe
     output = c.temp("made_by_block", n, "act")
     _normalise(c, op, SymAddress(buffer=output), output)
@@ -42,11 +43,12 @@ def post_norm(c: Context, op: Op) -> None:
 
 
 def rms_eps(c: Context, size: int) -> dict[str, int]:
-    """Return the operands of a scaling over ``size`` features."""
+    """Return the operands ``size`` and ``eps_atto`` of a normalisation over ``size`` features."""
     return {"size": size, "eps_atto": round(c.spec.norm_eps * ATTO)}
 
 
 def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
+    """Add the steps of a norm: sums over the features, an all-reduce, and the scaling."""
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     gain = c.hidden_vector(op.weights[0], "gain")
     axis, operands = ROWS if c.on_mesh else COLUMNS, rms_eps(c, c.spec.hidden_size)
@@ -65,9 +67,13 @@ def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
 
 
 def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: Sequence[str]) -> None:
-    """Scale heads ``[tokens, count, F]`` in place by their root mean square and, where given, by ``gains``.
+    """Scale heads by their root mean square, in place.
 
-    ``heads`` are (buffer, count of heads) each; ``gains`` the names of as many vectors over a head's features.
+    Args:
+        c: Context.
+        heads: Buffers ``[tokens, count, F]`` with the number of heads of each.
+        gains: Names of the gains, one per buffer, each over the features of a head. Without gains,
+            heads are only normalised.
     """
     F, M, b = c.heads[3], c.tokens, c.builder
     rows = [M * count for _, count in heads]
@@ -86,4 +92,4 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
 
 
 OPS: Final = {"norm": norm, "post_norm": post_norm}
-"""Lowerings by kind of op."""
+"""Lowering function of each kind of op."""

@@ -1,6 +1,7 @@
-"""Sums over the lines of a region and over the columns of its head groups: every reduce that a lowering asks for.
+"""Sums over the rows and columns of a region, and over the columns of its head groups.
 
-Along rows of a region that spans wafers, words are combined inside each wafer, then between wafers.
+Along the rows of a region that spans several wafers, values are combined on each wafer first, then
+between wafers.
 """
 
 from __future__ import annotations
@@ -32,14 +33,23 @@ def all_reduce(
     count: SymBuffer | None = None,
     *,
     over_rows: int = 0,
-    within: tuple[int, int] | None = None,
+    column_range: tuple[int, int] | None = None,
     to_all: bool = False,
 ) -> None:
-    """Add a K-tree all-reduce over whole lines. ``count`` is that of `PhaseBuilder.line`.
+    """Add an all-reduce over whole rows or columns of the region.
 
-    ``over_rows``: elements without padding that all rows together have, along rows; 0 where all have the same.
-    ``within``: (first, columns) of those that have anything to add, along rows. They alone get the sums, unless these
-    are for all columns (``to_all``).
+    Args:
+        c: Context.
+        axis: ROWS or COLUMNS.
+        buffer: Values to combine, in place.
+        elements: Number of elements per PE.
+        arrival: How values are combined.
+        count: Buffer with the number of (token, expert) pairs, as for `PhaseBuilder.line`.
+        over_rows: Elements of all rows together, without padding, for a sum along rows; 0 if all
+            rows have the same elements. It determines the bytes between wafers.
+        column_range: First column and number of columns that have values to combine, for a sum
+            along rows; None for all.
+        to_all: Whether all columns receive the result, not only those in ``column_range``.
     """
     if axis == ROWS and c.cut.span > 1:
         at = SymAddress(buffer=buffer) if isinstance(buffer, SymBuffer) else buffer
@@ -50,14 +60,14 @@ def all_reduce(
             _all_reduce_of_one_row(c, at, elements, arrival)
         return
     length, lines = c.lines(axis)
-    stretch: dict[str, Any] = {}
-    if within is not None and within[1] < length:
-        length, stretch = within[1], {"segments": (within,), "to_all": to_all}
+    segment_options: dict[str, Any] = {}
+    if column_range is not None and column_range[1] < length:
+        length, segment_options = column_range[1], {"segments": (column_range,), "to_all": to_all}
     if c.options.all_reduce:
-        pattern = _named_pattern(c, c.lines(axis)[0], lines, arrival, buffer, elements, **stretch)
+        pattern = _named_pattern(c, c.lines(axis)[0], lines, arrival, buffer, elements, **segment_options)
     else:
         pattern = c.patterns.get(
-            k_tree, c.lines(axis)[0], lines, arrival, broadcast=True, groups=c.groups(length), **stretch
+            k_tree, c.lines(axis)[0], lines, arrival, broadcast=True, groups=c.groups(length), **segment_options
         )
     c.builder.line(pattern, axis, buffer, elements, count=count)
 
@@ -69,22 +79,44 @@ def _named_pattern(
     arrival: Arrival,
     buffer: SymAddress | SymBuffer,
     elements: int | SymNumber,
-    **stretch: Any,
+    **segment_options: Any,
 ) -> int:
-    """Return the all-reduce that the request names, created for the words that do not depend on cache slots."""
+    """Return the index of the all-reduce that ``--all-reduce`` names.
+
+    Args:
+        c: Context.
+        length: PEs of a line.
+        lines: Number of lines.
+        arrival: How values are combined.
+        buffer: Values to combine.
+        elements: Number of elements per PE. The pattern is created for the elements that do not
+            depend on KV-cache slots.
+        segment_options: Options for an all-reduce over segments of the line.
+
+    Raises:
+        BadInput: The pattern cannot be created for these sizes.
+    """
     view = buffer.view if isinstance(buffer, SymBuffer) else buffer.buffer.view
     fixed = elements if isinstance(elements, int) else elements.fixed
     words = max(1, ceil_div(fixed * ELEMENT_BYTES[c.options.element_type(view)], WORD_BYTES))
     make = kept_pattern(c.options.all_reduce).of_words(words, 2 * c.wafer.ramp_cycles + 1)
     try:
-        return c.patterns.get(all_reduce_on_stretches, make, length, lines, arrival, **stretch)
+        return c.patterns.get(all_reduce_on_stretches, make, length, lines, arrival, **segment_options)
     except ValueError as error:
         message = f"--all-reduce {c.options.all_reduce}: {error}; `wse pattern` shows what it does"
         raise BadInput(message) from error
 
 
 def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add an all-reduce of sums within the columns of each head group."""
+    """Add an all-reduce of sums over the columns of each head group.
+
+    A head group is a set of neighbouring columns that share the features of the same heads.
+
+    Args:
+        c: Context.
+        buffer: Values to add up, in place.
+        elements: Number of elements per PE.
+    """
     segments = c.cut.heads.segments
     if len(segments) < c.cut.span:  # wafers share heads
         _reduce_in_teams(c, buffer, elements)
@@ -100,7 +132,7 @@ def reduce_in_groups(c: Context, buffer: SymBuffer, elements: int | SymNumber) -
 
 
 def _reduce_in_teams(c: Context, buffer: SymBuffer, elements: int | SymNumber) -> None:
-    """Add an all-reduce of sums where a head group has whole wafers."""
+    """Add an all-reduce over the columns of each head group, where groups are whole wafers."""
     at, teams = SymAddress(buffer=buffer), len(c.cut.heads.segments)
     if isinstance(elements, SymNumber):
         real = SymNumber(per_slot=elements.per_slot * c.cut.rows)
@@ -119,16 +151,28 @@ def all_reduce_of_wafers(
     only_row: int | None,
     teams: int = 1,
 ) -> None:
-    """Combine the values at ``at`` of the PEs of a row, or of its part on a team of wafers.
+    """Add an all-reduce along rows of a region that spans several wafers.
 
-    ``real``: elements without padding that a wafer sends, of all rows that take part.
+    1. The PEs of a row on each wafer combine their values.
+    2. The wafers combine the results over their links, in one round or, if that is faster, in two
+       rounds on parts.
+    3. The result is sent along the row on each wafer.
+
+    Args:
+        c: Context.
+        at: Values to combine, in place.
+        elements: Number of elements per PE.
+        arrival: How values are combined.
+        real: Elements without padding that a wafer sends, of all participating rows together.
+        only_row: Row that takes part; None for all rows.
+        teams: Number of equal groups of wafers that each combine their own values.
     """
     cols, rows, wafers, width, view = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer, at.buffer.view
     segments, groups = tuple((wafer * width, width) for wafer in range(wafers)), c.groups(width)
     place = root_of(width, groups)
     reduce_ = c.patterns.get(k_tree, cols, rows, arrival, broadcast=False, segments=segments, groups=groups)
     c.builder.line(reduce_, ROWS, at, elements, only_row=only_row)
-    combined = c.temp(f"of_all_wafers_{view}", at.buffer.elements, view, "buffers")
+    combined_buffer = c.temp(f"of_all_wafers_{view}", at.buffer.elements, view, "buffers")
     element_bytes = ELEMENT_BYTES[c.options.element_type(view)]
     part, rounds, payload = elements, 1, _times(real, element_bytes)
     if arrival == Arrival.ADD and teams == 1 and isinstance(real, int) and isinstance(elements, int):
@@ -144,25 +188,41 @@ def all_reduce_of_wafers(
         source_col=place,
         target_col=place,
         payload=payload,
-        target=combined,
+        target=combined_buffer,
         only_row=only_row,
         rounds=rounds,
         part=part,
     )
     c.builder.line(
-        c.patterns.get(multicast, cols, rows, place, wafers), ROWS, combined, elements, target=at, only_row=only_row
+        c.patterns.get(multicast, cols, rows, place, wafers),
+        ROWS,
+        combined_buffer,
+        elements,
+        target=at,
+        only_row=only_row,
     )
 
 
 def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: Arrival, teams: int = 1) -> None:
-    """Add an all-reduce on one row, whose PEs then send down their columns, where all rows have the same words."""
+    """Add an all-reduce of values that are the same in all rows.
+
+    Only one row combines them over all wafers, and then sends the result along the columns.
+    """
     row = root_of(c.cut.rows)
     all_reduce_of_wafers(c, at, elements, arrival, real=elements, only_row=row, teams=teams)
     c.builder.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, at, elements)
 
 
 def to_all_wafers(c: Context, at: SymAddress, elements: int, place: int, row: int) -> None:
-    """Send the values of one PE to the PEs at the same position on all wafers."""
+    """Send the values of one PE to the PEs at the same position on all wafers.
+
+    Args:
+        c: Context.
+        at: Values to send.
+        elements: Number of elements.
+        place: Column of the PE on its wafer.
+        row: Row of the PE.
+    """
     payload = elements * ELEMENT_BYTES[c.options.element_type(at.buffer.view)]
     pattern = c.patterns.get(wafer_multicast, c.cut.cols, c.cut.rows, c.cut.span, 0, place, place)
     cross_wafers(c, at, pattern, elements, source_col=place, target_col=place, payload=payload, only_row=row)
@@ -184,10 +244,21 @@ def cross_wafers(
     part: int | SymNumber | None = None,
     by_choice: int = 0,
 ) -> None:
-    """Run a pattern between wafers on the elements at ``source``. Arrivals go to ``target``, by default in place.
+    """Add a transfer by a pattern between wafers.
 
-    Columns are those of a wafer. ``payload`` counts bytes on the wafers' links, ``latencies`` theirs that are waited
-    for: one a round by default. Each round takes ``part`` of the elements, by default all.
+    Args:
+        c: Context.
+        source: Elements to send.
+        pattern: Index of the pattern.
+        elements: Number of elements.
+        source_col, target_col: Columns on each wafer that send and receive.
+        payload: Bytes that cross the link of a wafer.
+        target: Where arriving elements are written or added; None for ``source``.
+        only_row: Row that takes part; None for all rows.
+        rounds: Number of rounds of the pattern.
+        latencies: Number of link latencies to wait for; None for one per round.
+        part: Elements per round; None for all.
+        by_choice: As for `PhaseBuilder.transfer`.
     """
     c.builder.transfer(
         BetweenWafers,
@@ -207,11 +278,12 @@ def cross_wafers(
 
 
 def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> float:
-    """Return the seconds that the link of a wafer needs to send bytes to each other wafer."""
+    """Return the seconds in which a wafer sends bytes to every other wafer, in some rounds."""
     return rounds * wafer.wafer_link_latency_s + (wafers - 1) * payload_bytes / wafer.wafer_link_bytes_per_s
 
 
 def _times(number: int | SymNumber, factor: int) -> int | SymNumber:
+    """Return a number multiplied by a factor; the number may be symbolic."""
     return (
         number * factor
         if isinstance(number, int)

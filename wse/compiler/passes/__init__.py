@@ -1,1 +1,1 @@
-"""The passes of the compiler, one a file: each takes a State and returns a new one."""
+"""The compiler passes, one per module. Each is a function from a State to a new State."""

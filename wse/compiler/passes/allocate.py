@@ -1,6 +1,7 @@
-"""Pass 6: a byte address for every buffer. Buffers that are never live at the same time share space.
+"""Pass 6: assign a byte address to every buffer.
 
-So do what a kernel reads for the last time and what it makes of that in its place.
+Buffers that are never live at the same time share memory. So do the input and the output of a
+kernel that overwrites its input when it reads it for the last time.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer, Stage
 
 MOST_ORDERS = 12
-"""Orders in which buffers are placed, where a stage does not fit in the first ones."""
+"""Maximum number of orders in which the temporary buffers of a stage are placed."""
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
 
 
 def element_type(state: State, view: str) -> str:
-    """Element type of a view."""
+    """Return the element type of a view of SRAM, such as ``float32`` for the view ``f32``."""
     return state.options.element_type(view)
 
 
@@ -36,18 +37,21 @@ def element_bytes(state: State, view: str) -> int:
 
 
 def allocate(state: State) -> State:
-    """Fill ``buffers``, ``addresses`` and the SRAM bounds of ``stages``, stage by stage.
+    """Fill in ``buffers``, ``addresses`` and the SRAM range of every stage.
 
-    1. Code, stack and what the vendor's runtime keeps come first. The stage of experts, which shares PEs with the
-       others, begins above the fullest of them.
-    2. Permanent buffers (weights, cache, token ids) follow one another.
-    3. The others go by size, the largest first, each at the lowest address behind the permanent ones where no buffer
-       stands that is live in one of the same steps. What may be made in the place of another stands at its address. A
-       buffer that no step uses gets no address. Where the stage does not fit so, the buffer that ends last goes first,
-       again and again while that helps.
-    4. The stage ends behind the highest of them.
+    For each stage:
 
-    Raises SramOverflow where that is beyond the SRAM, unless the request is to report it (``Options.capacity``).
+    1. Code, stack and the vendor's runtime come first. The stage of experts shares PEs with all
+       other stages and starts after the one that uses the most memory.
+    2. Permanent buffers (weights, KV cache, token ids) follow one another.
+    3. Temporary buffers follow, the largest first. Each gets the lowest address at which no buffer
+       is live in one of the same steps. A buffer that may overwrite another one gets its address. A
+       buffer that no step uses gets no address. If the stage does not fit, the buffer that ends
+       last is placed first, repeatedly while that helps.
+    4. The stage ends after the last of its buffers.
+
+    Raises:
+        SramOverflow: The stage ends after the end of SRAM, and ``Options.capacity`` is ``refuse``.
     """
     spans, begins = lifetimes(state), steps_before(state.phases)
     replacements = replacing_steps(state)
@@ -57,55 +61,69 @@ def allocate(state: State) -> State:
     all_buffers: list[Buffer] = []
     stages: list[Stage] = []
     for index, stage in enumerate(state.stages):
-        of_stage = [b for b in sym_buffers if b.stage == index]
-        # 1. Where the stage begins.
-        above = state.plans[index].experts  # in the SRAM of the other stages, whose code runs it too
-        base = max(below.sram_top_byte for below in stages) if above else reserved
+        stage_buffers = [b for b in sym_buffers if b.stage == index]
+        # 1. Code, and the start of the stage.
+        shares_pes = state.plans[index].experts  # on the PEs of the other stages, whose code executes it, too
+        base = max(other_stage.sram_top_byte for other_stage in stages) if shares_pes else reserved
         base = aligned_bytes(base)
-        top, placed = base, [] if above else [_code_buffer(index, base)]
+        top, placed_buffers = base, [] if shares_pes else [_code_buffer(index, base)]
         # 2. Permanent buffers.
-        for buffer in (b for b in of_stage if b.permanent):
+        for buffer in (b for b in stage_buffers if b.permanent):
             addresses[buffer] = top
-            placed.append(_buffer(state, buffer, top, ()))
-            top += aligned_bytes(placed[-1].bytes)
-        # 3. The others, the largest first.
-        temporary = [b for b in of_stage if not b.permanent and b in spans]
+            placed_buffers.append(_buffer(state, buffer, top, ()))
+            top += aligned_bytes(placed_buffers[-1].bytes)
+        # 3. Temporary buffers.
+        temporary = [b for b in stage_buffers if not b.permanent and b in spans]
         needs = {
             buffer: _Need(
                 size=aligned_bytes(buffer.elements * element_bytes(state, buffer.view)),
-                during=live_steps(spans[buffer], begins),
+                live=live_steps(spans[buffer], begins),
             )
             for buffer in temporary
         }
-        further = state.further_bytes[index] if state.further_bytes else 0
-        packed = _pack(_places(needs, replacements), needs, top, state.wafer.sram_bytes_per_pe - further)
-        for buffer, address in packed.items():
+        omitted_bytes = state.further_bytes[index] if state.further_bytes else 0
+        temporary_addresses = _pack(
+            _places(needs, replacements), needs, top, state.wafer.sram_bytes_per_pe - omitted_bytes
+        )
+        for buffer, address in temporary_addresses.items():
             addresses[buffer] = address
-            placed.append(_buffer(state, buffer, address, spans[buffer]))
+            placed_buffers.append(_buffer(state, buffer, address, spans[buffer]))
         # 4. The end of the stage.
-        top = max([top, *(address + needs[buffer].size for buffer, address in packed.items())])
+        top = max([top, *(address + needs[buffer].size for buffer, address in temporary_addresses.items())])
         if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
-            fullest = max(stages, key=lambda s: s.sram_top_byte) if above else None
-            beside = [b for b in all_buffers if fullest is not None and b.stage == stages.index(fullest)]
-            raise SramOverflow(state, index, top, beside + placed)
+            fullest_stage = max(stages, key=lambda s: s.sram_top_byte) if shares_pes else None
+            fullest_stage_buffers = [
+                b for b in all_buffers if fullest_stage is not None and b.stage == stages.index(fullest_stage)
+            ]
+            raise SramOverflow(state, index, top, fullest_stage_buffers + placed_buffers)
         stages.append(replace(stage, sram_base_byte=base, sram_top_byte=top))
-        all_buffers += placed
+        all_buffers += placed_buffers
     return replace(state, stages=tuple(stages), buffers=tuple(all_buffers), addresses=addresses)
 
 
 def reserved_bytes(wafer: WaferSpec, software: SoftwareProfile) -> int:
-    """Code, stack, runtime and task table."""
+    """Return the bytes per PE of code, stack, runtime and task table."""
     total = software.code_bytes_per_pe + software.stack_bytes_per_pe
     return aligned_bytes(total + wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe)
 
 
 def _code_buffer(stage: int, size: int) -> Buffer:
+    """Return the buffer at the start of SRAM that holds code, stack and the vendor's runtime."""
     return Buffer(
         stage=stage, name="code, stack and runtime", use="code", address=0, bytes=size, element="bytes", live=()
     )
 
 
 def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...]) -> Buffer:
+    """Return the buffer of a Program for a symbolic buffer.
+
+    Args:
+        state: State of the compilation, for the element types.
+        buffer: The symbolic buffer.
+        address: Its byte address on the PE.
+        live: Intervals of steps in which the buffer is in use; empty for buffers that are always in
+            use.
+    """
     return Buffer(
         stage=buffer.stage,
         name=buffer.name,
@@ -118,74 +136,96 @@ def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...
 
 
 class _Need(NamedTuple):
-    """A number of bytes that are in use during some steps, given as a bit set."""
+    """The size of a buffer in bytes and the steps that use the buffer, as a bit set."""
 
     size: int
-    during: int
+    live: int
 
 
 class _Interval(NamedTuple):
-    """A range of SRAM addresses that is in use during some steps, given as a bit set."""
+    """A range of SRAM addresses and the steps in which the range is in use, as a bit set."""
 
     address: int
     end: int
-    during: int
+    live: int
 
 
 def aligned_bytes(size: int) -> int:
-    """Return the bytes of a buffer including padding up to the next allowed address."""
+    """Return a size rounded up to the alignment of buffers, 4 bytes."""
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
 def _pack(
     places: list[list[SymBuffer]], needs: Mapping[SymBuffer, _Need], start: int, available: int
 ) -> dict[SymBuffer, int]:
-    """Return addresses for buffers from ``start`` on, in the given order of places or in a better one.
+    """Choose addresses for the temporary buffers of a stage.
 
-    Where they end behind the ``available`` bytes, what ends last is placed before all others, up to ``MOST_ORDERS``
-    times; of all orders the one that ends first is taken.
+    If they do not fit, the group of buffers that ends last is placed first, and all others again.
+    There are at most ``MOST_ORDERS`` attempts. The attempt that needs the least memory is used.
+
+    Args:
+        places: Groups of buffers that share an address, in the order in which they are placed.
+        needs: Size and live steps of each buffer.
+        start: First address.
+        available: Address at which the memory ends.
+
+    Returns:
+        The address of each buffer. It may exceed the available memory.
     """
     best: dict[SymBuffer, int] = {}
-    least_end = -1
+    lowest_end = -1
     for _ in range(MOST_ORDERS):
         intervals: list[_Interval] = []
-        at: dict[SymBuffer, int] = {}
+        addresses: dict[SymBuffer, int] = {}
         ends = [start]
         for at_one_place in places:
             address = _lowest(intervals, [needs[buffer] for buffer in at_one_place], start)
-            for size, during in (needs[buffer] for buffer in at_one_place):
-                intervals.append(_Interval(address, address + size, during))
-            at |= dict.fromkeys(at_one_place, address)
+            for size, live in (needs[buffer] for buffer in at_one_place):
+                intervals.append(_Interval(address, address + size, live))
+            addresses |= dict.fromkeys(at_one_place, address)
             ends.append(address + max(needs[buffer].size for buffer in at_one_place))
         end = max(ends)
-        if least_end < 0 or end < least_end:
-            best, least_end = at, end
+        if lowest_end < 0 or end < lowest_end:
+            best, lowest_end = addresses, end
         if end <= available or len(places) < 2:
             break
-        last = ends.index(end) - 1
-        if last < 0:
+        last_place = ends.index(end) - 1
+        if last_place < 0:
             break
-        places = [places[last], *places[:last], *places[last + 1 :]]
+        places = [places[last_place], *places[:last_place], *places[last_place + 1 :]]
     return best
 
 
 def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) -> int:
-    """Return the lowest address at which none of the ``needs`` overlaps memory that is live in the same steps.
+    """Return the lowest address at which some buffers fit.
 
-    What clashes with an address does so by its end and by the address from which on the needs reach into it: in the
-    order of these the first that is not reached leaves room before it, and before all others.
+    They must not overlap memory that is live in one of the same steps. A buffer of ``size`` bytes
+    overlaps an interval from ``begin`` to ``end`` at all addresses between ``begin - size`` and
+    ``end``. The intervals are visited in the order of ``begin - size``. The first one that starts
+    after the current address leaves room before it.
+
+    Args:
+        intervals: Memory in use.
+        needs: Buffers to place at one common address.
+        start: First address.
     """
-    others = [(begin - size, end) for begin, end, live in intervals for size, during in needs if live & during]
+    blocked_ranges = [
+        (begin - size, end) for begin, end, live in intervals for size, need_live in needs if live & need_live
+    ]
     address = start
-    for reached_behind, end in sorted(others):
-        if reached_behind >= address:
+    for last_free, end in sorted(blocked_ranges):
+        if last_free >= address:
             break
         address = max(address, end)
     return address
 
 
 def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> list[list[SymBuffer]]:
-    """Return groups of buffers that share an address, the largest first."""
+    """Return groups of buffers that share an address, in descending order of their largest buffer.
+
+    A buffer joins the group of a buffer that it may overwrite, or that may overwrite it, if it may
+    share the address with all members of the group.
+    """
     places: list[list[SymBuffer]] = []
     partners: dict[SymBuffer, list[SymBuffer]] = {}
     for source, target in replacements:
@@ -193,14 +233,19 @@ def _places(needs: Mapping[SymBuffer, _Need], replacements: Replacements) -> lis
         partners.setdefault(target, []).append(source)
     place_of: dict[SymBuffer, list[SymBuffer]] = {}
     for buffer in sorted(needs, key=lambda b: (-needs[b].size, b.name)):
-        known = (place_of[other] for other in partners.get(buffer, ()) if other in place_of)
-        during = needs[buffer].during
-        fits_in = (
-            place
-            for place in known
-            if all(may_coincide(buffer, other, during, needs[other].during, replacements) for other in place)
+        partner_places = (
+            place_of[other_buffer] for other_buffer in partners.get(buffer, ()) if other_buffer in place_of
         )
-        place = next(fits_in, None)
+        live = needs[buffer].live
+        possible_places = (
+            place
+            for place in partner_places
+            if all(
+                may_coincide(buffer, other_buffer, live, needs[other_buffer].live, replacements)
+                for other_buffer in place
+            )
+        )
+        place = next(possible_places, None)
         if place is None:
             places.append(place := [])
         place.append(buffer)

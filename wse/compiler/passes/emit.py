@@ -1,4 +1,4 @@
-"""Pass 7: symbolic steps and buffers to the frozen arrays of a Program."""
+"""Pass 7: turn symbolic steps and buffers into the frozen arrays of a Program."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from wse_mappings.patterns.k_tree import root_of
 
 
 def emit(state: State) -> State:
-    """Fill ``program``."""
+    """Fill in ``program``: the frozen arrays that are executed and timed."""
     assert state.addresses is not None
     ops = ops_in_order(state.graph)
-    place = {op.name: i for i, op in enumerate(ops)}
+    op_index = {op.name: i for i, op in enumerate(ops)}
     program = Program(
         model_name=state.spec.name,
         mapping_name=state.options.mapping_name,
@@ -51,7 +51,7 @@ def emit(state: State) -> State:
         op_kinds=tuple(op.kind for op in ops),
         op_layers=tuple(op.layer for op in ops),
         op_stages=tuple(stages_of(state, ops)),
-        op_edges=np.array([(place[a], place[b]) for a, b in state.graph.edges], np.int32).reshape(-1, 2),
+        op_edges=np.array([(op_index[a], op_index[b]) for a, b in state.graph.edges], np.int32).reshape(-1, 2),
         colour_uses=state.colour_uses,
         ids_address=-1 if state.ids is None else _element(state, state.ids),
         root_row=_root_row(state),
@@ -64,30 +64,42 @@ def emit(state: State) -> State:
 
 
 def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -> tuple[Tile, ...]:
-    """Return the tiles of a state at the addresses of their buffers."""
+    """Return the weight tiles of a state with addresses.
+
+    Args:
+        state: State after sharding.
+        stages: Stages with their SRAM range.
+        buffers: Buffers with their addresses, including those of all tiles.
+
+    Returns:
+        The tiles. Addresses count elements from the first byte of the stage.
+    """
     addresses = {(buffer.stage, buffer.name): buffer.address for buffer in buffers if buffer.use == "weights"}
     tiles = []
-    for each in state.tiles:
-        stage, name = each.buffer.stage, each.buffer.name
+    for sym_tile in state.tiles:
+        stage, name = sym_tile.buffer.stage, sym_tile.buffer.name
         offset = addresses[stage, name] - stages[stage].sram_base_byte
-        tiles.append(replace(each.tile, address=offset // element_bytes(state, each.buffer.view)))
+        tiles.append(replace(sym_tile.tile, address=offset // element_bytes(state, sym_tile.buffer.view)))
     return tuple(tiles)
 
 
 def _root_row(state: State) -> int:
-    """Return the row where the stage with the head sums logits; 0 without a head."""
+    """Return the row of the head's region on which logits are added up; 0 without a head."""
     return next((root_of(plan.rows) for plan in state.plans if plan.has_head), 0)
 
 
 def _element(state: State, buffer: SymBuffer) -> int:
-    """Return the address of a buffer in elements of its view, from the base of the stage."""
+    """Return the address of a buffer in elements of its view, from the first byte of its stage."""
     assert state.addresses is not None
     offset = state.addresses[buffer] - state.stages[buffer.stage].sram_base_byte
     return offset // element_bytes(state, buffer.view)
 
 
 def _phases(state: State) -> tuple[Phase, ...]:
-    """Return the phases. Chunks with the same steps share their arrays."""
+    """Return the phases of the Program.
+
+    Phases with the same symbolic steps share one `Steps` object.
+    """
     emitted: dict[SymSteps, Steps] = {}
     phases = []
     for phase, repaints in zip(state.phases, state.repaints, strict=True):
@@ -107,10 +119,10 @@ def _phases(state: State) -> tuple[Phase, ...]:
 
 
 def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
-    """Return the arrays of the steps of a phase and of all chunks that share them."""
+    """Return the arrays of a phase's steps, with the addresses and indices of all block runs."""
     steps = phase.steps
     blocks = {block: block_arrays(block) for block in steps.blocks}
-    most = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.cuts]
+    most_pairs = [0 if cut.mixture is None else cut.mixture.most_pairs(phase.tokens) for cut in state.cuts]
     over_users = [loop in run.block.over_users for run in steps.runs for loop in range(len(run.block.loops))]
     runs = [
         blocks[run.block].of_run(run, np.array([_element(state, buffer) for buffer in run.buffers], np.int64))
@@ -119,7 +131,7 @@ def _steps(state: State, phase: SymPhase, repaints: I32) -> Steps:
     arrays = {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
     return Steps(
         repaints=repaints,
-        most_pairs=np.array(most, np.int64)[arrays["stage"]],
+        most_pairs=np.array(most_pairs, np.int64)[arrays["stage"]],
         loops=np.array(steps.loops, np.int32).reshape(-1, 3),
         over_users=np.array(over_users, np.bool_),
         **arrays,

@@ -1,4 +1,4 @@
-"""Lifetimes of buffers: the steps of each phase in which a value is needed, from where it is made to its last use."""
+"""Lifetimes of buffers: the steps from the creation of a value to its last use."""
 
 from __future__ import annotations
 
@@ -15,45 +15,58 @@ Span = tuple[int, int, int]  # phase, first step, last step
 
 
 def steps_before(phases: Sequence[SymPhase]) -> dict[int, int]:
-    """Return the number of steps before each distinct phase, by the index of the first phase with these steps."""
+    """Return the number of steps in all distinct phases before each distinct phase.
+
+    The keys are the indices of the first phases with the same steps.
+    """
     begins: dict[int, int] = {}
-    before = 0
+    step_count = 0
     for number in distinct_phases(phases):
-        begins[number] = before
-        before += len(phases[number].steps)
+        begins[number] = step_count
+        step_count += len(phases[number].steps)
     return begins
 
 
 def live_steps(spans: Iterable[Span], begins: Mapping[int, int]) -> int:
-    """Return the steps of some intervals as a bit set. ``begins`` is the result of `steps_before`."""
-    during = 0
+    """Return the steps of some intervals as a bit set.
+
+    Args:
+        spans: Intervals as (phase, first step, last step).
+        begins: Steps before each phase, from `steps_before`.
+    """
+    step_bits = 0
     for phase, first, last in spans:
-        during |= ((1 << (last - first + 1)) - 1) << (begins[phase] + first)
-    return during
+        step_bits |= ((1 << (last - first + 1)) - 1) << (begins[phase] + first)
+    return step_bits
 
 
 def lifetimes(state: State) -> dict[SymBuffer, tuple[Span, ...]]:
-    """Return the intervals of steps in which each buffer is in use, in the distinct phases."""
+    """Return the intervals of steps in which each buffer is in use.
+
+    Returns:
+        For each buffer, its intervals as (phase, first step, last step), for all distinct phases.
+    """
     spans: dict[SymBuffer, list[Span]] = {}
     for number in distinct_phases(state.phases):
-        for key, stretches in _spans(state.phases[number].steps).items():
-            spans.setdefault(key, []).extend((number, first, last) for first, last in stretches)
+        for key, intervals in _spans(state.phases[number].steps).items():
+            spans.setdefault(key, []).extend((number, first, last) for first, last in intervals)
     return {key: tuple(value) for key, value in spans.items()}
 
 
 def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
-    """Return the intervals of steps in which the value of each buffer is needed.
+    """Return the intervals of steps of one phase in which the value of each buffer is needed.
 
-    A use inside a loop counts for the whole loop, and what the loop makes first it makes at its start. The chain of an
-    overlap group is run in order, once, beside the other transfers of the group.
+    A use in a loop counts for all steps of the loop, and a value that the loop creates first counts
+    from the start of the loop. The kernels and transfers in the chain of an overlap group are
+    exceptions: they run once and in order, while the other transfers of the group run in parallel.
     """
-    within = {block: _spans_within(block) for block in steps.blocks}
+    block_spans = {block: _spans_within(block) for block in steps.blocks}
     spans: dict[SymBuffer, list[tuple[int, int]]] = {}
     for run in steps.runs:
-        own = dict(zip(run.block.buffers, run.buffers, strict=True))
-        for buffer, (is_made, stretches) in within[run.block].items():
-            so_far = spans.setdefault(own[buffer], [])
-            in_phase = [(run.step + first, run.step + last) for first, last in stretches]
+        buffer_in_run = dict(zip(run.block.buffers, run.buffers, strict=True))
+        for buffer, (is_made, intervals) in block_spans[run.block].items():
+            so_far = spans.setdefault(buffer_in_run[buffer], [])
+            in_phase = [(run.step + first, run.step + last) for first, last in intervals]
             if so_far and not is_made:
                 in_phase[0] = so_far.pop()[0], in_phase[0][1]
             so_far += in_phase
@@ -61,66 +74,89 @@ def _spans(steps: SymSteps) -> dict[SymBuffer, list[tuple[int, int]]]:
 
 
 def _spans_within(block: Block) -> dict[SymBuffer, tuple[bool, list[tuple[int, int]]]]:
-    """Return the intervals within a block in which each buffer is needed, and whether the block writes it first.
+    """Return the intervals of a block in which each buffer is needed.
 
-    What makes a buffer from its beginning on begins a stretch, unless an inner part of it was made before and not read.
+    An interval begins with a step that overwrites a buffer from its start. It does not begin there
+    if an inner part of the buffer was written before and has not been read.
+
+    Returns:
+        For each buffer, whether the block writes it before it reads it, and the intervals as
+        (first, last).
     """
     lives: dict[SymBuffer, _Life] = {}
     for index, step in enumerate(block.steps):
         first, last = index, index
-        if step.loop >= 0 and not _has_its_turn(step, block):
+        if step.loop >= 0 and not _runs_once(step, block):
             first, last = block.loops[step.loop][0], block.loops[step.loop][1] - 1
         for buffer, is_output, is_inner in _uses(step):
             life = lives.get(buffer)
             if life is None:
                 life = lives[buffer] = _Life()
             begins = is_output and not is_inner and not life.has_unread_part
-            if life.stretches and (not begins or life.stretches[-1][1] >= first):
-                life.stretches[-1] = (min(life.stretches[-1][0], first), max(life.stretches[-1][1], last))
+            if life.intervals and (not begins or life.intervals[-1][1] >= first):
+                life.intervals[-1] = (min(life.intervals[-1][0], first), max(life.intervals[-1][1], last))
             else:
-                life.stretches.append((first, last))
+                life.intervals.append((first, last))
             life.has_unread_part = is_output and is_inner
             life.has_beginning |= is_output and not is_inner
             life.is_made &= is_output or life.has_beginning
-    return {buffer: (life.is_made and life.has_beginning, life.stretches) for buffer, life in lives.items()}
+    return {buffer: (life.is_made and life.has_beginning, life.intervals) for buffer, life in lives.items()}
 
 
 @dataclass(slots=True)
 class _Life:
-    """The intervals of a buffer in a block, and the state of its value after the steps so far."""
+    """The intervals of a buffer in a block, and the state of its value after the steps so far.
 
-    stretches: list[tuple[int, int]] = field(default_factory=list)
-    is_made: bool = True  # nothing was read before the block made the beginning
+    Attributes:
+        intervals: First and last step of each interval.
+        is_made: Whether nothing was read before the block wrote the start of the buffer.
+        has_beginning: Whether the block has written the start of the buffer.
+        has_unread_part: Whether the last step with the buffer wrote an inner part of it.
+    """
+
+    intervals: list[tuple[int, int]] = field(default_factory=list)
+    is_made: bool = True
     has_beginning: bool = False
     has_unread_part: bool = False
 
 
-def _has_its_turn(step: SymStep, block: Block) -> bool:
-    """Return whether a step of a loop runs only once, in the chain of an overlap group."""
-    turns = block.loops[step.loop][2]
-    return turns == 1 and (step.kind == Kind.COMPUTE or step.in_chain)
+def _runs_once(step: SymStep, block: Block) -> bool:
+    """Return whether a step in a loop runs only once, in the chain of an overlap group.
+
+    The steps of such a chain are executed in order, so a use there does not count for the whole
+    loop.
+    """
+    iterations = block.loops[step.loop][2]
+    return iterations == 1 and (step.kind == Kind.COMPUTE or step.in_chain)
 
 
 def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
-    """Return the buffers of a step, whether it writes them anew, and whether from within; written buffers come last.
+    """Return the uses of buffers by a step; buffers that are written come last.
 
-    The buffer of odd rounds is always filled by the round before.
+    The buffer of odd rounds counts as overwritten, because the preceding round always fills it.
+
+    Returns:
+        For each use, the buffer, whether the step overwrites it, and whether the address is an
+        inner one.
     """
     overwritten = _new_outputs(step)
-    read: list[tuple[SymBuffer, bool, bool]] = []
-    made: list[tuple[SymBuffer, bool, bool]] = []
-    turns = []
+    read_uses: list[tuple[SymBuffer, bool, bool]] = []
+    written_uses: list[tuple[SymBuffer, bool, bool]] = []
+    odd_round_uses = []
     for place, operand in step.operands.items():
         if isinstance(operand, SymAddress):
             is_output = place in overwritten
-            (made if is_output else read).append((operand.buffer, is_output, operand.offset > 0))
+            (written_uses if is_output else read_uses).append((operand.buffer, is_output, operand.offset > 0))
             if operand.odd_round_buffer is not None:
-                turns.append((operand.odd_round_buffer, True, False))
-    return read + made + turns
+                odd_round_uses.append((operand.odd_round_buffer, True, False))
+    return read_uses + written_uses + odd_round_uses
 
 
 def _new_outputs(step: SymStep) -> frozenset[int]:
-    """Return the indices of the operands whose buffers the step writes anew."""
+    """Return the indices of the operands that a step overwrites without reading the old value.
+
+    These are the outputs of a kernel, or the target of a transfer if it differs from the source.
+    """
     if step.kind == Kind.COMPUTE:
         return KERNELS[step.code].outputs
     index = operand_index(TRANSFERS[step.code])

@@ -1,4 +1,4 @@
-"""Pass 4: every op lowered to symbolic steps, phase by phase."""
+"""Pass 4: lower every op to symbolic steps, phase by phase."""
 
 from __future__ import annotations
 
@@ -29,18 +29,23 @@ from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, Parts
 
 
 def _lowerings() -> dict[str, Callable[[Context, Op], None]]:
-    """Return the lowering function of each op kind, from all modules of `wse.compiler.lowering`."""
+    """Return the lowering function of each kind of op, collected from `wse.compiler.lowering`."""
     names = sorted(module.name for module in pkgutil.iter_modules(lowering.__path__))
     modules = [importlib.import_module(f"{lowering.__name__}.{name}") for name in names]
     return {kind: lower for module in modules for kind, lower in getattr(module, "OPS", {}).items()}
 
 
 LOWER: Final = _lowerings()
-"""Lowerings by kind of op."""
+"""Lowering function of each kind of op."""
 
 
 def lower_ops(state: State) -> State:
-    """Fill ``phases``, ``patterns`` with their calls, ``sym_buffers`` and, for a whole model, ``ids``."""
+    """Fill in the phases, patterns and buffers of a state.
+
+    The fields are ``phases``, ``patterns``, ``pattern_calls``, ``sym_buffers`` and, for a whole
+    model, ``ids``. Phases with the same demand share their steps. They differ only in the user and
+    in the number of tokens in the KV cache.
+    """
     buffers, patterns = Buffers(state.weights), Patterns(state.options.cache)
     types = state.options.element_type("act"), state.options.element_type("acc")
     costs = pe_costs(state.wafer, state.software, *types)
@@ -48,7 +53,7 @@ def lower_ops(state: State) -> State:
     phases: list[SymPhase] = []
     by_demand: dict[_Demand, SymPhase] = {}
     for user, cached, demand in _demands(state):
-        if demand in by_demand:  # as an earlier one, except for whose it is and what is in the cache
+        if demand in by_demand:  # same steps, other user or cached tokens
             phases.append(replace(by_demand[demand], user=user, cached=cached))
             continue
         context = Context(
@@ -72,7 +77,7 @@ def lower_ops(state: State) -> State:
         )
         context.builder.rewrite = partial(rewrite, context)
         context.builder.joins = partial(joins, context)
-        lowered_layers = layers.setdefault(demand._replace(last=True), {})  # the last chunk's are those of all
+        lowered_layers = layers.setdefault(demand._replace(last=True), {})  # layers do not depend on ``last``
         by_demand[demand] = _phase(state, context, lowered_layers)
         phases.append(by_demand[demand])
     buffer_by_name = {(b.stage, b.name): b for b in buffers.values()}
@@ -87,7 +92,13 @@ def lower_ops(state: State) -> State:
 
 
 class _Demand(NamedTuple):
-    """The properties of a phase on which its steps depend."""
+    """What the steps of a phase depend on.
+
+    Attributes:
+        name: Name of the phase.
+        tokens: Tokens that the phase processes.
+        last: Whether the phase also computes the next token, which requires the head.
+    """
 
     name: str
     tokens: int
@@ -95,9 +106,10 @@ class _Demand(NamedTuple):
 
 
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
-    """Return user, cached tokens and demand of each phase.
+    """Yield the user, the number of cached tokens and the demand of each phase.
 
-    Every user's chunks come first, then one token of each, then several of one user after another.
+    First come the prompt chunks of one user after another, then the decode phase, whose user is -1,
+    and then the verification phase of each user.
     """
     options, size = state.options, state.choice.prefill_chunk
     if PREFILL in options.phases:
@@ -112,19 +124,33 @@ def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
 
 
 _Layers = dict[tuple[Layer, int, int, Parts], tuple[Block, dict[SymBuffer, int]]]
-"""Steps by kind of layer, shape of its region and parts that are there, with the buffers that they ask for and the
-elements of each."""
+"""Lowered layers, so that equivalent layers are lowered once.
+
+Keys are the kind of layer, rows and columns of its region, and the parts of the layer there. Values
+are the steps and the number of elements that they request of each buffer.
+"""
 
 
-def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
+def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
+    """Lower one phase.
+
+    Consecutive ops of a layer on one stage are lowered together. Between stages, steps that send
+    the residual stream to the next stage are added. After the last phase of a prompt, the token ids
+    return to the stage with the embedding.
+
+    Args:
+        state: State after placement.
+        c: Context of the phase, whose builder collects the steps.
+        lowered_layers: Layers that have been lowered already; new ones are added.
+    """
     rects = tuple(stage.rect for stage in state.stages)
     ops = ops_in_order(state.graph)
     if not c.last:
         ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
-    previous, on_mesh = 0, c.on_mesh
+    previous_stage, on_mesh = 0, c.on_mesh
     stages = residual_stages(state, ops)
-    for _, group in groupby(enumerate(ops), key=lambda item: (*_place(item), stages[item[0]])):
-        layer = list(group)  # on a stage, or one op outside of the layers
+    for _, group in groupby(enumerate(ops), key=lambda item: (*_group_key(item), stages[item[0]])):
+        layer = list(group)  # the ops of a layer on one stage, or one op outside of layers
         index, op = layer[0]
         stage = stages[index]
         c.builder.op = index
@@ -132,34 +158,38 @@ def _phase(state: State, c: Context, known: _Layers) -> SymPhase:
             c.enter_stage(stage)
         if op.kind == "norm" and op.layer < 0:
             last_token(c)
-        if stage != previous:
+        if stage != previous_stage:
             if op.parts.first > BLOCK.first:
                 hand_over_inside_block(c, stage, rects, op.layer)
             else:
                 hand_over(c, stage, rects)
-        previous = stage
+        previous_stage = stage
         if op.layer < 0:
             LOWER[op.kind](c, op)
         else:
-            _layer(c, [op for _, op in layer], known)
+            _layer(c, [op for _, op in layer], lowered_layers)
             c.enter_stage(stage)
-    if c.last and state.options.scope == MODEL and previous != _embedding_stage(state):
+    if c.last and state.options.scope == MODEL and previous_stage != _embedding_stage(state):
         return_ids(c, _embedding_stage(state))
     return c.builder.phase(c.name, c.chunk, c.user, c.cached, on_mesh=on_mesh)
 
 
 def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
-    """Lower the parts of a layer on a stage, or repeat the steps of an earlier layer with other tiles and cache."""
+    """Lower the ops of a layer on one stage, or reuse the steps of an equivalent layer.
+
+    A layer whose experts have a stage of their own is always lowered, because its steps are on two
+    stages.
+    """
     builder, first, layer = c.builder, c.builder.op, ops[0].layer
-    kind = (c.spec.layers[layer], c.cut.rows, c.cut.cols, Parts(ops[0].parts.first, ops[-1].parts.last))
-    if c.spec.layers[layer].experts and expert_stage(c) is not None:  # on two stages, where a block is on one
+    layer_key = (c.spec.layers[layer], c.cut.rows, c.cut.cols, Parts(ops[0].parts.first, ops[-1].parts.last))
+    if c.spec.layers[layer].experts and expert_stage(c) is not None:  # steps on two stages; a block has one stage
         for builder.op, op in enumerate(ops, first):
             LOWER[op.kind](c, op)
         return
     builder.rewrite_steps()
     builder.close()
-    if kind in lowered_layers:
-        block, requests = lowered_layers[kind]
+    if layer_key in lowered_layers:
+        block, requests = lowered_layers[layer_key]
         builder.add_run(block, builder.stage, first, c.buffers.of_layer(requests, builder.stage, layer))
         return
     c.buffers.take_requests()
@@ -172,14 +202,15 @@ def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     c.parts = ATTENTION
     requests = c.buffers.take_requests()
     block = builder.close(requests)
-    lowered_layers[kind] = block, {buffer: requests.get(buffer, 0) for buffer in block.buffers}
+    lowered_layers[layer_key] = block, {buffer: requests.get(buffer, 0) for buffer in block.buffers}
 
 
-def _place(item: tuple[int, Op]) -> tuple[int, ...]:
-    """Return the layer that groups neighbouring ops for lowering; None for ops outside of layers."""
+def _group_key(item: tuple[int, Op]) -> tuple[int, ...]:
+    """Return a grouping key: the layer of an op, or a unique key for an op outside of layers."""
     index, op = item
     return (op.layer,) if op.layer >= 0 else (-1, index)
 
 
 def _embedding_stage(state: State) -> int:
+    """Return the index of the stage with the embedding."""
     return next(i for i, plan in enumerate(state.plans) if plan.has_embedding)

@@ -1,9 +1,10 @@
-"""Pass 1: which layers each stage stores, on which wafer and in which band of its mesh, and the shape of its region.
+"""Pass 1: assign layers to stages, stages to wafers and bands, and a size to every region.
 
-The mapping strategy of the request says which layers go together; bands are as high and regions of one band as wide as
-their bytes need, unless the request lists regions. The embedding is with the first stage; the head is with the last, or
-with the embedding when they share their table, which is held once. Experts that are spread over wafers have a stage of
-their own, the last.
+The mapping strategy of the request decides which layers form a stage. Unless the request lists
+regions, the rows of a band and the columns of a region depend on the bytes that they store. The
+embedding is part of the first stage. The head is part of the last stage, or of the first one if
+both share a table, which is then stored once. Experts that are distributed over all wafers form a
+separate stage, which comes last.
 """
 
 from __future__ import annotations
@@ -23,20 +24,21 @@ from wse_mappings.strategies.strategy import Demand, Layout, Share
 
 
 def partition(state: State) -> State:
-    """Fill ``plans`` and the ops of the parts of layers on each stage.
+    """Fill in ``plans``, and divide the ops of split layers between their stages.
 
-    Errors are those of `plan_stages`.
+    Raises:
+        BadMesh, BadInput: See `plan_stages`.
     """
     state = plan_stages(state)
     return replace(state, graph=op_graph(state.spec, state.options.scope, placed_parts(state.plans)))
 
 
 def plan_stages(state: State) -> State:
-    """Fill ``plans``.
+    """Fill in ``plans``.
 
     Raises:
-        BadMesh: the mesh has no room for the regions that were requested.
-        BadInput: the strategy leaves a layer out or holds one twice.
+        BadMesh: The requested regions do not fit on the mesh.
+        BadInput: The strategy omits a layer, or places one twice.
     """
     options, spec, choice = state.options, state.spec, state.choice
     layout = Layout(
@@ -91,37 +93,53 @@ def plan_stages(state: State) -> State:
 
 
 def placed_parts(plans: Sequence[StagePlan]) -> PartsOfLayers:
-    """Return the parts of each layer that are stored on some stage; empty where all layers are whole."""
-    held = [of_layer for plan in plans if not plan.experts for of_layer in plan.layers.parts]
-    if all(parts.is_whole for _, parts in held):
+    """Return the parts into which each layer is split between stages; empty if none is split."""
+    stored_parts = [layer_parts for plan in plans if not plan.experts for layer_parts in plan.layers.parts]
+    if all(parts.is_whole for _, parts in stored_parts):
         return ()
-    return tuple(tuple(parts for _, parts in of_layer) for _, of_layer in groupby(held, key=lambda one: one[0]))
+    return tuple(
+        tuple(parts for _, parts in layer_parts)
+        for _, layer_parts in groupby(stored_parts, key=lambda layer_and_parts: layer_and_parts[0])
+    )
 
 
 def _check_layers(state: State, regions: Sequence[Share]) -> None:
-    """Check that the regions store every layer once and in order, on existing wafers."""
+    """Check that the regions contain every layer once and in order, on existing wafers.
+
+    Raises:
+        BadInput: A layer is missing, duplicated or out of order, or a wafer does not exist.
+    """
     ends = [(0, 0), *(share.layers.next for share in regions)]
     in_order = all((share.first_layer, share.first_part) == end for share, end in zip(regions, ends, strict=False))
     on_wafers = all(0 <= share.wafer <= state.options.wafers - share.wafers for share in regions)
     if not in_order or ends[-1] != (state.spec.layer_count, 0) or not on_wafers:
         stages = ", ".join(f"{share.first_layer} to {share.last_layer} on {share.wafer}" for share in regions)
         message = (
-            f"--mapping {state.options.mapping}: layers {stages or 'nowhere'} of wafers, where layers 0 to "
-            f"{state.spec.layer_count} go in order on {state.options.wafers}: mend the strategy's partition"
+            f"--mapping {state.options.mapping}: the strategy places layers {stages or 'nowhere'}, but must place "
+            f"layers 0 to {state.spec.layer_count} in order on {state.options.wafers} wafers: mend its partition"
         )
         raise BadInput(message)
 
 
 def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Share]) -> list[tuple[int, int]]:
-    """Return rows and columns of every region: requested, square where the product needs it, or by their bytes."""
+    """Return rows and columns of every region.
+
+    The shape is the requested one, a square if the product of prefill needs it, or computed from
+    the bytes.
+
+    Raises:
+        BadMesh: The regions do not fit on the mesh.
+    """
     if demand.listed:
         return region_shapes(demand, layout, regions)
     rows, (_, mesh_cols), region = _rows(state), state.mesh, state.options.region
     cols = region[1] if region is not None else rows if state.choice.prefill != THIN_GEMM else None
-    most = max(sum(1 for _ in band) for _, band in groupby(regions, key=lambda share: (share.wafer, share.band)))
-    if (cols or 1) * most > mesh_cols:
+    most_per_band = max(
+        sum(1 for _ in band) for _, band in groupby(regions, key=lambda share: (share.wafer, share.band))
+    )
+    if (cols or 1) * most_per_band > mesh_cols:
         message = (
-            f"region of {cols or 1} columns: {most} of them side by side do not fit the {mesh_cols} "
+            f"region of {cols or 1} columns: {most_per_band} of them side by side do not fit the {mesh_cols} "
             "columns of the mesh; choose a smaller --region or a larger --mesh"
         )
         raise BadMesh(message)
@@ -133,6 +151,11 @@ def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Shar
 
 
 def _rows(state: State) -> int:
+    """Return the rows of every region: as requested, or an equal division of the mesh.
+
+    Raises:
+        BadMesh: The bands do not fit on the mesh.
+    """
     region, (mesh_rows, _), bands = state.options.region, state.mesh, state.choice.bands
     rows = region[0] if region is not None else mesh_rows // bands
     if rows < 1 or rows * bands > mesh_rows:

@@ -1,4 +1,4 @@
-"""Pass 3: a rectangle on a wafer for every stage."""
+"""Pass 3: place the region of every stage, as a rectangle of PEs on a wafer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from wse_mappings.mesh.placement import Rect, snake_bands
 
 
 def place(state: State) -> State:
-    """Fill ``stages``. SRAM bounds are added by allocation."""
+    """Fill in ``stages``. The allocation pass adds their SRAM addresses.
+
+    Regions are placed side by side in bands, from left to right and right to left alternately.
+    Listed regions are placed where the mapping file says. The stage of experts gets the rectangle
+    of the first stage.
+    """
     rects = [Rect(*plan.corner, plan.rows, plan.cols) for plan in state.plans if plan.corner is not None]
     in_bands = (plan for plan in state.plans if plan.corner is None and not plan.experts)
-    for _, of_wafer in groupby(in_bands, key=lambda plan: plan.wafer):
-        bands = [list(across) for _, across in groupby(of_wafer, key=lambda plan: plan.band)]
-        heights, widths = [across[0].rows for across in bands], [[plan.cols for plan in across] for across in bands]
+    for _, wafer_plans in groupby(in_bands, key=lambda plan: plan.wafer):
+        bands = [list(band) for _, band in groupby(wafer_plans, key=lambda plan: plan.band)]
+        heights, widths = [band[0].rows for band in bands], [[plan.cols for plan in band] for band in bands]
         rects += snake_bands(state.mesh[1], heights, widths)
     rects += [rects[0] for plan in state.plans if plan.experts]
     stages = tuple(

@@ -1,4 +1,4 @@
-"""Buffers in each other's place: what a kernel reads for the last time, and what it makes of that."""
+"""Buffers that may share an address because a kernel overwrites its last input with its output."""
 
 from __future__ import annotations
 
@@ -18,9 +18,16 @@ Replacements = Mapping[tuple[SymBuffer, SymBuffer], int]
 
 
 def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mapping[tuple[Name, Name], int]) -> bool:
-    """Return whether two buffers that are live in given steps may share an address.
+    """Return whether two buffers may have the same address.
 
-    They may where no step needs both, except for those that read one for the last time and make the other in its place.
+    They may if no step needs both, except for steps that read one for the last time and overwrite
+    it with the other.
+
+    Args:
+        a, b: The two buffers.
+        live_a, live_b: Steps in which each buffer is live, as bit sets.
+        replacements: For pairs of buffers, the steps that may overwrite the first one with the
+            second, as bit sets.
     """
     for source, target, live in ((a, b, live_a), (b, a, live_b)):
         steps = replacements.get((source, target), 0)
@@ -30,22 +37,34 @@ def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mappi
 
 
 def replacing_steps(state: State) -> Replacements:
-    """Return the steps that may write one buffer over another, as bit sets by pair of buffers."""
+    """Return the steps that may overwrite one buffer with another.
+
+    Returns:
+        A bit set of steps for each pair of an input buffer and an output buffer. Steps are counted
+        over all distinct phases.
+    """
     replacements: dict[tuple[SymBuffer, SymBuffer], int] = {}
     begins = steps_before(state.phases)
-    for number, before in begins.items():
+    for number, steps_before_phase in begins.items():
         steps = state.phases[number].steps
         in_block = {block: _replacing_steps_within(state, block) for block in steps.blocks}
         for run in steps.runs:
-            own = dict(zip(run.block.buffers, run.buffers, strict=True))
+            buffer_in_run = dict(zip(run.block.buffers, run.buffers, strict=True))
             for index, source, target in in_block[run.block]:
-                pair = own[source], own[target]
-                replacements[pair] = replacements.get(pair, 0) | 1 << before + run.step + index
+                pair = buffer_in_run[source], buffer_in_run[target]
+                replacements[pair] = replacements.get(pair, 0) | 1 << steps_before_phase + run.step + index
     return replacements
 
 
 def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBuffer, SymBuffer]]:
-    """Return the steps of a block that may write the second buffer over the first."""
+    """Return the steps of a block that may overwrite one buffer with another.
+
+    Both operands must be whole buffers, and the elements of the output no wider than those of the
+    input.
+
+    Returns:
+        The index of each step in the block, with its input buffer and its output buffer.
+    """
     size = {view: ELEMENT_BYTES[state.options.element_type(view)] for view in VIEWS}
     replacing = []
     for index, step in enumerate(block.steps):
@@ -53,8 +72,8 @@ def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBu
             source, target = (step.operands[place] for place in places)
             if not (isinstance(source, SymAddress) and isinstance(target, SymAddress)):
                 continue
-            whole = source == SymAddress(buffer=source.buffer) and target == SymAddress(buffer=target.buffer)
-            narrower = size[target.buffer.view] <= size[source.buffer.view]
-            if whole and narrower and source.buffer is not target.buffer:
+            are_whole = source == SymAddress(buffer=source.buffer) and target == SymAddress(buffer=target.buffer)
+            is_no_wider = size[target.buffer.view] <= size[source.buffer.view]
+            if are_whole and is_no_wider and source.buffer is not target.buffer:
                 replacing.append((index, source.buffer, target.buffer))
     return replacing

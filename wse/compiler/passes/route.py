@@ -1,13 +1,16 @@
-"""Pass 5: colours. Routes of generated tokens keep colours of their own as far as there are any; others take turns.
+"""Pass 5: assign colours to the routes of all transfers.
 
-A pattern needs its colours on every PE of its lines. Where all patterns of a stage together need more than the wafer
-has, some take turns: before such a pattern runs, its routes are rewritten if another one's stand there, which costs
-time. Released research kernels do the same (working notes of a CS-3 language-model project, EPCC 2026: 8 of 24 colours,
-routes repainted 6 times a layer).
+A colour is one of the few routes for which a router is set up. A pattern needs its colours on every
+PE of its lines. If all patterns of a stage together need more colours than the wafer has, some of
+them share colours. Before such a pattern runs, its routes are rewritten unless they are set
+already, which costs time. Published kernels do the same: working notes of a CS-3 language-model
+project (EPCC 2026) use 8 of 24 colours and rewrite routes 6 times per layer.
 
-Prompts and tokens do not alternate as steps do. So patterns of prompts alone may take the colours of tokens; routes
-that tokens find in place are put back at the end of a chunk. The released schedule has the colours of then: those used
-most, by whatever phase, keep theirs.
+Routes of generated tokens keep colours of their own as far as possible. Prompts and tokens do not
+alternate as steps do. Patterns of prompts may therefore take the colours of tokens, whose routes
+are restored at the end of a chunk. In the released schedule, the most frequently used routes keep
+their colours in whatever phase they are used. The costs of that schedule were fitted with this
+rule.
 """
 
 from __future__ import annotations
@@ -31,34 +34,50 @@ from wse.program.transfers.kinds import TRANSFERS
 from wse_mappings.result_cache import ResultCache
 from wse_mappings.schedule import Arrival, LineSchedule
 
-DECODE_WEIGHT = 1000  # a token's patterns count this much more than the prompt's
-Key = tuple[int, int, int]  # kind of transfer, pattern, axis: one route
+DECODE_WEIGHT = 1000  # uses in a generated token count this much more than uses in a prompt
+Key = tuple[int, int, int]  # a route: kind of transfer, pattern, axis
 NO_PATTERN = -1
 
 
 @dataclass(kw_only=True)
 class _Stage:
-    """The routes of one stage by index, the most used first, and their colours."""
+    """The routes of one stage and their colours.
+
+    A route is identified by its kind of transfer, its pattern and its axis. Its index is its rank
+    by use.
+
+    Attributes:
+        colours: Number of colours that each route needs.
+        uses: How often each route is used, weighted.
+        prompt_uses: How often each route is used in prompts; empty for the released schedule.
+        groups: Sets of routes that run at the same time, including sets of a single route.
+        token_routes: Routes that generated tokens use; all routes for the released schedule.
+        tokens: For each phase of tokens, the blocks in order, each with the number of consecutive
+            runs.
+        number: Index of each route.
+        colouring: The assigned colours.
+    """
 
     colours: dict[Key, int] = field(default_factory=dict)
     uses: Counter[Key] = field(default_factory=Counter)
-    prompt_uses: Counter[Key] = field(default_factory=Counter)  # where routes of tokens come first
-    groups: list[frozenset[Key]] = field(default_factory=list)  # routes that run at the same time, or one alone
-    of_tokens: set[Key] = field(default_factory=set)
-    tokens: list[list[tuple[Block, int]]] = field(default_factory=list)  # blocks of each phase, how often in a row
+    prompt_uses: Counter[Key] = field(default_factory=Counter)
+    groups: list[frozenset[Key]] = field(default_factory=list)
+    token_routes: set[Key] = field(default_factory=set)
+    tokens: list[list[tuple[Block, int]]] = field(default_factory=list)
     number: dict[Key, int] = field(default_factory=dict)
     colouring: Colouring = field(default_factory=lambda: Colouring((), 0, ()))
 
     @property
     def all_own(self) -> bool:
-        """True if all routes stay as they are."""
+        """True if every route of the stage keeps its colours, so that none is ever rewritten."""
         return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
 
 
 def route(state: State) -> State:
-    """Fill ``colour_uses`` and ``repaints``.
+    """Fill in ``colour_uses`` and ``repaints``.
 
-    Raises TooFewColours when simultaneous patterns need too many.
+    Raises:
+        TooFewColours: Patterns that run at the same time need more colours than the wafer has.
     """
     stages, repaints = _colour_stages(state, same_routes(state.patterns))
     uses = []
@@ -79,17 +98,34 @@ def route(state: State) -> State:
     return replace(state, colour_uses=tuple(uses), repaints=tuple(repaints[phase.steps] for phase in state.phases))
 
 
-def repaints(state: State, same: list[int]) -> dict[SymSteps, I32]:
-    """Return the route rewrites of each step in one run of each phase.
+def repaints(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
+    """Return the number of route rewrites of each step.
 
-    Raises TooFewColours as `route` does.
+    Args:
+        state: State after lowering.
+        first_with_routes: For each pattern, the first pattern with the same routes, from `same_routes`.
+
+    Returns:
+        int32 ``[steps]`` for the steps of each phase: rewrites in one run of the phase.
+
+    Raises:
+        TooFewColours: As in `route`.
     """
-    return _colour_stages(state, same)[1]
+    return _colour_stages(state, first_with_routes)[1]
 
 
-def _colour_stages(state: State, same: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
-    """Return the stages with colours for all their routes, and the route rewrites of each step by phase."""
-    routes = _Routes(state, same)
+def _colour_stages(state: State, first_with_routes: list[int]) -> tuple[list[_Stage], dict[SymSteps, I32]]:
+    """Assign colours to the routes of all stages, and count the rewrites of routes.
+
+    Args:
+        state: State after lowering.
+        first_with_routes: For each pattern, the first pattern with the same routes.
+
+    Returns:
+        The stages with their colours; and for the steps of each phase, the number of route rewrites
+        per step.
+    """
+    routes = _Routes(state, first_with_routes)
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)
     for number, stage in enumerate(stages):
         _assign(stage, available, number, routes, state.options.cache)
@@ -98,7 +134,10 @@ def _colour_stages(state: State, same: list[int]) -> tuple[list[_Stage], dict[Sy
 
 
 def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
-    """Return for each pattern the first one with the same routes; they differ only in what happens on arrival."""
+    """Return for each pattern the first one with the same routes.
+
+    Two such patterns differ only in what happens to words on arrival.
+    """
     first: dict[tuple[object, ...], int] = {}
     same_routes = []
     for code, pattern in enumerate(patterns):
@@ -112,21 +151,21 @@ def same_routes(patterns: tuple[LineSchedule, ...]) -> list[int]:
 
 
 class _Routes:
-    """The routes of the patterns of a state, with equal routes identified."""
+    """The routes that the steps of each block need. Patterns with equal routes count as one."""
 
-    def __init__(self, state: State, same: list[int]) -> None:
-        self._patterns, self._same = state.patterns, same
+    def __init__(self, state: State, first_with_routes: list[int]) -> None:
+        self._patterns, self._first_with_routes = state.patterns, first_with_routes
         self._of_blocks: dict[Block, list[tuple[Key, int] | None]] = {}
         self._visits: dict[Block, list[tuple[int, Key, int]]] = {}
 
     def of(self, block: Block) -> list[tuple[Key, int] | None]:
-        """Return the route of each step of a block and the number of its colours."""
+        """Return (route, colours) for each step of a block; None for a step without a route."""
         if block not in self._of_blocks:
-            self._of_blocks[block] = [self._of_step(step) for step in block.steps]
+            self._of_blocks[block] = [self._route_of_step(step) for step in block.steps]
         return self._of_blocks[block]
 
     def visits(self, block: Block) -> list[tuple[int, Key, int]]:
-        """Return the steps of a block that need a route, in execution order: step, route, and count."""
+        """Return (step, route, count) for the steps that need a route, in execution order."""
         if block not in self._visits:
             needs = self.of(block)
             self._visits[block] = [
@@ -134,38 +173,54 @@ class _Routes:
             ]
         return self._visits[block]
 
-    def _of_step(self, step: SymStep) -> tuple[Key, int] | None:
+    def _route_of_step(self, step: SymStep) -> tuple[Key, int] | None:
+        """Return the route of a step and the number of its colours; None without a route."""
         if step.kind != Kind.TRANSFER:
             return None
         has_pattern = step.pattern >= 0
         colours = TRANSFERS[step.code].colours(self._patterns[step.pattern] if has_pattern else None)
-        pattern = self._same[step.pattern] if has_pattern else NO_PATTERN
+        pattern = self._first_with_routes[step.pattern] if has_pattern else NO_PATTERN
         return ((step.code, pattern, step.axis), colours) if colours else None
 
 
 def _demand(state: State, routes: _Routes) -> list[_Stage]:
+    """Return the routes that each stage needs, with their uses but without colours.
+
+    Args:
+        state: State after lowering.
+        routes: Routes of all blocks.
+    """
     stages = [_Stage() for _ in state.plans]
     phases = distinct_phases(state.phases)
     is_released = state.options.schedule == RELEASED
-    of_tokens = {number for number in phases if is_released or state.phases[number].name != PREFILL} or set(phases)
+    token_phases = {number for number in phases if is_released or state.phases[number].name != PREFILL} or set(phases)
     for number, count in phases.items():
-        phase, is_of_tokens = state.phases[number], number in of_tokens
+        phase, is_token_phase = state.phases[number], number in token_phases
         weight = count * (1 if phase.name == PREFILL else DECODE_WEIGHT)
         for (stage, block), runs in Counter((run.stage, run.block) for run in phase.steps.runs).items():
-            _count_block(stages[stage], block, routes, runs * weight, is_of_tokens=is_of_tokens)
-        if is_of_tokens and not is_released:
+            _count_block(stages[stage], block, routes, runs * weight, is_of_tokens=is_token_phase)
+        if is_token_phase and not is_released:
             for stage, runs_of_stage in groupby(sorted(phase.steps.runs, key=_stage_of), key=_stage_of):
-                blocks = ((block, len(list(alike))) for block, alike in groupby(run.block for run in runs_of_stage))
+                blocks = ((block, len(list(repeats))) for block, repeats in groupby(run.block for run in runs_of_stage))
                 stages[stage].tokens.append(list(blocks))
     return stages
 
 
 def _stage_of(run: BlockRun) -> int:
+    """Return the stage of a run, as a key for sorting."""
     return run.stage
 
 
 def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, is_of_tokens: bool) -> None:
-    """Add the demand of a block to that of its stage."""
+    """Add the routes of a block to those of its stage.
+
+    Args:
+        demand: Routes of the stage.
+        block: The block.
+        routes: Routes of all blocks.
+        weight: How often the block runs, times the weight of its phase.
+        is_of_tokens: Whether the block is part of a phase of generated tokens.
+    """
     groups: dict[int, list[Key]] = defaultdict(list)
     for step, need in zip(block.steps, routes.of(block), strict=True):
         if need is None:
@@ -174,7 +229,7 @@ def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, 
         uses = weight * (1 if step.loop < 0 else block.loops[step.loop][2])
         demand.uses[key] += uses
         if is_of_tokens:
-            demand.of_tokens.add(key)
+            demand.token_routes.add(key)
         else:
             demand.prompt_uses[key] += uses
         demand.groups.append(frozenset((key,)))
@@ -184,74 +239,91 @@ def _count_block(demand: _Stage, block: Block, routes: _Routes, weight: int, *, 
 
 
 def _assign(stage: _Stage, available: int, number: int, routes: _Routes, cache: ResultCache) -> None:
-    """Assign colours to each route.
+    """Assign colours to all routes of a stage.
 
-    Raises TooFewColours where simultaneous routes need more than there are.
+    Raises:
+        TooFewColours: Routes that are used at the same time need more colours than there are.
     """
     stage.number = {key: i for i, (key, _) in enumerate(stage.uses.most_common())}
     groups = set(stage.groups)
-    together = [
-        max((sum(stage.colours[key] for key in group) for group in groups if group <= of_phases), default=0)
-        for of_phases in (stage.of_tokens, set(stage.number))
+    max_widths = [
+        max((sum(stage.colours[key] for key in group) for group in groups if group <= routes_in_phases), default=0)
+        for routes_in_phases in (stage.token_routes, set(stage.number))
     ]
-    beside = [0] * len(stage.number)
+    simultaneous = [0] * len(stage.number)
     for group in groups:
-        for key, other in permutations(group, 2):
-            beside[stage.number[key]] |= 1 << stage.number[other]
+        for key, other_route in permutations(group, 2):
+            simultaneous[stage.number[key]] |= 1 << stage.number[other_route]
     visits = {block: _route_visits(stage, block, routes) for phase in stage.tokens for block, _ in phase}
     uses = stage.prompt_uses or stage.uses
     demand = RouteDemand(
         widths=tuple(stage.colours[key] for key in stage.number),
-        of_tokens=tuple(key in stage.of_tokens for key in stage.number),
+        is_in_tokens=tuple(key in stage.token_routes for key in stage.number),
         uses=tuple(uses[key] for key in stage.number),
-        beside=tuple(beside),
-        together=(together[0], together[1]),
+        simultaneous_routes=tuple(simultaneous),
+        max_widths=(max_widths[0], max_widths[1]),
         tokens=tuple(tuple((visits[block], times) for block, times in phase) for phase in stage.tokens),
     )
     found = cache.of(colouring, 512)(demand, available)
     if found is None:
         message = (
-            f"stage {number}: patterns that run together need {together[1]} colours, the wafer has {available} to "
-            "give: use a wafer with more colours"
+            f"stage {number}: patterns that run at the same time need {max_widths[1]} colours, but the wafer has only "
+            f"{available} for them: use a wafer with more colours"
         )
         raise TooFewColours(message)
     stage.colouring = found
 
 
 def _route_visits(stage: _Stage, block: Block, routes: _Routes) -> Visits:
-    """Return the indices of the routes that a block needs, in order."""
+    """Return the routes that the steps of a block need, in execution order.
+
+    Returns:
+        Pairs of the index of a route in the stage and the number of times.
+    """
     return tuple((stage.number[key], times) for _, key, times in routes.visits(block))
 
 
 def _visits(block: Block) -> Iterator[tuple[int, int]]:
-    """Return the steps of a block in execution order with their counts; a loop's second iteration stands for all."""
+    """Yield the steps of a block in execution order, each with a count.
+
+    The steps of a loop are yielded twice: with count 1 for the first iteration, and with the number
+    of remaining iterations, which are all like the second one.
+    """
     index = 0
     while index < len(block.steps):
         loop = block.steps[index].loop
-        first, end, turns = (index, index + 1, 1) if loop < 0 else block.loops[loop]
-        for turn in range(min(turns, 2)):
-            for inside in range(first, end):
-                yield inside, 1 if turn == 0 else turns - 1
+        first, end, iterations = (index, index + 1, 1) if loop < 0 else block.loops[loop]
+        for iteration in range(min(iterations, 2)):
+            for index_in_loop in range(first, end):
+                yield index_in_loop, 1 if iteration == 0 else iterations - 1
         index = end
 
 
 def _repaints(phase: SymSteps, stages: list[_Stage], routes: _Routes, *, is_prompt: bool) -> I32:
-    """Return the route rewrites of each step in one run of the phase, over all iterations of its loop.
+    """Return the route rewrites of each step in one run of a phase, all iterations included.
 
-    A prompt's chunk puts back the routes that tokens find in place, at its last step with a route.
+    Args:
+        phase: Steps of the phase.
+        stages: Routes and colours of all stages.
+        routes: Routes of all blocks.
+        is_prompt: Whether the phase is a chunk of a prompt. The last step with a route on each
+            stage then restores the routes of generated tokens.
+
+    Returns:
+        int32 ``[steps]``.
     """
     counts = np.zeros(len(phase), np.int32)
-    painted = [stage.colouring.own for stage in stages]
-    last = [0] * len(stages)
+    set_routes = [stage.colouring.own for stage in stages]
+    last_steps = [0] * len(stages)
     for run in phase.runs:
         stage = stages[run.stage]
         if stage.all_own:
             continue
-        for inside, key, times in routes.visits(run.block):
-            last[run.stage] = run.step + inside
+        for index_in_block, key, times in routes.visits(run.block):
+            last_steps[run.stage] = run.step + index_in_block
             visit = (stage.number[key], times)
-            count, painted[run.stage] = repaint_count((visit,), painted[run.stage], stage.colouring.conflicts)
-            counts[run.step + inside] += count
+            count, set_routes[run.stage] = repaint_count((visit,), set_routes[run.stage], stage.colouring.conflicts)
+            counts[run.step + index_in_block] += count
     for number, stage in enumerate(stages):
-        counts[last[number]] += (stage.colouring.own & ~painted[number]).bit_count() * is_prompt
+        counts[last_steps[number]] += (stage.colouring.own & ~set_routes[number]).bit_count() * is_prompt
     return counts

@@ -1,4 +1,4 @@
-"""Pass 2: the share of every tensor that each PE stores, padded up so that all PEs of a region are alike."""
+"""Pass 2: divide every tensor over the PEs of its stage, padded to tiles of equal size."""
 
 from __future__ import annotations
 
@@ -45,17 +45,23 @@ from wse_mappings.result_cache import ResultCache
 
 
 def with_cuts(state: State) -> State:
-    """Fill ``cuts`` and ``cuts_of_parts``."""
+    """Fill in how all dimensions of the model are divided over the region of each stage.
+
+    The fields are ``cuts`` and, for stages with parts of a feed-forward block, ``cuts_of_parts``.
+    """
     return replace(state, cuts=cuts_of(state), cuts_of_parts=_cuts_of_parts(state))
 
 
 def shard(state: State) -> State:
-    """Fill ``cuts``, ``tiles`` and ``weights``."""
+    """Fill in the weight tiles of every PE, and how dimensions are divided over regions.
+
+    The fields are ``cuts``, ``cuts_of_parts``, ``tiles`` and ``weights``.
+    """
     state = with_cuts(state)
     shape, tiling, tiles = model_shape(state), tiling_of(state), []
     real = cache(lambda tile, cut: tile.real_elements(cut.rows, cut.cols))  # layers of a kind have the same
-    of_op = partial(_tiles_of, state, shape, tiling)
-    for op, stage, tile in distinct_tiles(state, of_op):
+    tiles_of_op = partial(_tiles_of, state, shape, tiling)
+    for op, stage, tile in distinct_tiles(state, tiles_of_op):
         tiles.append(_sym_tile(_in_layer(tile, op.layer, stage), real(tile, state.cuts[stage])))
     for stage, (with_layers, rotates) in enumerate(table_needs(state)):
         for tile in region_tables(shape, state.cuts[stage], with_layers=with_layers, rotates=rotates):
@@ -64,21 +70,24 @@ def shard(state: State) -> State:
 
 
 def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int) -> list[Tile]:
-    """Return the tiles of one op on a stage, named as on stage 0."""
+    """Return the tiles of an op's tensors on a stage, with the names that they have on stage 0."""
     return op_tiles(state.options.cache, shape, tiling, op, state.cut_of(stage, op.parts))
 
 
 def cuts_of(state: State) -> tuple[RegionCut, ...]:
-    """Return the division of all extents over the region of each stage."""
-    shape, held, scope = model_shape(state), HeldTypes.from_options(state.options), state.options.scope
-    return tuple(region_cut(shape, held, scope, region) for region in regions_of(state))
+    """Return the division of all dimensions over the region of each stage."""
+    shape, weight_types, scope = model_shape(state), HeldTypes.from_options(state.options), state.options.scope
+    return tuple(region_cut(shape, weight_types, scope, region) for region in regions_of(state))
 
 
 def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
-    """Return the divisions for the parts of feed-forward blocks that stages have."""
-    shape, held, scope = model_shape(state), HeldTypes.from_options(state.options), state.options.scope
+    """Return the divisions for stages with some but not all parts of a feed-forward block.
+
+    They are keyed by the index of the stage and the parts.
+    """
+    shape, weight_types, scope = model_shape(state), HeldTypes.from_options(state.options), state.options.scope
     return {
-        (stage, parts.block): region_cut(shape, held, scope, region, parts.block)
+        (stage, parts.block): region_cut(shape, weight_types, scope, region, parts.block)
         for stage, (plan, region) in enumerate(zip(state.plans, regions_of(state), strict=True))
         for _, parts in plan.layers.parts
         if parts.block is not None and parts.cuts_block
@@ -86,34 +95,43 @@ def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
 
 
 def model_shape(state: State) -> ModelSpec:
-    """Return the model with any layers, so that reduced models share their divisions."""
+    """Return the model without its layers, so that reduced models share cached results."""
     return replace(state.spec, layers=())
 
 
 def regions_of(state: State) -> list[RegionShape]:
-    """Return the shape of the region of each stage."""
-    apart, experts, most = state.has_expert_stage, state.options.experts, state.choice.attention_cols
+    """Return the shape of each stage's region, with the placement of experts and attention."""
+    is_apart, experts, max_attention_cols = state.has_expert_stage, state.options.experts, state.choice.attention_cols
     return [
-        RegionShape(plan.rows, plan.cols, plan.span, experts if plan.experts or not apart else None, apart, most)
+        RegionShape(
+            plan.rows,
+            plan.cols,
+            plan.span,
+            experts if plan.experts or not is_apart else None,
+            is_apart,
+            max_attention_cols,
+        )
         for plan in state.plans
     ]
 
 
 class HasName(Protocol):
-    """A thing with the name of a tile."""
+    """An object with the name of a tile."""
 
     @property
     def name(self) -> str:
-        """The name, as of stage 0 and the first layer."""
+        """Name, as on stage 0 and in the first layer."""
 
 
 T = TypeVar("T", bound=HasName)
 
 
 def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Iterator[tuple[Op, int, T]]:
-    """Yield each distinct tile of the tensors with its op and stage.
+    """Yield each distinct tile of the model's tensors, with its op and its stage.
 
-    ``tiles`` gives those of an op, as of the first layer, on a stage.
+    Args:
+        state: State after the partition pass.
+        tiles: Function that returns the tiles of an op on a stage, as in the first layer.
     """
     names: set[tuple[int, str]] = set()
     in_first_layer = state.options.cache.of(_in_first_layer, 1 << 12)
@@ -127,20 +145,32 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
 
 
 def _in_first_layer(op: Op) -> Op:
+    """Return the op with the names that it would have in layer 0.
+
+    Layers of one kind differ in names only, so they share cached results.
+    """
     return op.in_layer(0)
 
 
 def table_needs(state: State) -> list[tuple[bool, bool]]:
-    """Return for each stage whether it stores attention, and whether it rotates queries and keys."""
-    of_stages = [
+    """Return for each stage whether it has attention, and whether it rotates queries and keys."""
+    attention_layers = [
         [state.spec.layers[layer] for layer, parts in plan.layers.parts if parts.has_attention] for plan in state.plans
     ]
     may_rotate = state.options.scope != PRODUCT
-    return [(bool(layers), may_rotate and any(layer.rotary for layer in layers)) for layers in of_stages]
+    return [(bool(layers), may_rotate and any(layer.rotary for layer in layers)) for layers in attention_layers]
 
 
 def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates: bool) -> list[Tile]:
-    """Return the tiles that are computed before a run: frequencies of rotary pairs, and tables of latent attention."""
+    """Return the tiles that are computed before a run: rotary frequencies and index tables.
+
+    Args:
+        spec: Model.
+        cut: Division over the region.
+        with_layers: Whether the region contains attention. Latent attention then needs index
+            tables.
+        rotates: Whether the region rotates queries and keys.
+    """
     tables = latent_tables(cut) if with_layers else []
     if not rotates or not cut.heads.rotated or spec.rope is None:
         return tables
@@ -148,14 +178,20 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, rotates
 
 
 def stages_of(state: State, ops: Sequence[Op]) -> list[int]:
-    """Return the stage that runs each op."""
-    apart = [stage for stage, plan in enumerate(state.plans) if plan.experts]
+    """Return the stage that executes each op."""
+    expert_stages = [stage for stage, plan in enumerate(state.plans) if plan.experts]
     homes = residual_stages(state, ops)
-    return [apart[0] if apart and op.kind in ROUTED else home for op, home in zip(ops, homes, strict=True)]
+    return [
+        expert_stages[0] if expert_stages and op.kind in ROUTED else home for op, home in zip(ops, homes, strict=True)
+    ]
 
 
 def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
-    """Return the stage of each op's residual stream: that of its layer, of the embedding, or of the head."""
+    """Return the stage that contains each op's layer, or the embedding or the head.
+
+    This stage stores the residual stream of the op. It also executes the op, unless experts have a
+    stage of their own.
+    """
     layers = {
         (layer, part): stage
         for stage, plan in enumerate(state.plans)
@@ -171,7 +207,7 @@ def residual_stages(state: State, ops: Iterable[Op]) -> list[int]:
 
 
 def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
-    """Return a tile of the first layer, renamed for another layer of the same kind."""
+    """Return a tile of the first layer with the names of another layer, on a given stage."""
     if layer <= 0:
         return replace(tile, stage=stage)
     parts = tuple(replace(part, tensor=name_in_layer(part.tensor, layer)) for part in tile.parts)
@@ -179,20 +215,22 @@ def _in_layer(tile: Tile, layer: int, stage: int) -> Tile:
 
 
 def prefill_tile_name(tensor: str) -> str:
-    """Return the name of the copy of a tensor's tile for prefill with weights of its own."""
+    """Return the name of a tensor's second tile, for prefill with weights of its own."""
     return f"prefill.{tensor}"
 
 
 class Tiling(NamedTuple):
-    """The choices on which the tiles of a region depend, in addition to its division.
+    """What the tiles of a region depend on, in addition to the division over the region.
 
     Attributes:
-        dtype: The type that weights are held in.
-        phases: The phases, in whose arrangements tiles are.
-        prefill: The product of prefill.
-        with_norms: Whether there are those of `norm_products` too.
-        scored_on_columns: Whether a router's scores are taken on the columns of its outputs, on one wafer.
-        router_outputs: The most outputs of a router on a column where stretches of columns have all; 0 where none has.
+        dtype: Type in which weights are stored.
+        phases: Phases that use the tiles.
+        prefill: Product of prefill.
+        with_norms: Whether the tiles of `norm_products` are needed.
+        scored_on_columns: Whether the scores of a router are computed on the columns of its
+            outputs, on regions of one wafer.
+        router_outputs: Maximum number of router outputs per column if several column segments
+            compute them all; 0 if there is a single segment.
     """
 
     dtype: str
@@ -204,7 +242,7 @@ class Tiling(NamedTuple):
 
 
 def tiling_of(state: State) -> Tiling:
-    """Return the choices on which the tiles of a compilation depend."""
+    """Return the choices of a compilation on which its tiles depend."""
     options, choice = state.options, state.choice
     phases = (*options.phases, *([VERIFY] if options.verify_tokens else []))
     with_norms = state.spec.norm == "layer" and choice.uses(NORM_SCALES)
@@ -213,10 +251,18 @@ def tiling_of(state: State) -> Tiling:
 
 
 def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of one op on stage 0, in the arrangements of the phases that use them.
+    """Return the tiles of one op on stage 0, in the layouts of all phases that use them.
 
-    What is outside the layers has but one. Layers share them: some are kept, of experts few, as an index of all experts
-    for each column of many wafers takes tens of megabytes.
+    Ops outside of layers have one layout. The results are cached, because layers share them. Few
+    results for experts are cached: an index of all experts for each column of many wafers needs
+    tens of megabytes.
+
+    Args:
+        cache: Cache of the request.
+        spec: Model.
+        tiling: What the tiles depend on, in addition to ``cut``.
+        op: The op.
+        cut: Division over the region of the stage.
     """
     if op.kind in _OF_EXPERTS:
         return cache.of(_expert_tiles, 6)(spec, tiling, op, cut)
@@ -225,7 +271,7 @@ def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: R
 
 ROUTER_OP = "router"
 _OF_EXPERTS = (ROUTER_OP, *ROUTED)
-"""Kinds of ops whose tiles are those of a router or of experts."""
+"""Kinds of the ops with the tiles of a router or of experts."""
 
 
 def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
@@ -236,38 +282,47 @@ def _expert_tiles(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> li
         if op.kind == ROUTER_OP
         else expert_tiles(op, cut, spec.hidden_size)
     )
-    return [tile for whole in whole_tiles for tile in coded_tiles(whole, spec, tiling.dtype, op.parts)]
+    return [tile for whole_tile in whole_tiles for tile in coded_tiles(whole_tile, spec, tiling.dtype, op.parts)]
 
 
 def _router_index(spec: ModelSpec, tiling: Tiling, cut: RegionCut) -> I32:
-    """Return the outputs of a router on each column, int32 ``[cols, n]``."""
+    """Return the router outputs that each column computes, int32 ``[cols, n]``; -1 is padding."""
     outputs = spec.experts.count if spec.experts else 0
     return copied_blocks(outputs, cut.cols, cut.router_copies(outputs, tiling.router_outputs))
 
 
 def _tiles_without_experts(spec: ModelSpec, tiling: Tiling, op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of any other op."""
+    """Return the tiles of an op that is neither a router nor part of the experts."""
     tiles = column_vectors(op, cut, spec)
-    twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
-    if not twice or {DECODE, VERIFY} & {*tiling.phases}:
+    is_stored_twice = op.layer >= 0 and tiling.prefill == MESH_GEMM_OWN
+    if not is_stored_twice or {DECODE, VERIFY} & {*tiling.phases}:
         tiles += [
-            tile for whole in tiles_in_place(op, cut) for tile in coded_tiles(whole, spec, tiling.dtype, op.parts)
+            tile
+            for whole_tile in tiles_in_place(op, cut)
+            for tile in coded_tiles(whole_tile, spec, tiling.dtype, op.parts)
         ]
         tiles += hidden_vectors(op, cut, COLUMNS)
         tiles += norm_products(op, cut, spec) if tiling.with_norms else []
-    if twice and PREFILL in tiling.phases:
-        own = skewed_tiles(op, cut) + hidden_vectors(op, cut, ROWS)
-        tiles += [replace(tile, name=prefill_tile_name(tile.name)) for tile in own]
+    if is_stored_twice and PREFILL in tiling.phases:
+        prefill_tiles = skewed_tiles(op, cut) + hidden_vectors(op, cut, ROWS)
+        tiles += [replace(tile, name=prefill_tile_name(tile.name)) for tile in prefill_tiles]
     return tiles
 
 
 def _sym_tile(tile: Tile, real_elements: int) -> SymTile:
-    """Return a tile with the buffer that stores it."""
+    """Return a tile together with the symbolic buffer that will store it."""
     return SymTile(
         buffer=weights_buffer(tile.stage, tile.name, tile.view, tile.elements), tile=tile, real_elements=real_elements
     )
 
 
 def weights_buffer(stage: int, name: str, view: str, elements: int) -> SymBuffer:
-    """Return the buffer that holds a tile."""
+    """Return the symbolic buffer that stores a weight tile.
+
+    Args:
+        stage: Index of the stage.
+        name: Name of the tile.
+        view: Element view.
+        elements: Elements per PE.
+    """
     return SymBuffer(stage=stage, name=name, use="weights", view=view, elements=elements, permanent=True)

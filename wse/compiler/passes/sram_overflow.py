@@ -1,4 +1,4 @@
-"""The error of a stage that needs more SRAM than its PEs have: what is too large, where, by how many bytes."""
+"""The error for a stage that needs more SRAM than its PEs have."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from wse.program.program import Buffer, Stage
 
 _LAYER: Final = re.compile(r"layers\.\d+\.")
 _USES: Final = {"code": "code", "weights": "weights", "kv": "KV cache"}
-"""The uses whose buffers are always live, by the names that messages have for them."""
+"""Uses whose buffers are always live, with their names in messages."""
 _OTHERS: Final = "activations and buffers"
 
 
 class SramOverflow(DoesNotFit):
-    """A stage whose PEs need more than their SRAM, with the error message.
+    """The error for a stage whose PEs need more bytes than their SRAM has.
 
     Attributes:
         needed: Bytes that the stage needs on one PE.
         available: Bytes of SRAM of a PE.
-        largest_use: The use with the most bytes: ``code``, ``weights``, ``KV cache`` or ``activations and buffers``.
+        largest_use: Use with the most bytes: ``code``, ``weights``, ``KV cache`` or
+            ``activations and buffers``.
     """
 
     def __init__(self, state: State, stage: int, needed: int, buffers: Sequence[Buffer]) -> None:
-        """Compose the message.
+        """Compose the error message.
 
         Args:
-            state: The state of the compiler before addresses are known.
+            state: State after placement, before addresses are known.
             stage: Index of the stage.
             needed: Bytes that the stage needs on one PE.
-            buffers: Buffers of a PE of the stage. Those that are not always live may share addresses.
+            buffers: Buffers of a PE of the stage. Buffers that are not always live may share
+                addresses.
         """
         available, rect = state.wafer.sram_bytes_per_pe, state.stages[stage].rect
         bytes_of = {name: sum(b.bytes for b in buffers if b.use == use) for use, name in _USES.items()}
@@ -50,7 +52,7 @@ class SramOverflow(DoesNotFit):
             f"the rest {bytes_of[_OTHERS]:,}"
         )
         if self.largest_use != "code":
-            message += f"; {_largest(buffers, self.largest_use, available - bytes_of['code'])}"
+            message += f"; {_largest_buffer_text(buffers, self.largest_use, available - bytes_of['code'])}"
         super().__init__(message)
 
 
@@ -61,14 +63,23 @@ def _contents(stage: Stage) -> str:
     return ", ".join([layers, *["embedding"] * stage.has_embedding, *["head"] * stage.has_head])
 
 
-def _largest(buffers: Sequence[Buffer], use: str, room: int) -> str:
-    """Return the largest buffers of a use as text; buffers with the same name in several layers are added."""
+def _largest_buffer_text(buffers: Sequence[Buffer], use: str, room: int) -> str:
+    """Return the largest buffer of a use as text.
+
+    Buffers of several layers with the same name are added up if they are always live.
+
+    Args:
+        buffers: Buffers of a PE.
+        use: The use, as in messages.
+        room: Bytes of a PE that are not used by code. A larger buffer is reported as too large for
+            any PE.
+    """
     sizes: dict[str, list[int]] = defaultdict(list)
     for buffer in buffers:
         if buffer.use != "code" and _USES.get(buffer.use, _OTHERS) == use:
-            # What is not always live shares addresses, so that sizes of several layers do not add up.
+            # Buffers that are not always live share addresses, so the sizes of several layers do not add up.
             sizes[_LAYER.sub("", buffer.name) if use != _OTHERS else buffer.name].append(buffer.bytes)
     name = max(sizes, key=lambda name: sum(sizes[name]))
     layers = f" of {len(sizes[name])} layers" if len(sizes[name]) > 1 else ""
-    alone = ", too large for a PE even alone" if max(sizes[name]) > room else ""
-    return f"the largest is {name}{layers} ({use}) with {sum(sizes[name]):,} bytes{alone}"
+    alone_text = ", too large for a PE even alone" if max(sizes[name]) > room else ""
+    return f"the largest is {name}{layers} ({use}) with {sum(sizes[name]):,} bytes{alone_text}"

@@ -1,1 +1,1 @@
-"""Rewrites of a layer's steps that take fewer cycles and change no result beyond rounding, one a file."""
+"""Rewrites of a layer's steps, one per module. They save cycles and change only rounding."""

@@ -1,4 +1,8 @@
-"""The rewrites by name: each is ``REWRITE`` of a file of this folder, or an entry point of another package."""
+"""All rewrites by name: those of this package, and those of users' packages.
+
+A module of this package defines its rewrite as ``REWRITE``; other packages name theirs in an entry
+point.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +23,22 @@ def known_rewrites() -> Mapping[str, Rewrite]:
     """Return the rewrites by name, in the order in which they are applied.
 
     Raises:
-        BadInput: A package brings one that cannot be used.
+        BadInput: A rewrite of a user's package cannot be used.
     """
     files = [file.name for file in pkgutil.iter_modules(folder.__path__)]
     modules = [importlib.import_module(f"{folder.__name__}.{file}") for file in files]
     bundled = {module.REWRITE.name: module.REWRITE for module in modules if hasattr(module, "REWRITE")}
     found = with_plugins(REWRITES, bundled, _names)
-    return MappingProxyType(dict(sorted(found.items(), key=lambda one: (one[1].position, one[0]))))
+    return MappingProxyType(dict(sorted(found.items(), key=lambda item: (item[1].position, item[0]))))
 
 
-def _names(thing: Any) -> tuple[str]:
-    """Return the name of a rewrite.
+def _names(candidate: Any) -> tuple[str]:
+    """Check that an object is a rewrite and return its name.
 
-    Raises TypeError for anything else.
+    Raises:
+        TypeError: The object is not a rewrite.
     """
-    if not isinstance(thing, Rewrite):
-        message = f"a {type(thing).__name__} is no wse.compiler.rewrites.rewrite.Rewrite"
+    if not isinstance(candidate, Rewrite):
+        message = f"a {type(candidate).__name__} is not a wse.compiler.rewrites.rewrite.Rewrite"
         raise TypeError(message)
-    return (thing.name,)
+    return (candidate.name,)

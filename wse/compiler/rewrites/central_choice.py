@@ -1,9 +1,10 @@
-"""A choice of experts in the middle column alone: what it sends to all others is who was chosen, not all outputs.
+"""Rewrite: choose experts in the middle column, and send the choice instead of all outputs.
 
-With gathers the middle column has all outputs of a router, sends them to every column, and every PE makes the same
-choice. The column may as well choose first: ids and weights of the chosen experts are a few words, where the outputs,
-and with a correction what they are chosen by, are hundreds. The other columns choose among what they have, as all PEs
-run the same steps, and what arrives takes its place.
+With the rewrite `gathers`, the middle column has all outputs of a router, sends them to every
+column, and every PE makes the same choice. With this rewrite, the middle column chooses first. The
+ids and weights of the selected experts are a few words, while the outputs and their corrected
+values are hundreds. All PEs run the same steps, so the other columns also choose, from whatever
+data they have. The received choice overwrites theirs.
 """
 
 from __future__ import annotations
@@ -22,13 +23,19 @@ from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.multicast import multicast
 
 CHOOSING: Final = ("router_scores", "router_correct", "router_limit", "router_choose", "chosen_softmax")
-"""The kernels that make a choice of a router's outputs, in their order."""
+"""Kernels that compute a choice from the outputs of a router, in execution order."""
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Let the middle column choose the experts of a single token before it sends anything.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     steps = draft.steps
-    for sent in [step for step in steps if is_line(step) and c.patterns.calls[step.pattern].make is multicast]:
-        index = end = steps.index(sent)
+    for multicast_step in [
+        step for step in steps if is_line(step) and c.patterns.calls[step.pattern].make is multicast
+    ]:
+        index = end = steps.index(multicast_step)
         while end + 1 < len(steps) and any(runs(steps[end + 1], name) for name in CHOOSING):
             end += 1
         choices = [step for step in steps[index : end + 1] if runs(step, "router_choose")]
@@ -37,31 +44,43 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _is_gathered(c: Context, step: SymStep) -> bool:
+    """Return whether a step gathers values, such as router outputs, in one PE of each line."""
     return is_line(step) and c.patterns.calls[step.pattern].make is gather
 
 
 def _choose_first(c: Context, draft: Draft, index: int, end: int, choose: SymStep) -> None:
-    """Choose in the middle column, and send the choice instead of the scores."""
+    """Choose in the middle column, and send the choice instead of the scores.
+
+    Args:
+        c: Context.
+        draft: Draft of the block, changed in place.
+        index: Index of the multicast of outputs.
+        end: Index of the last step of the choice.
+        choose: Step that chooses the experts.
+    """
     steps, A = draft.steps, count(choose, "A")
     parts = [address(choose, name).buffer for name in ("ids", "weights")]
-    ranges = [within for part in parts if (within := live_range(steps, part, steps.index(choose))) is not None]
+    ranges = [live_steps for part in parts if (live_steps := live_range(steps, part, steps.index(choose))) is not None]
     if len(ranges) < len(parts):
         return
-    chosen = c.temp("chosen", 2 * A, "f32")
-    for number, (part, within) in enumerate(zip(parts, ranges, strict=True)):
-        move_buffer(steps, within, part, chosen, number * A)
-    sent = line_step(steps[index], steps[index].pattern, ROWS, SymAddress(buffer=chosen), fixed_number(2 * A))
-    steps[index : end + 1] = [*steps[index + 1 : end + 1], sent]
+    choice_buffer = c.temp("chosen", 2 * A, "f32")
+    for number, (part, live_steps) in enumerate(zip(parts, ranges, strict=True)):
+        move_buffer(steps, live_steps, part, choice_buffer, number * A)
+    multicast_step = line_step(
+        steps[index], steps[index].pattern, ROWS, SymAddress(buffer=choice_buffer), fixed_number(2 * A)
+    )
+    steps[index : end + 1] = [*steps[index + 1 : end + 1], multicast_step]
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
+    """Return why the rewrite cannot be used: the model has no router. Return "" otherwise."""
     return "" if spec.experts else f"{spec.name} has no router"
 
 
 REWRITE: Final = Rewrite(
     name="central-choice",
-    summary="The column that gathers a router's outputs chooses, and sends all others the chosen experts alone.",
-    source="this project: what is chosen is fewer words than what it is chosen from",
+    summary="The column that gathers a router's outputs selects the experts, and sends only the selection.",
+    source="this project: a selection has fewer words than the data it is made from",
     position=110,
     apply=_apply,
     invalid=_invalid,

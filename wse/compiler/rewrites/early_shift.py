@@ -1,8 +1,8 @@
-"""Cache entries shifted while the new queries, keys and values are summed, which they do not depend on.
+"""Rewrite: shift entries of the KV cache while queries, keys and values are all-reduced.
 
-A decoded token finds room on the last row once the rows have passed their oldest entries up. That waits for nothing
-that the token brings, so it runs beside the all-reduce before it: the last one that comes before the shifts, where
-nothing in between uses the cache.
+Before a decoded token can be appended on the last row, the other rows pass their oldest entries up.
+This does not depend on the token. The shifts run in parallel with the last all-reduce before them,
+if no step in between uses the cache.
 """
 
 from __future__ import annotations
@@ -18,19 +18,31 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Run each group of cache shifts in parallel with the all-reduce before it.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     first = 0
     while (shifts := _next_shifts(draft.steps, first)) is not None:
-        beside = _all_reduce_before(draft.steps, shifts)
-        if beside is not None:
+        line_index = _all_reduce_before(draft.steps, shifts)
+        if line_index is not None:
             loop, overlap = draft.add_loop(1), draft.add_group()
-            group = [draft.steps[i].copy_with(loop=loop, overlap=overlap) for i in (beside, *shifts)]
-            between = draft.steps[beside + 1 : shifts.start]
-            draft.steps[beside : shifts.stop] = [*group, *between]
+            group = [draft.steps[i].copy_with(loop=loop, overlap=overlap) for i in (line_index, *shifts)]
+            steps_between = draft.steps[line_index + 1 : shifts.start]
+            draft.steps[line_index : shifts.stop] = [*group, *steps_between]
         first = shifts.stop
 
 
 def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
-    """Return the next consecutive cache shifts outside of loops."""
+    """Return the next consecutive shifts of KV-cache entries that are outside of loops.
+
+    Args:
+        steps: Steps of the block.
+        first: Index of the step from which to search.
+
+    Returns:
+        The range of their indices; None if there are no more.
+    """
     start = next((i for i in range(first, len(steps)) if is_cache_shift(steps[i]) and steps[i].loop < 0), None)
     if start is None:
         return None
@@ -41,7 +53,16 @@ def _next_shifts(steps: Sequence[SymStep], first: int) -> range | None:
 
 
 def _all_reduce_before(steps: Sequence[SymStep], shifts: range) -> int | None:
-    """Return the last pattern before the shifts with which they can overlap."""
+    """Return the index of the last pattern before some cache shifts.
+
+    Args:
+        steps: Steps of the block.
+        shifts: Indices of the shifts.
+
+    Returns:
+        None if the shifts cannot run in parallel with the pattern: a step in between uses the
+        cache, or the pattern is in a loop.
+    """
     caches = [address(steps[i], "source").buffer for i in shifts]
     for index in reversed(range(shifts.start)):
         if any(touches(steps[index], cache) for cache in caches):
@@ -53,8 +74,8 @@ def _all_reduce_before(steps: Sequence[SymStep], shifts: range) -> int | None:
 
 REWRITE: Final = Rewrite(
     name="early-shift",
-    summary="Rows pass their oldest cache entries up while queries, keys and values are summed.",
-    source="this project: a step starts when its operands are there",
+    summary="Rows pass their oldest cache entries up while queries, keys and values are all-reduced.",
+    source="this project: a step starts as soon as its operands are available",
     position=160,
     apply=_apply,
 )

@@ -1,10 +1,11 @@
-"""Exponentials of attention sinks while sums and values travel, as soon as the maxima are known.
+"""Rewrite: compute exponentials of attention sinks while sums and values are all-reduced.
 
-A sink is a trained score of each head that joins the softmax without a value. Its weight asks for the common maximum,
-and for nothing of the sums to which it is added once they are there.
+A sink is a trained score of each head that takes part in the softmax without a value. Its weight
+depends on the common maximum only, not on the sums to which it is added afterwards.
 
-1. The weights of sinks are computed beside the last all-reduce before they are added, where that one has no maxima.
-2. After it they are added.
+1. The weights of sinks are computed in parallel with the last all-reduce before they are needed, if
+   that one does not compute the maxima.
+2. They are added after the all-reduce.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from wse.models.spec import ModelSpec
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Compute the weights of attention sinks in parallel with the all-reduce before they are added.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     steps = draft.steps
     for sinks in [step for step in steps if runs(step, "sink_sums") and step.loop < 0]:
         index = steps.index(sinks)
@@ -39,20 +44,25 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _may_run_beside(sinks: SymStep, line: SymStep) -> bool:
-    """Return whether everything that a step reads except the sums is available before a pattern that runs alone."""
+    """Return whether the weights of sinks can be computed in parallel with a pattern.
+
+    Everything that they depend on except the sums must be available, and the pattern must be
+    outside of loops.
+    """
     return (
         is_line(line) and (line.loop, line.overlap) == (-1, -1) and not touches(line, address(sinks, "maxima").buffer)
     )
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
+    """Return why the rewrite cannot be used: the model has no sinks. Return "" otherwise."""
     return "" if spec.sinks else f"{spec.name} has no sinks"
 
 
 REWRITE: Final = Rewrite(
     name="early-sinks",
-    summary="Weights of attention sinks are worked out while sums and values are summed.",
-    source="this project: a step starts when its operands are there",
+    summary="Weights of attention sinks are computed while sums and values are all-reduced.",
+    source="this project: a step starts as soon as its operands are available",
     position=170,
     apply=_apply,
     invalid=_invalid,

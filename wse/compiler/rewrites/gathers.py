@@ -1,13 +1,15 @@
-"""A router's outputs gathered from the columns that have them, where they were summed with the zeros of all others.
+"""Rewrite: gather the outputs of a router from the columns that compute them.
 
-Each output of a router is on one column, and every PE needs all.
+Each output of a router is on one column, and every PE needs all outputs. Without this rewrite, all
+columns add up their outputs, with zeros for those of others.
 
-1. A column writes no zeros where others have outputs.
-2. Instead of a reduce, each column sends the outputs that it has to the one in the middle: no word waits for a sum.
-   Scores go there with what they are chosen by.
-3. That column sends all of them to every column, as an all-reduce does.
+1. A column does not write zeros for the outputs of others.
+2. Instead of a reduce, each column sends its outputs to the middle column. This involves no sums to
+   wait for. If the choice depends on corrected scores, scores and corrected scores are sent
+   together.
+3. The middle column sends all outputs to every column, like an all-reduce.
 
-Where a region spans wafers the outputs are summed as they are.
+If a region spans several wafers, the outputs are added up as before.
 """
 
 from __future__ import annotations
@@ -29,33 +31,49 @@ from wse_mappings.patterns.multicast import multicast
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Replace every all-reduce of one token's router outputs by a gather and a multicast.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     if c.cut.span > 1:
-        return  # outputs go between wafers, where words that add up to one travel as one
+        return  # between wafers, a sum sends fewer words than a gather
     for line in [step for step in draft.steps if is_line(step)]:
         end = draft.steps.index(line)
         begin = end
         while begin and runs(draft.steps[begin - 1], "router_place"):
             begin -= 1
         places = draft.steps[begin:end]
-        if places and all(_goes_alone(place) for place in places) and _sums_outputs(line, places):
+        if places and all(_has_one_token(place) for place in places) and _sums_outputs(line, places):
             draft.steps[begin : end + 1] = _gather_steps(c, line, places)
 
 
-def _goes_alone(place: SymStep) -> bool:
-    """Return whether a step places the outputs of one token, the same number on every column that has any."""
+def _has_one_token(place: SymStep) -> bool:
+    """Return whether a step places the router outputs of one token, equally many per column."""
     return count(place, "M") == 1 and not count(place, "E") % count(place, "n")
 
 
 def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
-    """Return whether a step is an all-reduce along rows of exactly what steps have placed side by side."""
-    alone, start, elements = step.loop < 0 and step.overlap < 0 and in_place(step), address(step, "source"), 0
+    """Return whether a step is an all-reduce along rows of exactly the placed outputs.
+
+    Args:
+        step: The step.
+        places: Steps that place the outputs next to each other.
+    """
+    is_separate, start, elements = step.loop < 0 and step.overlap < 0 and in_place(step), address(step, "source"), 0
     for place in places:
-        alone = alone and address(place, "out") == replace(start, offset=start.offset + elements)
+        is_separate = is_separate and address(place, "out") == replace(start, offset=start.offset + elements)
         elements += count(place, "E")
-    return alone and step.axis == ROWS and count(step, "elements") == elements
+    return is_separate and step.axis == ROWS and count(step, "elements") == elements
 
 
 def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[SymStep]:
+    """Return the steps that gather router outputs in the middle column and multicast them.
+
+    Args:
+        c: Context.
+        line: The all-reduce that is replaced.
+        places: Steps that place the outputs of a column.
+    """
     length, lines = c.lines(ROWS)
     root, at, elements = length // 2, address(line, "source"), number(line, "elements")
     columns = count(places[0], "E") // count(places[0], "n")
@@ -71,12 +89,16 @@ def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
+    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+
+    The model needs a router, and sums must be float32.
+    """
     return needs_float32_sums(spec, options) if spec.experts else f"{spec.name} has no router"
 
 
 REWRITE: Final = Rewrite(
     name="gathers",
-    summary="A router's outputs are gathered and sent to all columns, in place of being summed with zeros.",
+    summary="A router's outputs are gathered and sent to all columns instead of being added to zeros.",
     source="collectives of message passing (MPI_Gather and MPI_Bcast, MPI standard 4.1, chapter 6)",
     position=90,
     apply=_apply,

@@ -1,8 +1,9 @@
-"""Steps in the task of the step before: a PE that has just computed goes on without a task being dispatched.
+"""Rewrite: run a step in the task of the preceding kernel, without dispatching a new task.
 
-A task is dispatched where a PE waits for words. What follows a kernel on the same PE waits for nothing that is not
-there: the next kernel, or the sends and receives of a pattern, which the same task issues. So do the first kernel of a
-layer and the last one of the layer before on the same PEs.
+A task is dispatched when words arrive that a PE waits for. A step after a kernel on the same PE
+does not wait for words: the next kernel, or the sends and receives of a pattern, can be issued by
+the same task. The same is true for the first kernel of a layer after the last kernel of the
+preceding layer.
 """
 
 from __future__ import annotations
@@ -18,28 +19,41 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Mark all steps of a block that can run in the task of the preceding kernel.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     draft.steps[1:] = [
-        step.copy_with(joined=True) if _goes_on(before, step) else step for before, step in pairwise(draft.steps)
+        step.copy_with(joined=True) if _goes_on(previous_step, step) else step
+        for previous_step, step in pairwise(draft.steps)
     ]
 
 
-def _goes_on(before: SymStep, step: SymStep) -> bool:
-    """Return whether a step can run in the task of the computing step before it."""
-    follows = step.loop == before.loop and step.overlap == before.overlap and (step.overlap < 0 or step.in_chain)
-    if not follows or kernel_of(before) is None or (kernel_of(step) is None and not is_line(step)):
+def _goes_on(previous_step: SymStep, step: SymStep) -> bool:
+    """Return whether a step can run in the task of the step before it.
+
+    The step before must run a kernel on the same rows. Both must be in the same loop, and both
+    outside of overlap groups or in the chain of the same group.
+    """
+    follows = (
+        step.loop == previous_step.loop
+        and step.overlap == previous_step.overlap
+        and (step.overlap < 0 or step.in_chain)
+    )
+    if not follows or kernel_of(previous_step) is None or (kernel_of(step) is None and not is_line(step)):
         return False
-    return (step.operands[0], step.operands[1]) == (before.operands[0], before.operands[1])
+    return (step.operands[0], step.operands[1]) == (previous_step.operands[0], previous_step.operands[1])
 
 
-def goes_on_in_next_block(before: SymStep, step: SymStep) -> bool:
-    """Return whether the first step of a block can run in the task of the last step of the block before."""
-    return before.loop < 0 and step.loop < 0 and _goes_on(before, step)
+def goes_on_in_next_block(previous_step: SymStep, step: SymStep) -> bool:
+    """Return whether the first step of a block can run in the task of the step before the block."""
+    return previous_step.loop < 0 and step.loop < 0 and _goes_on(previous_step, step)
 
 
 REWRITE: Final = Rewrite(
     name="joined-tasks",
-    summary="A kernel that follows another, and a pattern that follows a kernel, run in the task that is active.",
-    source="WSE tasks run to completion and issue what they start (Cerebras SDK documentation, tasks and microthreads)",
+    summary="A kernel after a kernel, and a pattern after a kernel, run in the task that is already active.",
+    source="WSE tasks run to completion and issue operations (Cerebras SDK documentation, tasks and microthreads)",
     position=230,
     apply=_apply,
 )

@@ -1,9 +1,10 @@
-"""Shares of two activations swapped in one message, where both are ready before the first is swapped.
+"""Rewrite: exchange the parts of two divided activations in one message.
 
-With joint-blocks the sums of the experts and of the block beside them arrive together. Each is activated in shares
-among the same neighbours, and each swap is an all-reduce of its own, which a task waits for. The second activation may
-as well come right behind the first: its shares stand in front of the other's, which may be as many as a column has
-pairs, and travel with them.
+With the rewrite `joint_blocks`, the sums of the experts and of the shared block arrive together.
+Each is activated in parts by the same neighbours (`shared_activation`), and each exchange of parts
+is an all-reduce with a task that waits for it. With this rewrite, the second activation follows the
+first one directly, and both results travel in one message. The parts whose number depends on the
+pairs of a column come last.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from wse.compiler.lowering.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite, needs_shared_block
 from wse.compiler.rewrites.steps import (
     address,
-    by_pairs,
     count,
     is_line,
     live_range,
@@ -27,59 +27,74 @@ from wse.compiler.rewrites.steps import (
     runs,
     same_lines,
     touches,
+    varies_by_pairs_only,
     with_operands,
 )
 from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Merge the exchanges of the first two divided activations that allow it."""
     shares = [i for i, step in enumerate(draft.steps) if runs(step, "activate_share")]
     for first, second in pairwise(shares):
-        if _may_be_joined(draft.steps, first, second):
-            _join(c, draft, first, second)
+        if _may_be_merged(draft.steps, first, second):
+            _merge(c, draft, first, second)
             return
 
 
-def _may_be_joined(steps: Sequence[SymStep], first: int, second: int) -> bool:
-    """Return whether the parts of two steps are exchanged in the same way, and the second can follow the first
-    directly.
+def _may_be_merged(steps: Sequence[SymStep], first: int, second: int) -> bool:
+    """Return whether the exchanges of two divided activations can be merged.
+
+    They must run along the same lines, and the second activation must be able to follow the first
+    one directly.
+
+    Args:
+        steps: Steps of a block.
+        first, second: Indices of the activations.
     """
     share, swaps = steps[second], [steps[first + 1], steps[second + 1]]
     if not all(is_line(swap) for swap in swaps) or not same_lines(*swaps):
         return False
     outs = [address(steps[i], "out") for i in (first, second)]
-    whole = all(
+    are_whole = all(
         address(swap, "source") == address(swap, "target") == out
         and not out.offset
-        and by_pairs(number(swap, "elements"))
+        and varies_by_pairs_only(number(swap, "elements"))
         for swap, out in zip(swaps, outs, strict=True)
     )
-    used = [address(share, name).buffer for name in ("x", "out")]
-    ready = not any(touches(step, buffer) for step in steps[first + 1 : second] for buffer in used)
-    return whole and ready and count(swaps[1], "elements") > 0
+    second_buffers = [address(share, name).buffer for name in ("x", "out")]
+    is_ready = not any(touches(step, buffer) for step in steps[first + 1 : second] for buffer in second_buffers)
+    return are_whole and is_ready and count(swaps[1], "elements") > 0
 
 
-def _join(c: Context, draft: Draft, first: int, second: int) -> None:
+def _merge(c: Context, draft: Draft, first: int, second: int) -> None:
+    """Let the second activation follow the first, and merge their exchanges.
+
+    Args:
+        c: Context.
+        draft: Draft of the block, changed in place.
+        first, second: Indices of the activations.
+    """
     steps = draft.steps
-    swap, other = steps[first + 1], steps[second + 1]
-    elements, before = number(swap, "elements"), count(other, "elements")
-    buffer, other_buffer = address(swap, "source").buffer, address(other, "source").buffer
+    swap, other_swap = steps[first + 1], steps[second + 1]
+    elements, other_elements = number(swap, "elements"), count(other_swap, "elements")
+    buffer, other_buffer = address(swap, "source").buffer, address(other_swap, "source").buffer
     ranges = live_range(steps, buffer, first), live_range(steps, other_buffer, second)
     if ranges[0] is None or ranges[1] is None:
         return
-    both = replace(elements, fixed=elements.fixed + before)
-    c.temp(buffer.name, both.fixed, buffer.view, buffer.use)
-    move_buffer(steps, ranges[0], buffer, buffer, before)
+    combined_elements = replace(elements, fixed=elements.fixed + other_elements)
+    c.temp(buffer.name, combined_elements.fixed, buffer.view, buffer.use)
+    move_buffer(steps, ranges[0], buffer, buffer, other_elements)
     move_buffer(steps, ranges[1], other_buffer, buffer, 0)
     start = SymAddress(buffer=buffer)
-    joined = with_operands(steps[first + 1], source=start, target=start, elements=both)
-    steps[first + 1 : second + 2] = [steps[second], joined, *steps[first + 2 : second]]
+    combined_swap = with_operands(steps[first + 1], source=start, target=start, elements=combined_elements)
+    steps[first + 1 : second + 2] = [steps[second], combined_swap, *steps[first + 2 : second]]
 
 
 REWRITE: Final = Rewrite(
     name="joint-shares",
-    summary="Shares of what the experts and the block beside them are activated to are swapped in one message.",
-    source="this project: words along the same lines that do not wait for each other are one message",
+    summary="The activated parts of the experts and of the shared block are exchanged in one message.",
+    source="this project: words along the same lines that do not wait for each other are sent in one message",
     position=140,
     apply=_apply,
     invalid=needs_shared_block,

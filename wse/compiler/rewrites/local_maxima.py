@@ -1,13 +1,14 @@
-"""Softmax shifted by each row's own maximum, so that the all-reduce of maxima runs beside exponentials and values.
+"""Rewrite: shift softmax by the maximum of each row, and find the common maximum in parallel.
 
-A softmax does not care by what it is shifted as long as nothing overflows. Each row of PEs shifts by the largest score
-of its own cache entries, rounded to a whole multiple of ln 2, and rescales its sums and values by exp(own - common)
-before they are summed: by a power of two, for which no exponential is taken and which rounds nothing itself.
+The result of softmax does not depend on the shift as long as nothing overflows. Each row of PEs
+shifts by the largest score of its own cache entries, rounded to a multiple of ln 2. Before the sums
+and values of the rows are added up, they are multiplied by exp(own - common). This factor is a
+power of two, so no exponential is needed and nothing is rounded.
 
-1. The maxima are rounded and copied; the copies are reduced while weights, and with them values, are made with the
-   row's own: all that comes before the place to rescale, words along the other axis with it, is a chain beside that
-   all-reduce.
-2. Before the sums and values of all rows are added, each row's are multiplied with exp(own - common).
+1. The maxima are rounded and copied. The copies are all-reduced while weights and values are
+   computed with the row's own maxima. All steps before the rescaling that do not use the common
+   maxima, including transfers along the other axis, form a chain in parallel with the all-reduce.
+2. Before the sums and values are all-reduced, they are multiplied by exp(own - common).
 
 Sums and values must travel in one message (`merged_sums`), so that there is one place to rescale.
 """
@@ -24,48 +25,67 @@ from wse.compiler.rewrites.steps import (
     address,
     compute_step,
     count,
-    goes_by_rounds,
     in_place,
     is_line,
     kernel_of,
     runs,
     touches,
+    varies_by_round,
     with_operands,
 )
 from wse.compiler.symbolic import SymAddress, SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Rewrite every softmax whose maxima are all-reduced directly before the exponentials.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     steps = draft.steps
     for exp in [step for step in steps if _makes_weights(step) and step.loop < 0]:
         index = steps.index(exp)
-        reduce_, largest = steps[index - 1], steps[index - 2]
+        max_reduce, max_step = steps[index - 1], steps[index - 2]
         maxima = address(exp, "maxima")
-        follows = is_line(reduce_) and in_place(reduce_) and runs(largest, "attention_max")
-        if not follows or address(reduce_, "source") != maxima or address(largest, "out") != maxima or maxima.offset:
+        follows = is_line(max_reduce) and in_place(max_reduce) and runs(max_step, "attention_max")
+        if (
+            not follows
+            or address(max_reduce, "source") != maxima
+            or address(max_step, "out") != maxima
+            or maxima.offset
+        ):
             continue
-        summed = _sum_of_weights(steps, index)
-        if summed is not None:
-            _rewrite(c, draft, index, summed)
+        sums_index = _sum_of_weights(steps, index)
+        if sums_index is not None:
+            _rewrite(c, draft, index, sums_index)
 
 
 def _makes_weights(step: SymStep) -> bool:
-    """Return whether a step computes exponentials, all or a part of them, in the same way in all iterations."""
-    return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not goes_by_rounds(step)
+    """Return whether a step computes exponentials of softmax, equally in all iterations."""
+    return (runs(step, "attention_exp") or runs(step, "attention_exp_share")) and not varies_by_round(step)
 
 
-def _may_join(step: SymStep, reduce_: SymStep) -> bool:
-    """Return whether a step can overlap with the all-reduce ``reduce_``, because it does not use its result.
+def _may_join(step: SymStep, max_reduce: SymStep) -> bool:
+    """Return whether a step can run in parallel with the all-reduce of the maxima.
 
-    In the loop of the group what depends on rounds of a loop would depend on other ones.
+    The step must not use the result of the all-reduce, and must not vary between iterations of a
+    loop: the overlap group is a loop of its own.
     """
-    alone = step.loop < 0 and step.overlap < 0 and not step.routed and not goes_by_rounds(step)
-    moves = is_line(step) and step.axis != reduce_.axis
-    return alone and (kernel_of(step) is not None or moves) and not touches(step, address(reduce_, "source").buffer)
+    is_independent = step.loop < 0 and step.overlap < 0 and not step.routed and not varies_by_round(step)
+    is_crosswise_transfer = is_line(step) and step.axis != max_reduce.axis
+    return (
+        is_independent
+        and (kernel_of(step) is not None or is_crosswise_transfer)
+        and not touches(step, address(max_reduce, "source").buffer)
+    )
 
 
 def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
-    """Return the all-reduce of the sums of the weights that a step computes, followed by the values."""
+    """Return the all-reduce of the softmax sums of a step, if it includes the values.
+
+    Args:
+        steps: Steps of a block.
+        exp: Index of the step.
+    """
     summing = (steps[i] for i in range(exp, len(steps)) if runs(steps[i], "softmax_sums"))
     sums = address(steps[exp] if runs(steps[exp], "attention_exp") else next(summing), "sums")
     for index in range(exp + 1, len(steps)):
@@ -75,18 +95,26 @@ def _sum_of_weights(steps: list[SymStep], exp: int) -> int | None:
     return None
 
 
-def _rewrite(c: Context, draft: Draft, exp: int, summed: int) -> None:
+def _rewrite(c: Context, draft: Draft, exp: int, sums_index: int) -> None:
+    """Rescale before the sums, and all-reduce the maxima in parallel with the exponentials.
+
+    Args:
+        c: Context.
+        draft: Draft of the block, changed in place.
+        exp: Index of the step that computes exponentials.
+        sums_index: Index of the all-reduce of the sums and values.
+    """
     steps = draft.steps
-    weights, reduce_, largest = steps[exp], steps[exp - 1], steps[exp - 2]
+    weights, max_reduce, max_step = steps[exp], steps[exp - 1], steps[exp - 2]
     M, H, common = count(weights, "M"), count(weights, "H"), address(weights, "maxima")
-    sums = address(steps[summed], "source")
+    sums = address(steps[sums_index], "source")
     heads = M * H
-    own = SymAddress(buffer=c.temp("maxima_of_row", heads, "f32"))
-    features = (count(steps[summed], "elements") - heads) // heads
-    # 2. Rescaled before they are summed.
+    row_maxima = SymAddress(buffer=c.temp("maxima_of_row", heads, "f32"))
+    features = (count(steps[sums_index], "elements") - heads) // heads
+    # 2. Rescale before the sums.
     values = replace(sums, offset=heads)
     operands: dict[str, Operand] = {
-        "own": own,
+        "own": row_maxima,
         "maxima": common,
         "sums": sums,
         "x": values,
@@ -94,23 +122,23 @@ def _rewrite(c: Context, draft: Draft, exp: int, summed: int) -> None:
         "H": H,
         "F": features,
     }
-    steps.insert(summed, compute_step(weights, "softmax_rescale", **operands))
-    # 1. The maxima reduced beside the exponentials and values.
+    steps.insert(sums_index, compute_step(weights, "softmax_rescale", **operands))
+    # 1. All-reduce the maxima in parallel with the exponentials and values.
     loop, overlap = draft.add_loop(1), draft.add_group()
-    end = next((i for i in range(exp + 1, summed) if not _may_join(steps[i], reduce_)), summed)
+    end = next((i for i in range(exp + 1, sums_index) if not _may_join(steps[i], max_reduce)), sums_index)
     steps[exp - 2 : end] = [
-        with_operands(largest, out=own),
-        compute_step(weights, "round_maxima", x=own, n=heads),
-        compute_step(weights, "copy_statistics", out=common, x=own, n=heads),
-        reduce_.copy_with(loop=loop, overlap=overlap),
-        with_operands(weights, maxima=own).copy_with(loop=loop, overlap=overlap),
+        with_operands(max_step, out=row_maxima),
+        compute_step(weights, "round_maxima", x=row_maxima, n=heads),
+        compute_step(weights, "copy_statistics", out=common, x=row_maxima, n=heads),
+        max_reduce.copy_with(loop=loop, overlap=overlap),
+        with_operands(weights, maxima=row_maxima).copy_with(loop=loop, overlap=overlap),
         *(step.copy_with(loop=loop, overlap=overlap, in_chain=is_line(step)) for step in steps[exp + 1 : end]),
     ]
 
 
 REWRITE: Final = Rewrite(
     name="local-maxima",
-    summary="Rows shift softmax by their own maximum and rescale once; the common one is found meanwhile.",
+    summary="Rows shift softmax by their own maximum and rescale once; the common maximum is computed meanwhile.",
     source="online softmax (Milakov and Gimelshein, arXiv 1805.02867)",
     position=50,
     apply=_apply,

@@ -1,11 +1,12 @@
-"""Two all-reduces of sums along the same lines as one message, where the second does not wait for the first.
+"""Rewrite: merge two all-reduces along the same lines if the second does not depend on the first.
 
-The sums of softmax's weights and the weighted values are both plain sums once the maxima are known, so they travel
-together; the values are divided afterwards in any case.
+The sums of softmax weights and the weighted values are both plain sums once the maxima are known.
+They can travel in one message, because the values are divided by the sums afterwards.
 
-1. Of two all-reduces with one pattern along the same lines, nothing between them may use what the first has summed.
-2. The first one's sums stand in front of the second one's from where they are made on.
-3. One all-reduce has both.
+1. Two all-reduces with the same pattern along the same lines can be merged if no step between them
+   uses the sums of the first one.
+2. The sums of the first one are stored in front of those of the second.
+3. One all-reduce combines both.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ from wse.compiler.symbolic import SymStep, fixed_number
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Merge all-reduces of a block until no two can be merged any more.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     first = 0
     while first < len(draft.steps):
         second = _partner(draft.steps, first)
@@ -39,35 +44,46 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _partner(steps: Sequence[SymStep], first: int) -> int | None:
-    """1. Return the all-reduce that can be merged with the one at ``first``."""
+    """Return the all-reduce that can be merged with the one at index ``first`` (1), or None."""
     step = steps[first]
     if not (is_line(step) and in_place(step) and count(step, "elements") > 0 and not address(step, "source").offset):
         return None
     for index in range(first + 1, len(steps)):
-        later = steps[index]
-        if touches(later, address(step, "source").buffer):
+        later_step = steps[index]
+        if touches(later_step, address(step, "source").buffer):
             return None
-        if is_line(later) and same_lines(later, step):
-            return index if in_place(later) and not address(later, "source").offset else None
+        if is_line(later_step) and same_lines(later_step, step):
+            return index if in_place(later_step) and not address(later_step, "source").offset else None
     return None
 
 
 def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
-    """Merge two all-reduces if all uses of their buffers are in these steps; return whether they were merged."""
+    """Merge two all-reduces if all uses of their buffers are in these steps.
+
+    Args:
+        c: Context.
+        steps: Steps of a block, changed in place.
+        first, second: Indices of the all-reduces.
+
+    Returns:
+        Whether they were merged.
+    """
     sums, values = address(steps[first], "source").buffer, address(steps[second], "source").buffer
-    few, many = count(steps[first], "elements"), count(steps[second], "elements")
-    of_sums, of_values = live_range(steps, sums, first), live_range(steps, values, second)
-    if of_sums is None or of_values is None or many <= 0 or of_values.start <= of_sums.start:
+    first_elements, second_elements = count(steps[first], "elements"), count(steps[second], "elements")
+    sums_live, values_live = live_range(steps, sums, first), live_range(steps, values, second)
+    if sums_live is None or values_live is None or second_elements <= 0 or values_live.start <= sums_live.start:
         return False
-    if any(touches(step, values) for step in steps[of_sums.start : of_values.start]):
+    if any(touches(step, values) for step in steps[sums_live.start : values_live.start]):
         return False
-    # 2. Sums in front of values.
-    c.temp(values.name, few + many, values.view, values.use)
-    move_buffer(steps, of_values, values, values, few)
-    move_buffer(steps, of_sums, sums, values, 0)
-    # 3. One all-reduce.
+    # 2. Store the sums in front of the values.
+    c.temp(values.name, first_elements + second_elements, values.view, values.use)
+    move_buffer(steps, values_live, values, values, first_elements)
+    move_buffer(steps, sums_live, sums, values, 0)
+    # 3. One all-reduce for both.
     source = address(steps[first], "source")
-    steps[second] = with_operands(steps[second], source=source, target=source, elements=fixed_number(few + many))
+    steps[second] = with_operands(
+        steps[second], source=source, target=source, elements=fixed_number(first_elements + second_elements)
+    )
     del steps[first]
     return True
 
@@ -75,7 +91,7 @@ def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
 REWRITE: Final = Rewrite(
     name="merged-sums",
     summary="Sums of softmax and weighted values travel in one all-reduce.",
-    source="Flash-Decoding (Dao et al., 2023): partial sums and values of a split cache reduced at once",
+    source="Flash-Decoding (Dao et al., 2023): partial sums and values of a split cache are reduced together",
     position=30,
     apply=_apply,
     invalid=needs_float32_sums,

@@ -1,8 +1,9 @@
-"""Softmax's sums divide the values of a row's own heads alone, where a row goes on with no others.
+"""Rewrite: divide by the softmax sums only the heads that a row of PEs uses afterwards.
 
-Attention over a latent cache leaves the values of all heads on every PE, since each row of PEs holds entries that all
-heads read. A row goes on with the heads whose output projection it has, often one. It divides those as it picks them,
-instead of dividing all and then picking; each quotient is the same.
+Latent attention leaves the values of all heads on every PE, because each row stores cache entries
+that all heads read. A row continues with the heads whose output projection it stores, often a
+single one. With this rewrite it selects these heads and divides them in one kernel, instead of
+dividing all heads first. The quotients are the same.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from wse.models.spec import ModelSpec
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Select the heads of a row before they are divided by the softmax sums.
+
+    Nothing is changed if other steps read the values of all heads. The draft is changed in place,
+    and ``setting`` is not used.
+    """
     steps = draft.steps
     for pick in [step for step in steps if runs(step, "pick_heads")]:
         values = address(pick, "x").buffer
@@ -33,13 +39,14 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
+    """Return why the rewrite cannot be used: there is no latent attention. "" otherwise."""
     return f"{spec.name} has no latent attention" if spec.latent is None else ""
 
 
 REWRITE: Final = Rewrite(
     name="picked-heads",
-    summary="The sums of softmax divide the heads that a row of PEs goes on with, and no others.",
-    source="this project: work on values that nobody reads is left out",
+    summary="Only the heads that a row of PEs uses afterwards are divided by the softmax sums.",
+    source="this project: values that are not read are not computed",
     position=60,
     apply=_apply,
     invalid=_invalid,

@@ -1,11 +1,14 @@
-"""Queries of latent attention gathered from the rows that make them, where all rows summed them among zeros.
+"""Rewrite: gather the queries of latent attention from the rows that compute them.
 
-A row makes the queries of its heads, often a part of one head's, and every row needs the queries of all heads.
+A row computes the queries of its heads, often a part of one head's queries, but every row needs
+those of all heads. Without this rewrite, all rows add them up, with zeros for the heads of others.
 
-1. The rows of a head sum what they have of it into one of them.
-2. That row rounds and rotates the queries of its own heads, where all rows did so with those of all heads.
-3. The row in the middle gets the queries of all heads: no word waits for a sum.
-4. It rounds them, which changes nothing any more, and sends them to all rows, in the activations' type.
+1. The rows of a head add up their contributions in one of these rows.
+2. That row rounds and rotates the queries of its own head. Without the rewrite, every row does so
+   for all heads.
+3. The middle row gathers the queries of all heads. Gathering involves no sums to wait for.
+4. The middle row rounds them, which changes nothing, and multicasts them to all rows in the
+   activation type.
 """
 
 from __future__ import annotations
@@ -40,6 +43,10 @@ from wse_mappings.schedule import Arrival
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Replace the all-reduce of one token's queries by sums per head, a gather and a multicast.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     for place in [step for step in draft.steps if runs(step, "place_rotated")]:
         index, segments = draft.steps.index(place), _rows_of_heads(c)
         if len(segments) == c.spec.head_count and _are_queries(draft.steps[index : index + 5]):
@@ -47,7 +54,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
-    """Return (first row, rows) of each head; empty where a row has several heads."""
+    """Return (first row, rows) of each head; an empty list if a row has several heads."""
     assert c.cut.latent is not None
     heads = c.cut.latent.heads
     if heads.shape[1] > 1:
@@ -61,52 +68,67 @@ def _rows_of_heads(c: Context) -> list[tuple[int, int]]:
 
 
 def _are_queries(steps: Sequence[SymStep]) -> bool:
-    """Return whether the steps place, sum, round and rotate the queries of one token."""
+    """Return whether five steps place, all-reduce, round and rotate the queries of one token."""
     if len(steps) < 5 or any(step.loop >= 0 for step in steps):
         return False
-    place, rest, line, store, rotate = steps
-    if not (runs(rest, "place_heads") and is_line(line) and runs(store, "store") and runs(rotate, "rotate")):
+    place, place_rest, line, store, rotate = steps
+    if not (runs(place_rest, "place_heads") and is_line(line) and runs(store, "store") and runs(rotate, "rotate")):
         return False
-    summed, queries, q = address(place, "out"), address(line, "source"), address(store, "out")
-    behind = address(rest, "out").buffer is summed.buffer and queries == summed == address(store, "x")
-    whole = in_place(line) and line.axis == COLUMNS and count(line, "elements") == count(store, "n")
-    return behind and whole and address(rotate, "x") == q and (count(place, "M"), count(rotate, "M")) == (1, 1)
+    placed_queries, queries, q = address(place, "out"), address(line, "source"), address(store, "out")
+    are_adjacent = address(place_rest, "out").buffer is placed_queries.buffer and queries == placed_queries == address(
+        store, "x"
+    )
+    is_whole = in_place(line) and line.axis == COLUMNS and count(line, "elements") == count(store, "n")
+    return are_adjacent and is_whole and address(rotate, "x") == q and (count(place, "M"), count(rotate, "M")) == (1, 1)
 
 
-def _gather_steps(c: Context, summed: Sequence[SymStep], segments: Sequence[tuple[int, int]]) -> list[SymStep]:
-    place, rest, line, store, rotate = summed
-    (length, lines), H, R, C = c.lines(COLUMNS), count(place, "H"), count(place, "n"), count(rest, "n")
-    absorbed, queries, q = address(rest, "x").buffer, address(line, "source").buffer, address(store, "out")
-    own, rotated = SymAddress(buffer=absorbed), SymAddress(buffer=absorbed, offset=C)
+def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence[tuple[int, int]]) -> list[SymStep]:
+    """Return the steps that gather the queries instead of adding them up.
+
+    Args:
+        c: Context.
+        query_steps: The five steps of `_are_queries`.
+        segments: First row and number of rows of each head.
+    """
+    place, place_rest, line, store, rotate = query_steps
+    (length, lines), H, R, C = c.lines(COLUMNS), count(place, "H"), count(place, "n"), count(place_rest, "n")
+    absorbed, queries, q = address(place_rest, "x").buffer, address(line, "source").buffer, address(store, "out")
+    head_queries, rotated = SymAddress(buffer=absorbed), SymAddress(buffer=absorbed, offset=C)
     c.temp(absorbed.name, C + R, absorbed.view, absorbed.use)
     rounded = c.temp("queries_of_head", C + R, "act")
-    kept: dict[str, Operand] = {name: address(place, name) for name in ("x", "first", "feature_ordinals")}
-    steps = [compute_step(place, "pick_rotated", **kept, out=rotated, Hl=1, K=count(place, "K"), n=R)]
-    # 1. Sums of a head.
+    place_operands: dict[str, Operand] = {name: address(place, name) for name in ("x", "first", "feature_ordinals")}
+    steps = [compute_step(place, "pick_rotated", **place_operands, out=rotated, Hl=1, K=count(place, "K"), n=R)]
+    # 1. Add up the queries of a head.
     if any(rows > 1 for _, rows in segments):
         tree = c.patterns.get(k_tree, length, lines, Arrival.ADD, broadcast=False, segments=tuple(segments), groups=())
-        steps.append(line_step(line, tree, COLUMNS, own, fixed_number(C + R)))
-    # 2. The row's own head.
-    of_row = SymAddress(buffer=rounded, offset=C)
+        steps.append(line_step(line, tree, COLUMNS, head_queries, fixed_number(C + R)))
+    # 2. Round and rotate the row's own head.
+    row_rotated = SymAddress(buffer=rounded, offset=C)
     steps += [
-        compute_step(store, "store", out=SymAddress(buffer=rounded), x=own, n=C + R),
-        with_operands(rotate, x=of_row, H=fixed_number(1)),
+        compute_step(store, "store", out=SymAddress(buffer=rounded), x=head_queries, n=C + R),
+        with_operands(rotate, x=row_rotated, H=fixed_number(1)),
     ]
-    # 3. All heads in the middle: rotated features of all heads stand before the others.
+    # 3. Gather all heads in the middle row: rotated features of all heads first, then the others.
     root, part = length // 2, gcd(R, C)
     owners = tuple(first + root_of(rows, ()) for n in (R, C) for first, rows in segments for _ in range(n // part))
     start = SymAddress(buffer=queries)
-    for x, out, n in ((of_row, start, R), (SymAddress(buffer=rounded), address(rest, "out"), C)):
-        steps.append(compute_step(rest, "set_heads", x=x, heads=address(rest, "heads"), out=out, H=H, Hl=1, n=n))
+    for x, out, n in ((row_rotated, start, R), (SymAddress(buffer=rounded), address(place_rest, "out"), C)):
+        steps.append(
+            compute_step(place_rest, "set_heads", x=x, heads=address(place_rest, "heads"), out=out, H=H, Hl=1, n=n)
+        )
     steps.append(
         line_step(line, c.patterns.get(gather, length, lines, owners, root), COLUMNS, start, number(line, "elements"))
     )
-    # 4. To all rows.
+    # 4. Multicast to all rows.
     to_all = c.patterns.get(multicast, length, lines, root)
     return [*steps, store, line_step(line, to_all, COLUMNS, q, fixed_number(count(store, "n")))]
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
+    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+
+    It needs latent attention and float32 sums.
+    """
     if spec.latent is None:
         return f"{spec.name} has no latent attention"
     return needs_float32_sums(spec, options)
@@ -114,7 +136,7 @@ def _invalid(spec: ModelSpec, options: Options) -> str:
 
 REWRITE: Final = Rewrite(
     name="query-gathers",
-    summary="Queries of latent attention are gathered from the rows that make them, which rotate their own.",
+    summary="Queries of latent attention are gathered from the rows that compute and rotate them.",
     source="collectives of message passing (MPI_Gather and MPI_Bcast, MPI standard 4.1, chapter 6)",
     position=70,
     apply=_apply,

@@ -1,15 +1,17 @@
-"""Norms of queries' heads as factors of their scores, so that nothing waits for them before there are scores.
+"""Rewrite: apply the norms of query heads to the scores instead of the queries.
 
-Where each head's queries are normalised, its columns sum squares, every PE computes a root and an inverse for each
-head, and scales, rotates and multiplies with keys in that order. But rotation and scores are linear in the queries, and
-the scale of a head is one number: it may as well multiply the few scores.
+In models that normalise query heads, the columns add up squares, and every PE computes a root and
+an inverse per head before it scales, rotates and multiplies by keys. Rotation and scores are linear
+in the queries, and the scale of a head is a single number. The scale can therefore be applied to
+the few scores instead.
 
-1. The queries take their gain as their squares are summed, and are rotated while the sums travel.
-2. Scores are made of queries without their scale. While these are summed over the columns of a head group, the roots
-   and inverses are computed.
+1. Queries are multiplied by their gain when their squares are added up, and are rotated while the
+   sums travel.
+2. Scores are computed from queries without their scale. The roots and inverses are computed while
+   the scores are added up over the columns of a head group.
 3. The scores are scaled.
 
-Keys are scaled as before: they stay in the cache.
+Keys are scaled as before, because they stay in the cache.
 """
 
 from __future__ import annotations
@@ -39,16 +41,28 @@ SCALES: Final = ("rms_scale", "l2_scale")
 
 
 class _Queries(NamedTuple):
-    """The steps that square, sum and scale queries and compute and sum their scores, by index."""
+    """The steps around the scaling of queries, by index.
+
+    Attributes:
+        squares: Sums of squares on each PE.
+        sums: All-reduce of these sums.
+        scale: Scaling of the queries.
+        scores: Partial scores.
+        score_sums: All-reduce of the scores.
+    """
 
     squares: int
     sums: int
     scale: int
     scores: int
-    summed: int
+    score_sums: int
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Scale scores instead of queries, wherever queries are scaled in the expected way.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     for scale in [step for step in draft.steps if any(runs(step, name) for name in SCALES)]:
         found = _queries(draft.steps, draft.steps.index(scale))
         if found is not None:
@@ -56,17 +70,25 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _queries(steps: Sequence[SymStep], scale: int) -> _Queries | None:
-    """Return the steps around one that scales queries in place, if they have the known form; None otherwise."""
+    """Find the steps around a step that scales queries in place.
+
+    Args:
+        steps: Steps of a block.
+        scale: Index of the scaling.
+
+    Returns:
+        The steps; None if they do not have the form that can be rewritten.
+    """
     q, sums = address(steps[scale], "x"), address(steps[scale], "sums")
-    before, behind = range(scale - 1, -1, -1), range(scale + 1, len(steps))
-    squares = next((i for i in before if runs(steps[i], "sum_squares") and address(steps[i], "x") == q), None)
-    summed = next((i for i in before if is_line(steps[i]) and touches(steps[i], sums.buffer)), None)
-    scores = next((i for i in behind if runs(steps[i], "attention_scores") and address(steps[i], "q") == q), None)
-    if squares is None or summed is None or scores is None or not squares < summed or scores + 1 == len(steps):
+    earlier_steps, later_steps = range(scale - 1, -1, -1), range(scale + 1, len(steps))
+    squares = next((i for i in earlier_steps if runs(steps[i], "sum_squares") and address(steps[i], "x") == q), None)
+    sums_line = next((i for i in earlier_steps if is_line(steps[i]) and touches(steps[i], sums.buffer)), None)
+    scores = next((i for i in later_steps if runs(steps[i], "attention_scores") and address(steps[i], "q") == q), None)
+    if squares is None or sums_line is None or scores is None or not squares < sums_line or scores + 1 == len(steps):
         return None
     line, product = steps[scores + 1], steps[scores]
     heads = count(product, "M") * count(product, "Hk") * count(product, "queries_per_kv")
-    known = (
+    has_known_form = (
         address(steps[squares], "sums") == sums
         and heads == count(steps[scale], "M")
         and (not runs(steps[scale], "rms_scale") or address(steps[scale], "out") == q)
@@ -78,35 +100,48 @@ def _queries(steps: Sequence[SymStep], scale: int) -> _Queries | None:
         and all(runs(steps[i], "rotate") for i in range(scale + 1, scores) if touches(steps[i], q.buffer))
         and not any(touches(steps[i], sums.buffer) for i in range(scale + 1, scores) if not _scales(steps[i]))
     )
-    return _Queries(squares, summed, scale, scores, scores + 1) if known else None
+    return _Queries(squares, sums_line, scale, scores, scores + 1) if has_known_form else None
 
 
 def _scales(step: SymStep) -> bool:
+    """Return whether a step scales vectors by their norm."""
     return any(runs(step, name) for name in SCALES)
 
 
 def _scale_scores(draft: Draft, at: _Queries) -> None:
+    """Replace the scaling of queries by a scaling of their scores.
+
+    Args:
+        draft: Draft of the block, changed in place.
+        at: Indices of the steps around the scaling.
+    """
     steps = draft.steps
-    scale, product, line = steps[at.scale], steps[at.scores], steps[at.summed]
+    scale, product, line = steps[at.scale], steps[at.scores], steps[at.score_sums]
     q, heads = address(scale, "x"), count(scale, "M")
-    # 3. The scores scaled.
+    # 3. Scale the scores.
     sizes: dict[str, Operand] = {"M": heads, "N": number(product, "T")}
     scores: dict[str, Operand] = {"x": address(product, "out"), "factors": address(scale, "sums")}
     factors: dict[str, Operand] = {"sums": address(scale, "sums"), "M": heads, "size": count(scale, "size")}
-    scaled = _copy_heads(scale, compute_step(product, "scale_heads", **scores, **sizes))
-    # 2. The factors while they are summed.
+    scale_step = _copy_heads(scale, compute_step(product, "scale_heads", **scores, **sizes))
+    # 2. Compute the factors while the scores are all-reduced.
     loop, overlap = draft.add_loop(1), draft.add_group()
-    rooted = _copy_heads(scale, compute_step(product, "rms_factors", **factors, eps_atto=number(scale, "eps_atto")))
-    steps[at.summed : at.summed + 1] = [
+    factor_step = _copy_heads(
+        scale, compute_step(product, "rms_factors", **factors, eps_atto=number(scale, "eps_atto"))
+    )
+    steps[at.score_sums : at.score_sums + 1] = [
         line.copy_with(loop=loop, overlap=overlap),
-        rooted.copy_with(loop=loop, overlap=overlap),
-        scaled,
+        factor_step.copy_with(loop=loop, overlap=overlap),
+        scale_step,
     ]
-    # 1. The gain with the squares, and rotation while these are summed.
+    # 1. Apply the gain together with the squares, and rotate while the squares are all-reduced.
     rotations = [i for i in range(at.scale + 1, at.scores) if touches(steps[i], q.buffer) and steps[i].loop < 0]
-    beside = _loop_of_pattern(draft, at.sums) if rotations else None
-    rotated = [] if beside is None else [steps[i].copy_with(loop=beside[0], overlap=beside[1]) for i in rotations]
-    taken = {at.scale, *(rotations if rotated else ())}
+    group_of_sums = _loop_of_pattern(draft, at.sums) if rotations else None
+    rotation_steps = (
+        []
+        if group_of_sums is None
+        else [steps[i].copy_with(loop=group_of_sums[0], overlap=group_of_sums[1]) for i in rotations]
+    )
+    moved_steps = {at.scale, *(rotations if rotation_steps else ())}
     end = at.sums + 1
     while steps[end].overlap == steps[at.sums].overlap >= 0:
         end += 1
@@ -114,13 +149,16 @@ def _scale_scores(draft: Draft, at: _Queries) -> None:
         *steps[: at.squares],
         _with_gain(steps[at.squares], scale),
         *steps[at.squares + 1 : end],
-        *rotated,
-        *(step for i, step in enumerate(steps) if i >= end and i not in taken),
+        *rotation_steps,
+        *(step for i, step in enumerate(steps) if i >= end and i not in moved_steps),
     ]
 
 
 def _loop_of_pattern(draft: Draft, line: int) -> tuple[int, int] | None:
-    """Return the loop and the overlap group of a pattern, creating a group where it has none."""
+    """Return the loop and the overlap group of a pattern, which are created if it has none.
+
+    Return None if the pattern is in a loop of several iterations or in a loop without a group.
+    """
     step = draft.steps[line]
     if step.loop >= 0 and (step.overlap < 0 or draft.turns[step.loop] > 1):
         return None
@@ -130,7 +168,14 @@ def _loop_of_pattern(draft: Draft, line: int) -> tuple[int, int] | None:
 
 
 def _with_gain(squares: SymStep, scale: SymStep) -> SymStep:
-    """Return the sum of squares, which also multiplies by the gain where there is one."""
+    """Return the step that computes sums of squares, extended to multiply by the norm's gain.
+
+    Without a gain the step is unchanged.
+
+    Args:
+        squares: Step that computes the sums of squares.
+        scale: Step that scales the queries.
+    """
     if not runs(scale, "rms_scale"):
         return squares
     names = {name: address(scale, name) for name in ("x", "gain", "out", "sums")}
@@ -146,6 +191,10 @@ def _copy_heads(scale: SymStep, step: SymStep) -> SymStep:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
+    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+
+    The model must normalise heads, activations must not be float16, and sums must be float32.
+    """
     if not spec.head_norm:
         return f"{spec.name} does not normalise heads"
     if options.activation_type == "float16":
@@ -155,8 +204,8 @@ def _invalid(spec: ModelSpec, options: Options) -> str:
 
 REWRITE: Final = Rewrite(
     name="query-scales",
-    summary="Scores are scaled by the norms of queries, which are worked out while scores are summed.",
-    source="this project: a scale that is one number a head goes where the fewest elements are",
+    summary="Scores instead of queries are scaled by norms, which are computed while scores are all-reduced.",
+    source="this project: a scale with one number per head is applied where there are the fewest elements",
     position=190,
     apply=_apply,
     invalid=_invalid,

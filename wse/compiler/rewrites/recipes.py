@@ -1,4 +1,4 @@
-"""The rewrites that a schedule asks for, and their application to the steps of a block."""
+"""The rewrites of a schedule, and their application to the steps of a block."""
 
 from __future__ import annotations
 
@@ -13,33 +13,43 @@ from wse.models.spec import ModelSpec
 
 
 def rewrite(c: Context, draft: Draft) -> None:
-    """Apply the chosen rewrites of the phase to a block."""
+    """Apply all rewrites of the phase to the draft of a block, in the order of their positions."""
     settings = c.rewrites
-    for name, one in known_rewrites().items():
+    for name, known_rewrite in known_rewrites().items():
         if name in settings:
-            one.apply(c, draft, settings[name])
+            known_rewrite.apply(c, draft, settings[name])
 
 
-def joins(c: Context, before: SymStep, step: SymStep) -> bool:
-    """Return whether the first step of a block runs in the task of the last step of the block before."""
-    return joined_tasks.REWRITE.name in c.rewrites and joined_tasks.goes_on_in_next_block(before, step)
+def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
+    """Return whether two steps at the boundary of two blocks run in one task.
+
+    This depends on the rewrite `joined_tasks`.
+
+    Args:
+        c: Context.
+        previous_step: Last step of the preceding block.
+        step: First step of the block.
+    """
+    return joined_tasks.REWRITE.name in c.rewrites and joined_tasks.goes_on_in_next_block(previous_step, step)
 
 
 def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
     """Return the rewrites of the request's schedule, each with its first setting.
 
-    ``released`` asks for none, ``fused`` for all that are valid for the model and the request, a list of names,
-    separated by commas, for these.
+    Schedule ``released`` has no rewrites. ``fused`` has all that are valid for the model and the
+    request. Otherwise the schedule is a comma-separated list of rewrites.
 
     Raises:
-        UnknownName: a name is neither that of a recipe nor of a rewrite.
-        BadInput: a rewrite that was named is not valid.
+        UnknownName: A name is neither a schedule nor a rewrite.
+        BadInput: A requested rewrite is not valid.
     """
     if options.schedule == RELEASED:
         return ()
     if options.schedule == FUSED:
         return tuple(
-            (name, one.settings[0]) for name, one in known_rewrites().items() if not one.invalid(spec, options)
+            (name, known_rewrite.settings[0])
+            for name, known_rewrite in known_rewrites().items()
+            if not known_rewrite.invalid(spec, options)
         )
     names = options.schedule.split(",")
     for name in names:
@@ -51,4 +61,4 @@ def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
         if reason := known_rewrites()[name].invalid(spec, options):
             message = f"--schedule {options.schedule}: {name} is not valid: {reason}; leave it out, or use {FUSED}"
             raise BadInput(message)
-    return tuple((name, one.settings[0]) for name, one in known_rewrites().items() if name in names)
+    return tuple((name, known_rewrite.settings[0]) for name, known_rewrite in known_rewrites().items() if name in names)

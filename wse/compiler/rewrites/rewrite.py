@@ -1,4 +1,4 @@
-"""The contract of a rewrite: where it is valid, the settings to try, and what it does to a block of steps."""
+"""The interface of a rewrite: when it is valid, its settings, and how it changes a block."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ FLOAT32 = "float32"
 
 
 def always_valid(spec: ModelSpec, options: Options) -> str:
-    """Return no reason against a rewrite, for any model and request."""
+    """Return "", which means that a rewrite is valid for every model and request."""
     return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """A rewrite of the steps of a block.
+    """A change of a block's steps that saves cycles and preserves results except for rounding.
 
     Attributes:
-        name: Its name.
-        summary: One sentence: what it does.
+        name: Name, as in ``--schedule``.
+        summary: What the rewrite does, in one sentence.
         source: Where the idea comes from.
-        position: Its place in the order in which rewrites are applied: one of a higher position is applied to what
-            those of lower ones have made.
-        apply: What it does to the draft of a block of a context, with one of its settings. Where nothing in the block
-            is of the form that it knows, it does nothing.
-        invalid: Why it must not be used for a model and a request; empty where it may be.
-        settings: Settings to try; one alone where there is nothing to set.
-        holds_tiles: Whether PEs store more tiles for it than those of a model's own tensors.
-        between_stages: Whether it is for layers that stages share, of which a layer alone tells nothing.
+        position: Position in the order in which rewrites are applied, lowest first. A rewrite sees
+            the steps that earlier ones have produced.
+        apply: Function that changes the draft of a block. Its arguments are the context, the draft
+            and a setting. It does nothing if the block does not contain the steps that it expects.
+        invalid: Function that returns why the rewrite cannot be used for a model and a request; ""
+            if it can.
+        settings: Settings to try; (1,) for a rewrite without settings.
+        holds_tiles: Function that returns whether PEs store additional tiles for the rewrite.
+        between_stages: Whether the rewrite applies to layers that are split between stages. Its
+            benefit cannot be measured on a single layer.
     """
 
     name: str
@@ -48,14 +50,18 @@ class Rewrite:
 
 
 def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
-    """Return why statistics and sums cannot share a message where sums are not float32."""
+    """Return why statistics and sums cannot be sent in one message; "" if sums are float32.
+
+    Statistics, such as maxima and sums of squares, are always float32, and the elements of a
+    message have one type.
+    """
     if options.accumulate != FLOAT32:
-        return f"sums are {options.accumulate}, statistics float32: one message has elements of one type"
+        return f"sums are {options.accumulate} but statistics float32, and a message has elements of one type"
     return ""
 
 
 def needs_shared_block(spec: ModelSpec, options: Options) -> str:
-    """Return why experts cannot be joined with a shared block where there is none."""
+    """Return why experts cannot be combined with a shared block; "" if there is one."""
     if spec.experts is None or not spec.experts.shared_size:
-        return f"{spec.name} has no block beside its experts"
+        return f"{spec.name} has no shared block in addition to its experts"
     return ""

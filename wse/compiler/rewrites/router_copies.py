@@ -1,16 +1,18 @@
-"""A router's outputs on every stretch of columns, so that they reach all PEs from nearby.
+"""Rewrite: compute all outputs of a router on each of several column segments, close to all PEs.
 
-With gathers the outputs of a token go to the middle column, and from there along half a row. A router has few weights:
-stretches of columns may have all of them each, and gather and send what they made among themselves. Every column's
-outputs are summed down its rows as before, in the same order, so that all stretches have the same values.
+With the rewrite `gathers`, the outputs of a token travel to the middle column and from there along
+half a row. A router has few weights, so each of several column segments can compute all outputs and
+gather them in its own middle. The outputs of each column are added up along the column in the same
+order as before, so all segments have the same values.
 
-1. A column places its outputs as its place in its stretch says.
-2. Outputs go to the middle column of each stretch,
-3. and from there to its columns.
+1. A column places its outputs according to its position in its segment.
+2. Outputs are gathered in the middle column of each segment.
+3. They are multicast to the columns of the segment.
 
-The setting is the most outputs of a column: with one, no PE stores more than without copies. Where a region has fewer
-columns than a second copy takes, or spans wafers, there is one stretch. Several tokens are summed along whole rows
-with the outputs of the stretch in the middle.
+The setting is the maximum number of outputs per column. With setting 1, no PE stores more than
+without copies. There is a single segment if the region has too few columns for two, or spans
+several wafers. With several tokens, the outputs of the segment in the middle are all-reduced along
+whole rows.
 """
 
 from __future__ import annotations
@@ -30,6 +32,11 @@ from wse_mappings.patterns.multicast import multicast
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Replace gathers of router outputs along whole rows by gathers inside column segments.
+
+    The draft is changed in place. ``setting`` has been used before, in the division of the router's
+    outputs.
+    """
     steps, (length, lines) = draft.steps, c.lines(ROWS)
     for index in [i for i, step in enumerate(steps) if is_line(step) and i and runs(steps[i - 1], "router_place")]:
         call, columns = c.patterns.calls[steps[index].pattern], c.router_columns
@@ -41,12 +48,12 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
             first -= 1
         for number in range(first, index):  # 1
             place = steps[number]
-            own = fixed_number(count(place, "first") % columns)
-            steps[number] = with_operands(place, first=own, columns=fixed_number(columns))
-        stretches, root = length // columns, columns // 2
+            first_column = fixed_number(count(place, "first") % columns)
+            steps[number] = with_operands(place, first=first_column, columns=fixed_number(columns))
+        segment_count, root = length // columns, columns // 2
         patterns = (
-            c.patterns.get(gather, length, lines, tuple(owners), root, stretches),  # 2
-            c.patterns.get(multicast, length, lines, root, stretches),  # 3
+            c.patterns.get(gather, length, lines, tuple(owners), root, segment_count),  # 2
+            c.patterns.get(multicast, length, lines, root, segment_count),  # 3
         )
         steps[index : index + 2] = [
             step.copy_with(pattern=pattern) for step, pattern in zip(steps[index : index + 2], patterns, strict=True)
@@ -55,8 +62,8 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 REWRITE: Final = Rewrite(
     name=ROUTER_COPIES,
-    summary="Stretches of columns have all of a router's outputs each, which are gathered and sent inside of them.",
-    source="this project: what is small is kept near those that need it",
+    summary="Column segments each compute all outputs of a router, which are gathered and multicast inside them.",
+    source="this project: small data is replicated close to its readers",
     position=100,
     apply=_apply,
     invalid=gathers.REWRITE.invalid,

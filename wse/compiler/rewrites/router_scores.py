@@ -1,15 +1,16 @@
-"""A router's scores where its outputs are: on the columns that have them, or of the chosen experts alone.
+"""Rewrite: compute router scores on the columns of its outputs, or for selected experts only.
 
-The router's outputs are cut over columns, and an all-reduce brings all of them to every PE, where a sigmoid or an exp
-is taken of each. Two forms save that:
+The outputs of a router are divided over columns. An all-reduce sends them to every PE, which
+computes a sigmoid or an exp of each. This can be avoided in two cases:
 
-1. Sigmoid: each column takes it of its own few outputs, before they are brought together. Where a correction decides
-   the choice, the column adds it to them and sends both, so that no PE stores the correction of all.
-2. Softmax over the chosen alone, which is what dividing by the sum of the chosen ones' scores comes to: the largest
-   outputs are chosen, as exp keeps their order, and exp is taken of these.
+1. Sigmoid: each column computes it for its own outputs before they are distributed. If a correction
+   is added for the choice, the column adds it to its own scores and sends both. PEs then do not
+   store the corrections of all experts.
+2. Softmax that is normalised over the selected experts: exp preserves the order, so the experts are
+   selected by their outputs, and exp is computed for the selected ones only.
 
-Where a softmax over all experts is needed (weights that are not divided by their sum, groups of experts, or a bias that
-decides the choice) the scores stay where they are.
+Scores are computed as before if a softmax over all experts is needed. That is the case if weights
+are not normalised by their sum, or if groups of experts or a bias determine the choice.
 """
 
 from __future__ import annotations
@@ -38,34 +39,49 @@ from wse.program.isa.operands import PICO
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Compute router scores on fewer PEs or for fewer experts, where steps have the known form.
+
+    The draft is changed in place. ``setting`` is not used.
+
+    Raises:
+        WseBug: Scores of all experts would be corrected by a PE that stores only its own
+            corrections.
+    """
     steps = draft.steps
     for scores in [step for step in steps if runs(step, "router_scores")]:
         index = steps.index(scores)
-        placed = index >= 2 and is_line(steps[index - 1]) and runs(steps[index - 2], "router_place")
-        within = live_range(steps, address(scores, "out").buffer, index)
-        if not placed or within is None:
+        is_placed = index >= 2 and is_line(steps[index - 1]) and runs(steps[index - 2], "router_place")
+        live_steps = live_range(steps, address(scores, "out").buffer, index)
+        if not is_placed or live_steps is None:
             continue
         if count(scores, "sigmoid"):
-            _take_on_columns(c, draft, index, within)
+            _score_on_columns(c, draft, index, live_steps)
         else:
-            _take_of_chosen(draft, index, within)
+            _score_selected(draft, index, live_steps)
     for step in (step for step in steps if runs(step, "router_correct")):
         if address(step, "correction").buffer.elements < count(step, "E"):
-            message = "scores of all experts on every PE, and the correction of a column's own alone"
+            message = "every PE corrects the scores of all experts, but stores only the corrections of its column"
             raise WseBug(message)
 
 
-def _take_on_columns(c: Context, draft: Draft, index: int, within: range) -> None:
-    """1. Compute the scores of a column's own outputs before they are all-reduced."""
+def _score_on_columns(c: Context, draft: Draft, index: int, live_steps: range) -> None:
+    """Compute the sigmoid of a column's own outputs before they are all-reduced (case 1).
+
+    Args:
+        c: Context.
+        draft: Draft of the block, changed in place.
+        index: Index of the step that computes scores.
+        live_steps: Steps in which the scores are live.
+    """
     steps = draft.steps
     scores, place = steps[index], steps[index - 2]
     M, n, logits = count(place, "M"), count(place, "n"), address(place, "out")
-    own = SymAddress(buffer=c.temp("router_scores_of_column", M * n, "acc"))
-    move_buffer(steps, within, address(scores, "out").buffer, logits.buffer, 0)
-    operands: dict[str, Operand] = {"x": address(place, "x"), "out": own, "M": M, "E": n, "sigmoid": 1}
+    column_scores = SymAddress(buffer=c.temp("router_scores_of_column", M * n, "acc"))
+    move_buffer(steps, live_steps, address(scores, "out").buffer, logits.buffer, 0)
+    operands: dict[str, Operand] = {"x": address(place, "x"), "out": column_scores, "M": M, "E": n, "sigmoid": 1}
     steps[index - 2 : index + 1] = [
         compute_step(place, "router_scores", **operands),
-        with_operands(place, x=own),
+        with_operands(place, x=column_scores),
         steps[index - 1],
     ]
     correct = steps[index + 1]
@@ -74,19 +90,25 @@ def _take_on_columns(c: Context, draft: Draft, index: int, within: range) -> Non
 
 
 def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
-    """Return the steps with scores followed by corrected scores, instead of correcting all scores everywhere."""
-    summed, place, correct = steps[index - 1], steps[index - 2], steps[index]
+    """Correct a column's own scores, and send scores and corrected scores together.
+
+    Args:
+        c: Context.
+        steps: Steps of the block, changed in place.
+        index: Index of the step that corrects scores.
+    """
+    reduce_step, place, correct = steps[index - 1], steps[index - 2], steps[index]
     M, n, E = (count(place, name) for name in ("M", "n", "E"))
-    own = SymAddress(buffer=c.temp("router_choice_of_column", M * n, "acc"))
+    column_choice = SymAddress(buffer=c.temp("router_choice_of_column", M * n, "acc"))
     scores = address(place, "out")
     choice = SymAddress(buffer=c.temp(scores.buffer.name, 2 * M * E, "acc"), offset=M * E)
     operands: dict[str, Operand] = {"x": address(place, "x"), "correction": address(correct, "correction")}
     corrected = address(correct, "out").buffer
     steps[index - 2 : index + 1] = [
-        compute_step(place, "router_correct", **operands, out=own, M=M, E=n),
+        compute_step(place, "router_correct", **operands, out=column_choice, M=M, E=n),
         place,
-        with_operands(place, x=own, out=choice),
-        with_operands(summed, elements=fixed_number(2 * M * E)),
+        with_operands(place, x=column_choice, out=choice),
+        with_operands(reduce_step, elements=fixed_number(2 * M * E)),
     ]
     index += 2
     if runs(steps[index], "router_limit") and address(steps[index], "x").buffer is corrected:
@@ -98,13 +120,19 @@ def _correct_on_columns(c: Context, steps: list[SymStep], index: int) -> None:
     steps[index] = with_operands(steps[index], choice=choice, scores=scores)
 
 
-def _take_of_chosen(draft: Draft, index: int, within: range) -> None:
-    """2. Choose by outputs, and compute the softmax of the chosen experts."""
+def _score_selected(draft: Draft, index: int, live_steps: range) -> None:
+    """Select experts by their outputs, and compute the softmax of the selected ones (case 2).
+
+    Args:
+        draft: Draft of the block, changed in place.
+        index: Index of the step that computes scores.
+        live_steps: Steps in which the scores are live.
+    """
     steps = draft.steps
     scores, choose = steps[index], steps[index + 1]
     if not runs(choose, "router_choose"):
         return
-    move_buffer(steps, within, address(scores, "out").buffer, address(scores, "x").buffer, 0)
+    move_buffer(steps, live_steps, address(scores, "out").buffer, address(scores, "x").buffer, 0)
     choose = with_operands(steps[index + 1], normalised=fixed_number(0), scale_pico=fixed_number(PICO))
     chosen = {name: address(choose, name) for name in ("ids", "weights")}
     sizes = {name: number(choose, name) for name in ("M", "A")}
@@ -114,6 +142,10 @@ def _take_of_chosen(draft: Draft, index: int, within: range) -> None:
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
+    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+
+    It cannot be used if a softmax over all experts is needed, or if sums are not float32.
+    """
     experts = spec.experts
     if experts is None:
         return f"{spec.name} has no router"
@@ -126,8 +158,8 @@ def _invalid(spec: ModelSpec, options: Options) -> str:
 
 REWRITE: Final = Rewrite(
     name=ROUTER_SCORES,
-    summary="A router's sigmoid is taken on the columns that have its outputs, its softmax of chosen experts alone.",
-    source="this project: a function of cut values is taken before they are replicated",
+    summary="A router's sigmoid is computed on the columns of its outputs, its softmax for selected experts only.",
+    source="this project: a function of divided values is computed before they are replicated",
     position=80,
     apply=_apply,
     invalid=_invalid,

@@ -1,13 +1,15 @@
-"""The choice of experts sent along with a cut block, where every part of it would choose anew.
+"""Rewrite: send the choice of experts to the other parts of a split block.
 
-A stage may end inside a mixture: each part of the block has some features of every expert, and works on the vectors
-that all parts read. The other parts need what the first part computed from these for its choice.
+A stage may end inside a mixture of experts. Each part of the block then contains some features of
+every expert, and all parts work on the same input vectors. Without this rewrite, each part computes
+the choice of experts again.
 
-1. The first part sends its normalised vectors instead of what they were before, and behind them, on every row, ids and
-   weights of the chosen experts, as activations.
-2. The others normalise nothing and run no router: they take what came.
+1. The first part sends its normalised vectors instead of its input. Every row also sends the ids
+   and weights of the selected experts, in the activation type.
+2. The other parts use these, without a norm and without a router.
 
-Both are in the lowering of norms, routers and hand-overs (`Context.sends_choice`), as no block has all of these steps.
+Both are implemented in the lowering of norms, routers and transfers between stages
+(`Context.sends_choice`), because no single block contains all these steps.
 """
 
 from __future__ import annotations
@@ -21,25 +23,29 @@ from wse.compiler.rewrites.rewrite import Rewrite
 from wse.models.spec import ModelSpec
 
 EXACT_INTEGERS: Final = {"bfloat16": 1 << 8, "float16": 1 << 11, "float32": 1 << 24}
-"""The integers from 0 on up to which a type has all."""
+"""For each type, the number up to which all integers can be represented."""
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
-    """Leave the block as it was lowered."""
+    """Leave the block as it is: the lowering has applied the rewrite already."""
 
 
 def _invalid(spec: ModelSpec, options: Options) -> str:
+    """Return why the rewrite cannot be used for a model and a request; "" if it can.
+
+    The model needs experts, and the activation type must be able to represent all their ids.
+    """
     if spec.experts is None:
         return f"{spec.name} has no router"
     if spec.experts.count - 1 > EXACT_INTEGERS[options.activation_type]:
-        return f"{options.activation_type} has not all ids of {spec.experts.count} experts"
+        return f"{options.activation_type} cannot represent all ids of {spec.experts.count} experts"
     return ""
 
 
 REWRITE: Final = Rewrite(
     name=SENT_CHOICE,
-    summary="The first part of a cut mixture sends what it normalised and chose, and the others choose nothing.",
-    source="this project: what one stage has worked out is sent where it takes fewer cycles than to work it out again",
+    summary="The first part of a split mixture sends its normalised input and its choice of experts to the others.",
+    source="this project: a result is sent to other stages where that costs fewer cycles than computing it again",
     position=120,
     apply=_apply,
     invalid=_invalid,

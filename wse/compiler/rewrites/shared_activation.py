@@ -1,13 +1,16 @@
-"""Activation functions shared among neighbours, which swap results, where all of a column would compute the same.
+"""Rewrite: divide the computation of activation functions between neighbouring PEs of a column.
 
-What gate and up make is replicated down the columns, and so each PE of a column activates all n features of it. Of g
-neighbours each activates n / g, and adds zeros for the others; a sum over the g PEs, which is exact, gives each all n.
+The results of gate and up are replicated along the columns, so each PE of a column would activate
+all n features. With this rewrite, each of g neighbours activates n / g features and fills in zeros
+for the others. A sum over the g PEs, which is exact, gives all n features to each of them.
 
-1. The columns are cut into groups of at least g rows.
-2. Every PE activates its share, of all tokens as one vector where each has fewer features than neighbours.
-   Where what it activates is scaled right before, and read nowhere else, it scales its share alone.
-3. An all-reduce inside each group brings the shares together. Where columns store different experts it has as many
-   words as their pairs fill: a pair that ends inside of a word has zeros to its end, all of these behind all pairs.
+1. The columns are divided into groups of at least g rows.
+2. Every PE activates its part. If there are fewer features than neighbours, it treats the features
+   of all tokens as one vector. If the activated values are scaled right before and read nowhere
+   else, the PE scales its part only.
+3. An all-reduce inside each group combines the parts. If columns store different experts, its
+   length depends on the number of pairs of a token and an expert. A pair that ends inside a word is
+   padded with zeros, which are stored after all pairs.
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ from wse.compiler.rewrites.shares import combine_shares
 from wse.compiler.rewrites.steps import (
     NO_PAIRS,
     address,
-    by_pairs,
     compute_step,
     count,
     is_line,
@@ -32,6 +34,7 @@ from wse.compiler.rewrites.steps import (
     pairs_of,
     runs,
     touches,
+    varies_by_pairs_only,
 )
 from wse.compiler.symbolic import SymBuffer, SymNumber, SymStep
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
@@ -40,6 +43,13 @@ from wse_mappings.cuts.split import ceil_div, even_segments
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Divide every activation function whose input is the same in all PEs of a column.
+
+    Args:
+        c: Context.
+        draft: Draft of the block, changed in place.
+        setting: Minimum number of neighbouring rows that divide the features.
+    """
     rows = c.cut.rows
     groups = rows // setting  # 1
     if groups == 0:
@@ -47,33 +57,49 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
     for step in [step for step in draft.steps if runs(step, "activate") and step.loop < 0]:
         index = draft.steps.index(step)
         line = _last_line(draft.steps[:index], address(step, "x").buffer)
-        if line is not None and line.axis == COLUMNS and by_pairs(number(step, "M")):
+        if line is not None and line.axis == COLUMNS and varies_by_pairs_only(number(step, "M")):
             scales = _scales_for(draft.steps, index)
             if scales:
                 draft.steps[index - 1] = _scaled_share(c, draft.steps[index - 1], step, groups)
-            few = not scales and count(step, "n") < setting and count(step, "M") > 0
-            shared_tokens = count(step, "M") if few else 1
+            has_few_features = not scales and count(step, "n") < setting and count(step, "M") > 0
+            shared_tokens = count(step, "M") if has_few_features else 1
             draft.steps[index : index + 1] = _shared_steps(c, step, groups, line, shared_tokens)
 
 
-def _last_line(before: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
-    """Return the last pattern that summed the contents of a buffer."""
-    return next((step for step in reversed(before) if is_line(step) and touches(step, buffer)), None)
+def _last_line(earlier_steps: Sequence[SymStep], buffer: SymBuffer) -> SymStep | None:
+    """Return the last all-reduce that combined the contents of a buffer; None without one."""
+    return next((step for step in reversed(earlier_steps) if is_line(step) and touches(step, buffer)), None)
 
 
 def _scales_for(steps: Sequence[SymStep], activation: int) -> bool:
-    """Return whether the step before an activation scales exactly what the activation reads."""
-    step, before, x = steps[activation], steps[activation - 1], address(steps[activation], "x")
-    if not runs(before, "rms_scale_sums") or before.loop >= 0 or address(before, "x") != x:
+    """Return whether the step before an activation scales exactly the activation's input.
+
+    The scaled values must not be read by any other step.
+
+    Args:
+        steps: Steps of a block.
+        activation: Index of the activation.
+    """
+    step, previous_step, x = steps[activation], steps[activation - 1], address(steps[activation], "x")
+    if not runs(previous_step, "rms_scale_sums") or previous_step.loop >= 0 or address(previous_step, "x") != x:
         return False
     width = (1 + count(step, "gated")) * count(step, "n")
-    within = live_range(steps, x.buffer, activation)
-    read = within is None or any(touches(steps[i], x.buffer) for i in range(activation + 1, within.stop))
-    return not read and (count(before, "M"), count(before, "N")) == (count(step, "M"), width)
+    live_steps = live_range(steps, x.buffer, activation)
+    is_read_later = live_steps is None or any(
+        touches(steps[i], x.buffer) for i in range(activation + 1, live_steps.stop)
+    )
+    return not is_read_later and (count(previous_step, "M"), count(previous_step, "N")) == (count(step, "M"), width)
 
 
 def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> SymStep:
-    """Return the scaling of the part of the features that a PE activates."""
+    """Return a step that scales only the part of the features that the PE activates.
+
+    Args:
+        c: Context.
+        scaling: Step that scales all features.
+        step: The activation.
+        groups: Number of groups of rows.
+    """
     kernel = kernel_of(scaling)
     assert kernel is not None
     operands = {name: scaling.operands[i] for name, i in kernel.index.items() if name != "N"}
@@ -82,14 +108,23 @@ def _scaled_share(c: Context, scaling: SymStep, step: SymStep, groups: int) -> S
 
 
 def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_tokens: int) -> list[SymStep]:
-    """Return the activation of a part of what ``line`` summed, and the all-reduce that combines the parts."""
+    """Return the activation of a part of the features, and the all-reduce that combines the parts.
+
+    Args:
+        c: Context.
+        step: The activation.
+        groups: Number of groups of rows.
+        line: All-reduce of the activation's input.
+        shared_tokens: Number of tokens whose features are treated as one vector.
+    """
     rows, kernel = c.cut.rows, kernel_of(step)
     assert kernel is not None
     operands: dict[str, Operand] = {name: step.operands[i] for name, i in kernel.index.items()}
     tokens, n, out = number(step, "M"), count(step, "n"), address(step, "out")
     padded = _whole_words(c, out.buffer, n) if tokens.per_pair else n
     padding, elements = (
-        SymNumber(fixed=tokens.fixed * each, per_pair=tokens.per_pair * each) for each in (padded - n, padded)
+        SymNumber(fixed=tokens.fixed * token_elements, per_pair=tokens.per_pair * token_elements)
+        for token_elements in (padded - n, padded)
     )
     c.temp(out.buffer.name, out.offset + elements.fixed, out.buffer.view, out.buffer.use)
     operands |= {"length": rows, "groups": groups, "shared_tokens": shared_tokens, "padding": padding}
@@ -100,15 +135,15 @@ def _shared_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared_
 
 
 def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:
-    """Return the elements of a buffer rounded up to whole words."""
+    """Return a number of elements of a buffer rounded up to whole 32-bit words."""
     per_word = max(1, WORD_BYTES // ELEMENT_BYTES[c.options.element_type(buffer.view)])
     return ceil_div(elements, per_word) * per_word
 
 
 REWRITE: Final = Rewrite(
     name="shared-activation",
-    summary="Neighbours in a column activate a share of the features each, and swap what they have.",
-    source="this project: work that is replicated along a line is divided where swapping costs less",
+    summary="Neighbours in a column each activate a part of the features, and exchange the results.",
+    source="this project: work that is replicated along a line is divided where the exchange costs less",
     position=130,
     apply=_apply,
     settings=(8, 4, 16),

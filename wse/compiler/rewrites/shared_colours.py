@@ -1,9 +1,11 @@
-"""Both directions of a level of a tree, and of a multicast, on the same colours.
+"""Rewrite: use the same colours for both directions of a K-tree level and of a multicast.
 
-The released K-tree takes four colours a level, two for each direction, and two for its multicast. But a PE sends one
-way in a level, and neighbours by turns: two colours are enough for both chains of a group, where its middle takes one
-from each side. A router sends what its PE sends both ways on one colour. So a tree of two levels takes 5 colours in
-place of 10, patterns seldom take turns with colours, and fewer routes are rewritten.
+The released K-tree uses four colours per level, two for each direction, and two for its multicast.
+However, a PE sends in one direction per level, and neighbouring PEs alternate between two colours.
+Two colours are therefore enough for both chains of a group: the PE in its middle receives one from
+each side. A multicast needs one colour, because a router can forward the words of its PE in both
+directions. A tree of two levels thus needs 5 colours instead of 10. Fewer patterns share colours,
+and fewer routes are rewritten.
 """
 
 from __future__ import annotations
@@ -18,10 +20,14 @@ from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast, shared_multicast
 
 PATTERNS: Final = (k_tree, multicast, shared_multicast)
-"""The patterns whose directions can share colours."""
+"""Patterns whose two directions can use the same colours."""
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Replace K-trees and multicasts by variants whose two directions use the same colours.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     for index, step in enumerate(draft.steps):
         if not is_line(step):
             continue
@@ -32,8 +38,8 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 REWRITE: Final = Rewrite(
     name="shared-colours",
-    summary="Both directions of a level of a K-tree, and of a multicast, share colours.",
-    source="Luczynski et al., HPDC 2024 (arXiv 2404.15888): a chain takes two colours by parity, a multicast one",
+    summary="Both directions of a K-tree level use the same colours, and so do those of a multicast.",
+    source="Luczynski et al., HPDC 2024 (arXiv 2404.15888): a chain uses two colours by parity, a multicast one",
     position=200,
     apply=_apply,
 )

@@ -1,12 +1,13 @@
-"""Exponentials of softmax shared among the columns of a head group, which would all compute the same.
+"""Rewrite: divide the exponentials of softmax between the columns of a head group.
 
-Scores are summed over the columns of a head group, and each of these takes the exponentials of all of them. Of g
-neighbours each takes 1 / g, and adds zeros for the others; a sum over the g columns, which is exact, gives each all.
+Scores are all-reduced over the columns of a head group, so each column would compute all
+exponentials. With this rewrite, each of g neighbours computes 1 / g of them and fills in zeros for
+the others. A sum over the g columns, which is exact, gives all of them to each.
 
-1. The columns of a group are cut into sets of at least g.
-2. Every PE takes its share of the exponentials.
-3. An all-reduce inside each set brings the shares together.
-4. Every PE sums the weights, rounded as they are, in the order in which it did before.
+1. The columns of a group are divided into sets of at least g.
+2. Every PE computes its part of the exponentials.
+3. An all-reduce inside each set combines the parts.
+4. Every PE adds up the rounded weights, in the same order as before.
 """
 
 from __future__ import annotations
@@ -25,9 +26,16 @@ from wse_mappings.cuts.split import balanced_segments, even_segments
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Divide the exponentials of every softmax between columns, if all head groups are wide enough.
+
+    Args:
+        c: Context.
+        draft: Draft of the block, changed in place.
+        setting: Minimum number of neighbouring columns that divide the exponentials.
+    """
     segments, (first, cols) = c.cut.heads.segments, c.cut.attention
-    even = [(first + start, width) for start, width in balanced_segments(cols, len(segments))]
-    if list(segments) != even or min(count for _, count in segments) < setting:
+    even_segments_of_columns = [(first + start, width) for start, width in balanced_segments(cols, len(segments))]
+    if list(segments) != even_segments_of_columns or min(count for _, count in segments) < setting:
         return
     for step in [step for step in draft.steps if runs(step, "attention_exp")]:
         index = draft.steps.index(step)
@@ -38,16 +46,26 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:
-    """Return the first step that uses the weights or sums of step ``exp``, if sums can be computed before it.
+    """Return the first step that uses the exponentials; None if sums cannot be added before it.
 
-    In a loop over users those can be taken only where the weights are used in another one.
+    If one of the two steps is in a loop over users, both must be in such loops.
     """
-    made = [address(steps[exp], name).buffer for name in ("out", "sums")]
-    use = next((i for i in range(exp + 1, len(steps)) if any(touches(steps[i], buffer) for buffer in made)), None)
+    results = [address(steps[exp], name).buffer for name in ("out", "sums")]
+    use = next((i for i in range(exp + 1, len(steps)) if any(touches(steps[i], buffer) for buffer in results)), None)
     return None if use is None or (steps[exp].loop >= 0) != (steps[use].loop >= 0) else use
 
 
 def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
+    """Return the steps that replace the computation of all exponentials on every column.
+
+    Args:
+        c: Context.
+        step: Step that computes all exponentials.
+        sharers: Minimum number of neighbouring columns that divide them.
+
+    Returns:
+        The computation of a part, and the all-reduce that combines the parts.
+    """
     segments, kernel = c.cut.heads.segments, kernel_of(step)
     assert kernel is not None
     sets = [part for start, width in segments for part in even_segments(start, width, width // sharers)]  # 1
@@ -61,7 +79,12 @@ def _shared_steps(c: Context, step: SymStep, sharers: int) -> list[SymStep]:
 
 
 def _sums(step: SymStep, use: SymStep) -> SymStep:
-    """4. Return the sums of the weights of a step, in the loop of the step before which they are needed."""
+    """Return the step that adds up the softmax weights (4).
+
+    Args:
+        step: Step that computes the exponentials.
+        use: First step that needs the sums; the new step runs in the same loop.
+    """
     operands: dict[str, Operand] = {"x": address(step, "out"), "sums": address(step, "sums")}
     sizes = {name: number(step, name) for name in ("M", "H", "T")}
     return compute_step(step, "softmax_sums", **operands, **sizes).copy_with(loop=use.loop)
@@ -69,8 +92,8 @@ def _sums(step: SymStep, use: SymStep) -> SymStep:
 
 REWRITE: Final = Rewrite(
     name="shared-exp",
-    summary="Neighbouring columns of a head group take a share of the exponentials each, and swap what they have.",
-    source="this project: work that is replicated along a line is divided where swapping costs less",
+    summary="Neighbouring columns of a head group each compute a part of the exponentials, and exchange the results.",
+    source="this project: work that is replicated along a line is divided where the exchange costs less",
     position=40,
     apply=_apply,
     settings=(8, 4, 16),

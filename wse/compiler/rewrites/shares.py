@@ -1,4 +1,7 @@
-"""Shares of what neighbours on a line divide among them, brought together: each has zeros where another has a share."""
+"""Combination of results that neighbouring PEs on a line have divided between them.
+
+Each PE has zeros in place of the results of the others, so an exact sum combines them.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,24 @@ from wse_mappings.schedule import Arrival
 
 def combine_shares(
     c: Context,
-    like: SymStep,
+    template: SymStep,
     axis: int,
     sets: Sequence[tuple[int, int]],
     at: SymAddress,
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return the step that gives all PEs of a set the parts of the others: an exact sum over the set.
+    """Return the step that gives all PEs of a set the results of all others in the set.
 
-    ``sets`` are (start, length) of stretches of the lines along ``axis``; ``like`` is a step of the same rows and op;
-    ``pairs`` as of `line_step`.
+    Args:
+        c: Context.
+        template: Step whose rows and op are used.
+        axis: Axis of the lines.
+        sets: First PE and length of each segment of a line whose PEs divide their results.
+        at: Results, with zeros in place of those of other PEs.
+        elements: Number of elements.
+        pairs: Address of the number of (token, expert) pairs, as for `line_step`.
     """
     length, lines = c.lines(axis)
     pattern = c.patterns.get(k_tree, length, lines, Arrival.ADD, broadcast=True, segments=tuple(sets), groups=())
-    return line_step(like, pattern, axis, at, elements, pairs)
+    return line_step(template, pattern, axis, at, elements, pairs)

@@ -1,4 +1,4 @@
-"""Questions to the steps of a block, and steps that differ from others in a few operands."""
+"""Helpers for rewrites: properties of steps, and copies of steps with other operands."""
 
 from __future__ import annotations
 
@@ -19,50 +19,54 @@ _SHIFT = TRANSFERS.index(CacheShift)
 _LINE_OPERANDS = operand_index(AlongLine)
 
 NO_PAIRS: Final = fixed_number(0)
-"""The operand of a pattern whose elements are not by pairs: no address of their count."""
+"""Operand ``count`` of a pattern whose elements do not depend on pairs of tokens and experts."""
 
 
 def kernel_of(step: SymStep) -> Kernel | None:
-    """Return the kernel of a step that computes."""
+    """Return the kernel of a compute step; None for a transfer."""
     return KERNELS[step.code] if step.kind == Kind.COMPUTE else None
 
 
 def runs(step: SymStep, kernel: str) -> bool:
-    """Return whether a step runs the kernel of that name."""
+    """Return whether a step runs the kernel with a given name."""
     return step.kind == Kind.COMPUTE and KERNELS[step.code].name == kernel
 
 
 def is_line(step: SymStep) -> bool:
-    """Return whether a step runs a pattern along lines."""
+    """Return whether a step is a transfer by a pattern along lines."""
     return step.kind == Kind.TRANSFER and step.code == _LINE
 
 
 def is_cache_shift(step: SymStep) -> bool:
-    """Return whether a step shifts cache entries between rows."""
+    """Return whether a step shifts entries of the KV cache between rows."""
     return step.kind == Kind.TRANSFER and step.code == _SHIFT
 
 
 def address(step: SymStep, name: str) -> SymAddress:
-    """Return the address operand of that name."""
+    """Return an operand of a step that is an address in SRAM, by name."""
     value = _operand(step, name)
     assert isinstance(value, SymAddress)
     return value
 
 
 def number(step: SymStep, name: str) -> SymNumber:
-    """Return the number operand of that name; 0 where it was not given."""
+    """Return a numeric operand of a step by name; 0 if the step does not have it."""
     value = _operand(step, name)
     assert isinstance(value, SymNumber)
     return value
 
 
 def count(step: SymStep, name: str) -> int:
-    """Return a number operand that is the same in every token and iteration; -1 otherwise."""
+    """Return a numeric operand of a step by name, if it is constant.
+
+    Return -1 if the number varies between tokens or iterations.
+    """
     value = number(step, name)
     return value.fixed if value.is_fixed else -1
 
 
 def _operand(step: SymStep, name: str) -> SymAddress | SymNumber:
+    """Return an operand by name; 0 if the operand is missing."""
     return step.operands.get(_index(step)[name], fixed_number(0))
 
 
@@ -73,37 +77,43 @@ def _index(step: SymStep) -> dict[str, int]:
 
 
 def in_place(step: SymStep) -> bool:
-    """Return whether the words of a pattern arrive where they come from, with the same number on every column."""
+    """Return whether a pattern is in place, with the same number of elements in every column."""
     return pairs_of(step) == NO_PAIRS and address(step, "source") == address(step, "target")
 
 
 def pairs_of(step: SymStep) -> SymAddress | SymNumber:
-    """Return the address of the count where a pattern's elements are pairs of tokens and experts.
+    """Return the address of the number of (token, expert) pairs on which a pattern depends.
 
-    Else NO_PAIRS.
+    Return NO_PAIRS if the elements of the pattern do not depend on pairs.
     """
     return _operand(step, "count")
 
 
-def by_pairs(value: SymNumber) -> bool:
-    """Return whether a number is the same in every iteration and depends on the pairs of a column only."""
+def varies_by_pairs_only(value: SymNumber) -> bool:
+    """Return whether a number varies with a column's pairs of tokens and experts at most."""
     return not (value.per_slot or value.per_round)
 
 
 def same_lines(a: SymStep, b: SymStep) -> bool:
-    """Return whether two steps run one pattern along the same lines, outside of loops."""
+    """Return whether two patterns are equal, run along the same lines, and are outside of loops."""
     return (a.pattern, a.axis, a.loop, a.overlap) == (b.pattern, b.axis, -1, -1) and all(
         a.operands[i] == b.operands[i] for i in (0, 1)
     )
 
 
 def touches(step: SymStep, buffer: SymBuffer) -> bool:
-    """Return whether an operand of a step is in a buffer."""
+    """Return whether a step reads or writes a buffer."""
     return buffer in step.buffers
 
 
 def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
-    """Return whether an operand of a step may overlap ``elements`` from an address on."""
+    """Return whether a step may access some of the elements from an address on.
+
+    Args:
+        step: The step.
+        at: Address of the first element.
+        elements: Number of elements.
+    """
     for name, index in _index(step).items() if touches(step, at.buffer) else ():
         operand = step.operands.get(index)
         if isinstance(operand, SymAddress) and at.buffer in (operand.buffer, operand.odd_round_buffer):
@@ -115,7 +125,7 @@ def touches_elements(step: SymStep, at: SymAddress, elements: int) -> bool:
 
 
 def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
-    """Return the elements from an operand's address that a step may access; None where that is not known."""
+    """Return the elements from an operand's address that a step may access; None if unknown."""
     numbers = [value for value in step.operands.values() if isinstance(value, SymNumber)]
     kernel = kernel_of(step)
     if operand.per_round or operand.per_slot_round or not all(value.is_fixed for value in numbers):
@@ -128,7 +138,7 @@ def _extent(step: SymStep, name: str, operand: SymAddress) -> int | None:
     return kernel.elements(name, [value.fixed if isinstance(value, SymNumber) else 0 for value in values])
 
 
-def goes_by_rounds(step: SymStep) -> bool:
+def varies_by_round(step: SymStep) -> bool:
     """Return whether an operand of a step changes from iteration to iteration."""
     return any(
         operand.per_round
@@ -138,20 +148,27 @@ def goes_by_rounds(step: SymStep) -> bool:
 
 
 def live_range(steps: Sequence[SymStep], buffer: SymBuffer, index: int) -> range | None:
-    """Return the steps during which the value that a buffer has at step ``index`` is live.
+    """Return the steps in which the value that a buffer has at a given step is live.
 
-    None where it is not made in these steps, or the buffer takes turns with another.
+    Args:
+        steps: Steps of a block.
+        buffer: The buffer.
+        index: Index of the step.
+
+    Returns:
+        The range from the step that writes the value to the step that overwrites it, exclusive.
+        None if the value is not written in these steps or the buffer is a double buffer.
     """
     users = [(i, step) for i, step in enumerate(steps) if buffer in step.buffers]
-    makers = [i for i, step in users if _makes(step, buffer)]
-    before, after = [i for i in makers if i <= index], [i for i in makers if i > index]
-    if not before or any(_takes_turns(step) for _, step in users):
+    writers = [i for i, step in users if _overwrites(step, buffer)]
+    writes_before, writes_after = [i for i in writers if i <= index], [i for i in writers if i > index]
+    if not writes_before or any(_uses_double_buffer(step) for _, step in users):
         return None
-    return range(before[-1], after[0] if after else len(steps))
+    return range(writes_before[-1], writes_after[0] if writes_after else len(steps))
 
 
-def _makes(step: SymStep, buffer: SymBuffer) -> bool:
-    """Return whether a step writes a buffer anew from its beginning."""
+def _overwrites(step: SymStep, buffer: SymBuffer) -> bool:
+    """Return whether a step overwrites a buffer from its start."""
     kernel = kernel_of(step)
     if kernel is None or ("add" in kernel.index and count(step, "add") != 0):
         return False
@@ -159,60 +176,88 @@ def _makes(step: SymStep, buffer: SymBuffer) -> bool:
     return any(isinstance(v, SymAddress) and v.buffer is buffer and not v.offset for v in values)
 
 
-def _takes_turns(step: SymStep) -> bool:
+def _uses_double_buffer(step: SymStep) -> bool:
+    """Return whether an operand of a step alternates between two buffers."""
     return any(isinstance(v, SymAddress) and v.odd_round_buffer is not None for v in step.operands.values())
 
 
 def with_operands(step: SymStep, **operands: SymAddress | SymNumber) -> SymStep:
-    """Return the step with other operands."""
+    """Return a copy of a step with some operands changed."""
     index = _index(step)
     return step.copy_with(operands=step.operands | {index[name]: value for name, value in operands.items()})
 
 
-def compute_step(like: SymStep, kernel: str, **operands: Operand) -> SymStep:
-    """Return a step that runs a kernel for the rows and the op of another step, outside of loops.
+def compute_step(template: SymStep, kernel: str, **operands: Operand) -> SymStep:
+    """Return a step that runs a kernel, with the rows and the op of another step, outside of loops.
 
-    An operand may stand in a buffer of another view with elements of the same type.
+    Args:
+        template: Step whose rows and op are used.
+        kernel: Name of the kernel.
+        operands: Operands of the kernel. A buffer may have another view than the kernel expects if
+            its elements are of the same type.
     """
-    own = kernel_operands(kernel, operands)
-    return _separate_step(like, own, kind=Kind.COMPUTE, code=CODES[kernel], pattern=-1, axis=0, view="act")
+    kernel_operands_by_index = kernel_operands(kernel, operands)
+    return _separate_step(
+        template, kernel_operands_by_index, kind=Kind.COMPUTE, code=CODES[kernel], pattern=-1, axis=0, view="act"
+    )
 
 
 def line_step(
-    like: SymStep,
+    template: SymStep,
     pattern: int,
     axis: int,
     at: SymAddress,
     elements: SymNumber,
     pairs: SymAddress | SymNumber = NO_PAIRS,
 ) -> SymStep:
-    """Return a step that runs a pattern in place for the rows and the op of another step, outside of loops.
+    """Return a step that runs a pattern in place, with the rows and the op of another step.
 
-    Where elements are by pair of a token and an expert, PEs find how many there are at ``pairs``.
+    The step is outside of loops.
+
+    Args:
+        template: Step whose rows and op are used.
+        pattern: Index of the pattern.
+        axis: Axis of the pattern's lines.
+        at: Elements to combine or send.
+        elements: Number of elements.
+        pairs: Address of the number of (token, expert) pairs, if ``elements`` depends on it.
     """
     operands: dict[str, SymAddress | SymNumber] = {"source": at, "target": at, "elements": elements, "count": pairs}
-    own = {_LINE_OPERANDS[name]: value for name, value in operands.items() if value != NO_PAIRS}
-    return _separate_step(like, own, kind=Kind.TRANSFER, code=_LINE, pattern=pattern, axis=axis, view=at.buffer.view)
+    line_operands = {_LINE_OPERANDS[name]: value for name, value in operands.items() if value != NO_PAIRS}
+    return _separate_step(
+        template, line_operands, kind=Kind.TRANSFER, code=_LINE, pattern=pattern, axis=axis, view=at.buffer.view
+    )
 
 
-def _separate_step(like: SymStep, own: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
-    """Return a step with other fields and operands for the rows and the op of another step, outside of loops.
+def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
+    """Return a step in a task of its own, with the rows and the op of another step."""
+    rows = {i: template.operands[i] for i in (0, 1)}
+    routed = any(isinstance(value, SymNumber) and value.per_pair for value in operands.values())
+    fields |= {
+        "routed": routed,
+        "joined": False,
+        "over_heads": False,
+        "in_chain": False,
+        "operands": rows | dict(operands),
+    }
+    return template.copy_with(loop=-1, overlap=-1, **fields)
 
-    It runs in a task of its own.
+
+def move_buffer(steps: list[SymStep], live_steps: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
+    """Replace a buffer by another one in a range of steps.
+
+    Args:
+        steps: Steps of a block, changed in place.
+        live_steps: Indices of the steps to change.
+        buffer: Buffer to replace.
+        to: The other buffer.
+        elements: Offset of the old buffer's elements in the other buffer.
     """
-    rows = {i: like.operands[i] for i in (0, 1)}
-    routed = any(isinstance(value, SymNumber) and value.per_pair for value in own.values())
-    fields |= {"routed": routed, "joined": False, "over_heads": False, "in_chain": False, "operands": rows | dict(own)}
-    return like.copy_with(loop=-1, overlap=-1, **fields)
-
-
-def move_buffer(steps: list[SymStep], within: range, buffer: SymBuffer, to: SymBuffer, elements: int) -> None:
-    """Let the steps of a range use ``to`` instead of ``buffer``, shifted by ``elements``."""
-    for i in (i for i in within if touches(steps[i], buffer)):
-        moved: dict[int, SymAddress | SymNumber] = {
+    for i in (i for i in live_steps if touches(steps[i], buffer)):
+        moved_operands: dict[int, SymAddress | SymNumber] = {
             place: operand.moved_to(to, elements)
             for place, operand in steps[i].operands.items()
             if isinstance(operand, SymAddress) and operand.buffer is buffer
         }
-        if moved:
-            steps[i] = steps[i].copy_with(operands=steps[i].operands | moved)
+        if moved_operands:
+            steps[i] = steps[i].copy_with(operands=steps[i].operands | moved_operands)

@@ -1,9 +1,9 @@
-"""Kernels of attention whose vector operations go over heads: one element of each, instead of all of one.
+"""Rewrite: let vector instructions of attention run over heads instead of the elements of one head.
 
-A column stores few features of a head and a row few cache entries, but both hold them of many heads. So a vector over
-the elements of a head is shorter than what issuing it costs, and there is a loop over heads around it. Over the heads
-of a column vectors are longer and fewer. Their elements are not neighbours, so that no more than one is worked on in a
-cycle. Every sum keeps its order, and a PE takes whichever of the two ways takes it fewer cycles.
+A column stores few features of each head, and a row few cache entries, but for many heads. A vector
+over the elements of one head is then too short to amortise the cost of issuing the instruction.
+Vectors over heads are longer and fewer. Their elements are not adjacent, so only one is processed
+per cycle. The order of every sum is unchanged, and a PE uses the variant with fewer cycles.
 """
 
 from __future__ import annotations
@@ -18,17 +18,22 @@ from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Allow vectors over heads in all kernels that have such a variant.
+
+    The draft is changed in place. ``setting`` is not used.
+    """
     draft.steps[:] = [step.copy_with(over_heads=True) if _has_heads(step) else step for step in draft.steps]
 
 
 def _has_heads(step: SymStep) -> bool:
+    """Return whether a step's kernel has a variant with vectors over heads."""
     kernel = kernel_of(step)
     return kernel is not None and kernel.cycles_over_heads is not None
 
 
 REWRITE: Final = Rewrite(
     name="vectors-over-heads",
-    summary="Vector operations of attention take an element of every head of a column, where that makes them fewer.",
+    summary="Vector instructions of attention process one element of every head where that needs fewer of them.",
     source="loop interchange; memory descriptors of the WSE have strides (Cerebras SDK documentation, data structures)",
     position=150,
     apply=_apply,

@@ -1,9 +1,9 @@
-"""Codes unpacked more at once, where PEs have room for what they become.
+"""Rewrite: unpack more codes of quantised weights at a time, where PEs have room.
 
-A PE unpacks a few rows of a tile of codes into scratch, multiplies with them, and goes on with the next rows. Each turn
-starts the vector operations of unpacking anew, 5 for codes of 8 bits and 11 for codes of 4, whose vectors are short
-where a row has few outputs. With more scratch there are fewer turns. What is unpacked, and the order of sums, is the
-same.
+A PE unpacks a few rows of a tile of codes into scratch memory, multiplies by them, and continues
+with the next rows. Each iteration starts the vector instructions of unpacking again: 5 for codes of
+8 bits, 11 for codes of 4. Their vectors are short if a row has few outputs. With more scratch
+memory there are fewer iterations. The unpacked values and the order of sums do not change.
 
 The search finds how many codes a layout has room for (`wse.compiler.search.fitting.unpacking`).
 """
@@ -24,6 +24,13 @@ from wse.number_formats import CODINGS
 
 
 def _apply(c: Context, draft: Draft, setting: int) -> None:
+    """Enlarge the scratch buffer of every kernel that unpacks quantised weights.
+
+    Args:
+        c: Context.
+        draft: Draft of the block, changed in place.
+        setting: Number of codes to unpack at a time.
+    """
     for index, step in enumerate(draft.steps):
         kernel = kernel_of(step)
         if kernel is not None and "codes" in kernel.index:
@@ -32,13 +39,14 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 
 
 def _needs_codes(spec: ModelSpec, options: Options) -> str:
-    return "" if options.dtype in CODINGS else f"weights are {options.dtype}, which nothing has to unpack"
+    """Return why the rewrite cannot be used: weights are not quantised. Return "" otherwise."""
+    return "" if options.dtype in CODINGS else f"weights are {options.dtype} and need no unpacking"
 
 
 REWRITE: Final = Rewrite(
     name=WIDE_UNPACKING,
-    summary="More codes of quantised weights are unpacked at once, into what SRAM a layout leaves free.",
-    source="this project: what starting an operation costs is spread over as long a vector as there is room for",
+    summary="More codes of quantised weights are unpacked at a time, in SRAM that a layout leaves free.",
+    source="this project: the cost of starting an instruction is spread over the longest vector that fits",
     position=210,
     apply=_apply,
     invalid=_needs_codes,

@@ -1,1 +1,1 @@
-"""Layouts that are tried, on a reduced model and whole, and remedies for what does not fit."""
+"""Search for the best layout, rewrites and chunk sizes, and remedies for models that do not fit."""

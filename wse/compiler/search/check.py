@@ -1,4 +1,4 @@
-"""Checks of what is asked of a search, before anything is tried."""
+"""Checks of a request before a search tries anything."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from wse.models.spec import ModelSpec
 
 
 def check_names(options: Options) -> None:
-    """Check that the mapping, the product for prefill and the element types of a request exist.
+    """Check that the mapping, the prefill product and the element types of a request exist.
 
     Raises:
-        UnknownName: there is no such mapping, element type, or product for prefill.
-        BadInput: types that do not go together.
+        UnknownName: The mapping, the product or an element type does not exist.
+        BadInput: The element types do not match.
     """
     strategy(options.mapping)
     if options.prefill not in (None, *PREFILL_PRODUCTS):
@@ -23,7 +23,12 @@ def check_names(options: Options) -> None:
 
 
 def _check_experts(spec: ModelSpec, options: Options) -> None:
-    """Check that a model has experts where the mapping places them on all wafers."""
+    """Check that a model has enough experts for a mapping that places them on all wafers.
+
+    Raises:
+        BadInput: The model has no experts.
+        BadMesh: There are fewer experts than wafers.
+    """
     if spec.experts is None:
         message = (
             f"--mapping {options.mapping}: {spec.name} has no experts to spread over wafers; "
@@ -42,7 +47,8 @@ def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
     """Check that the region fits on the mesh and that the model can be divided over the wafers.
 
     Raises:
-        BadMesh: they are; BadInput where there are no experts to share.
+        BadMesh: The region is too large, or there are more wafers than layers or experts.
+        BadInput: The mapping places experts, but the model has none.
     """
     if options.region is not None:
         rows, cols = options.region

@@ -1,4 +1,4 @@
-"""Finalists: the layouts that promise the fastest requests, each compiled fully with chunks and trees that suit it."""
+"""Finalists: the layouts that promise the fastest requests, compiled fully."""
 
 from __future__ import annotations
 
@@ -25,11 +25,20 @@ from wse_mappings.strategies.strategy import Layout
 Cost = Callable[[Program], float]
 
 NEAREST = 4
-"""Maximum number of layouts, fastest first, whose prompts are timed with about their best chunks."""
+"""Maximum number of layouts, fastest first, whose prompts are timed with about the best chunks."""
 
 
 class Finalist(NamedTuple):
-    """A fully compiled layout: its trial, the choices made for it with their savings, and the Program without tiles."""
+    """A fully compiled layout.
+
+    Attributes:
+        trial: Trial of the layout on a reduced model.
+        saved_by_attention: Fraction of a layer's cycles that is saved by restricting attention to
+            some columns.
+        unpacking: Trial of unpacking more codes at a time; empty if that saves nothing.
+        trees: The choice with fitted trees.
+        program: The Program, without tiles.
+    """
 
     trial: Trial
     saved_by_attention: float
@@ -39,16 +48,21 @@ class Finalist(NamedTuple):
 
     @property
     def attention_cols(self) -> int:
-        """The maximum number of columns of attention; 0 for all columns."""
+        """Maximum number of columns for attention; 0 for all columns."""
         return self.trees.choice.attention_cols
 
 
 class Finalists:
-    """The layouts of a search that are compiled fully."""
+    """The layouts that a search has compiled fully so far.
 
-    def __init__(self, setup: TrialSetup, fitted: Collection[str], *, has_cost: bool) -> None:
+    Attributes:
+        finalists: The compiled layouts.
+        failures: Errors of layouts that did not fit when compiled fully.
+    """
+
+    def __init__(self, setup: TrialSetup, fitted_names: Collection[str], *, has_cost: bool) -> None:
         self._setup = setup
-        self._fitted = fitted
+        self._fitted_names = fitted_names
         self._has_cost = has_cost
         self._trials: dict[tuple[Layout, str], Trial] = {}
         self._sized: dict[tuple[Layout, str | None], list[Trial]] = {}
@@ -57,13 +71,15 @@ class Finalists:
         self.failures: list[DoesNotFit] = []
 
     def compile_fastest(self, fitting: Sequence[list[Trial]], max_layouts: int, margin: float) -> None:
-        """Compile the layouts with the fastest requests, without those compiled before and near-duplicates of
-        finalists.
+        """Compile the layouts with the fastest requests.
+
+        Layouts that were compiled before, and near-duplicates of finalists, are skipped.
 
         Args:
-            fitting: The trials of each layout that fits, the fastest first.
+            fitting: Trials of each layout that fits, the fastest first.
             max_layouts: Maximum number of layouts; 1 without a cost function.
-            margin: Maximum excess of a layout's request cycles over those of the first one, as a fraction.
+            margin: Maximum excess of a layout's request cycles over those of the first one, as a
+                fraction.
         """
         compiled: list[Trial] = []
         for products in self._fastest_request_first(fitting):
@@ -82,14 +98,15 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of a search, with those that were compiled replaced by trials with their own chunks."""
+        """Return the trials of a search, those of compiled layouts with the chunks used."""
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
     def _duplicate_keys(self, trial: Trial) -> set[object]:
-        """Return the keys that identify near-duplicates. No two finalists share a key.
+        """Return the keys of a trial that identify near-duplicates. No two finalists share a key.
 
-        For one user the only key is the layout. For many users there are two: the layout without the groups of its
-        all-reduces, placement of experts and parts of blocks; and the bytes per PE with the cycles per token.
+        For one user, the only key is the layout. For many users there are two. One is the layout
+        without the groups of its all-reduces, the placement of experts and the parts of blocks. The
+        other is the bytes per PE together with the cycles per token.
         """
         if not self._setup.many_users:
             return {trial.layout}
@@ -97,15 +114,18 @@ class Finalists:
         return {cut, (trial.needed_bytes, trial.token_cycles)}
 
     def _fastest_request_first(self, fitting: Sequence[list[Trial]]) -> Iterator[list[Trial]]:
-        """Yield the trials of each layout with the best chunks, the fastest request first.
+        """Yield the trials of each layout with the best chunks, fastest request first.
 
-        Only the first `NEAREST` layouts are ordered by the whole request: fewer where the longer phase of one alone
-        takes longer than the whole request on another. The others follow in their given order.
+        Only the first `NEAREST` layouts are ordered by the whole request. There are fewer if the
+        longer phase of a layout alone takes longer than the whole request on another one. The
+        remaining layouts follow in their given order.
         """
         sized: list[list[Trial]] = []
         for products in fitting[:NEAREST]:
-            fastest = min((request_cycles(self._setup, one[0]) for one in sized), default=math.inf)
-            if dominant_cycles(products[0]) > fastest:
+            fastest_cycles = min(
+                (request_cycles(self._setup, layout_trials[0]) for layout_trials in sized), default=math.inf
+            )
+            if dominant_cycles(products[0]) > fastest_cycles:
                 break
             sized.append(self._with_chunks(products, sized[0][0].prefill if sized else None))
         yield from sorted(sized, key=lambda products: request_cycles(self._setup, products[0]))
@@ -113,71 +133,84 @@ class Finalists:
             yield self._with_chunks(products, sized[0][0].prefill)
 
     def _with_chunks(self, products: list[Trial], preferred: str | None) -> list[Trial]:
-        """Return the trials of a layout as `fastest_product_first` orders them, one list for each preferred product."""
+        """Return the trials of a layout by `fastest_product_first`, from a cache if possible."""
         key = products[0].layout, preferred
         if key not in self._sized:
             self._sized[key] = fastest_product_first(self._setup, products, preferred)
         return self._sized[key]
 
-    def _is_too_slow(self, trial: Trial, fastest: Trial, margin: float) -> bool:
-        return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest)
+    def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
+        """Return whether a request exceeds that on the fastest layout by more than the margin."""
+        return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest_trial)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
-        """Compile a layout with its prefill products in order; return the first trial that compiled.
+        """Compile a layout with its products until one fits. Return the first trial that compiled.
 
-        Stop at the first that fits, unless a cost function decides between products whose prompts were not timed.
+        If products have not been timed, all are compiled, and the cost function decides between
+        them.
         """
-        first = None
+        first_compiled = None
         for trial in products:
             self._trials[trial.key] = trial
-            known = next((one.attention_cols for one in self.finalists if one.trial.prefill == THIN_GEMM), None)
+            known_attention_cols = next(
+                (finalist.attention_cols for finalist in self.finalists if finalist.trial.prefill == THIN_GEMM), None
+            )
             try:
-                self.finalists.append(_compile(self._setup, trial, self._fitted, known))
+                self.finalists.append(_compile(self._setup, trial, self._fitted_names, known_attention_cols))
             except DoesNotFit as error:
                 self.failures.append(error)
                 continue
-            first = first or trial
+            first_compiled = first_compiled or trial
             if not self._has_cost or trial.prompts is not None:
                 break
-        return first
+        return first_compiled
 
 
-def _compile(setup: TrialSetup, trial: Trial, fitted: Collection[str], attention_cols: int | None) -> Finalist:
-    """Compile the layout of a trial fully, without the indices of its tiles.
+def _compile(setup: TrialSetup, trial: Trial, fitted_names: Collection[str], attention_cols: int | None) -> Finalist:
+    """Compile the layout of a trial fully, without tiles.
 
     Args:
-        setup: The inputs of the search.
-        trial: The layout, and about its best chunk of a prompt.
-        fitted: Names of rewrites whose settings are fitted to the layout.
-        attention_cols: Columns of attention on a layout that is about as fast; None where there is none.
+        setup: Inputs of the search.
+        trial: The layout, with about its best prompt chunk.
+        fitted_names: Names of the rewrites whose settings are fitted to the layout.
+        attention_cols: Columns for attention on a layout that is about as fast; None if there is
+            none.
 
     Raises:
-        DoesNotFit: the layout does not fit, or needs too many colours.
+        DoesNotFit: The layout needs too much SRAM or too many colours.
     """
     options = setup.options_on(trial.layout)
     setup = replace(setup, attention_cols=free_columns(setup, trial))
     choice, saved_by_attention = fit_attention(setup, trial, largest_chunks(setup, trial), attention_cols)
     setup = replace(setup, attention_cols=choice.attention_cols)
-    choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted else (choice, ())
-    trees = fit_trees(setup, trial.layout, choice) if FITTED_TREES in fitted else FittedTrees(choice, {})
+    choice, unpacking = fit_unpacking(setup, trial, choice) if WIDE_UNPACKING in fitted_names else (choice, ())
+    trees = fit_trees(setup, trial.layout, choice) if FITTED_TREES in fitted_names else FittedTrees(choice, {})
     program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice, WITHOUT_TILES)
     return Finalist(trial, saved_by_attention, unpacking, trees, program)
 
 
-def with_cheaper_attention(setup: TrialSetup, narrow: Finalist, fitted: Collection[str], cost: Cost) -> Finalist:
+def with_cheaper_attention(
+    setup: TrialSetup, narrow_finalist: Finalist, fitted_names: Collection[str], cost: Cost
+) -> Finalist:
     """Return a finalist with attention on some columns, or on all columns if that costs less.
 
-    Its sums have routes of their own, and fewer colours are left for those of all phases.
+    Sums over some columns need routes of their own, which leaves fewer colours for other routes.
+
+    Args:
+        setup: Inputs of the search.
+        narrow_finalist: The finalist, with attention on some columns.
+        fitted_names: Names of the rewrites whose settings are fitted to the layout.
+        cost: Cost function.
     """
     try:
-        wide = _compile(setup, narrow.trial, fitted, 0)
+        wide_finalist = _compile(setup, narrow_finalist.trial, fitted_names, 0)
     except DoesNotFit:
-        return narrow
-    return min(narrow, wide, key=lambda one: cost(one.program))
+        return narrow_finalist
+    return min(narrow_finalist, wide_finalist, key=lambda finalist: cost(finalist.program))
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """Return the trial of fitted trees in a phase, if the phase has any."""
+    """Return the trial of fitted trees in a phase; empty if no trees are fitted."""
     if not trees.choice.trees:
         return ()
     return (RewriteTrial(name=FITTED_TREES, setting=1, saved_cycles=trees.saved_cycles.get(phase, 0.0)),)

@@ -1,4 +1,4 @@
-"""Remedies for a model that does not fit: each suggestion was compiled before it is made."""
+"""Remedies for a model that does not fit. Each remedy is compiled before it is suggested."""
 
 from __future__ import annotations
 
@@ -22,16 +22,24 @@ from wse_mappings.strategies.catalogue import bundled_strategies
 
 MOST_WAFERS = 256
 NARROWER = ("float16", "int8", "int4")
-"""Types of weights that are suggested, the first that fits."""
+"""Weight types that are suggested, widest first. The first one that fits is used."""
 
 
 def smallest_square(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
 ) -> int | None:
-    """Return the side of the smallest square mesh of at least ``at_least`` PEs that holds the model, or None."""
-    largest = min(wafer.mesh_rows, wafer.mesh_cols)
-    least = math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers))
-    for side in range(max(at_least, least, 1), largest + 1):
+    """Return the side of the smallest square mesh on which the model fits; None if there is none.
+
+    Args:
+        spec: Model.
+        wafer: Wafer, whose shorter side limits the mesh.
+        software: Costs of the software on the wafer.
+        options: What the user requested, without the region.
+        at_least: Minimum side.
+    """
+    largest_side = min(wafer.mesh_rows, wafer.mesh_cols)
+    smallest_side = math.isqrt(int(_least_pes(spec, wafer, software, options) / options.wafers))
+    for side in range(max(at_least, smallest_side, 1), largest_side + 1):
         if fits(spec, mesh_on(wafer, side, side), software, replace(options, region=None)):
             return side
     return None
@@ -40,24 +48,27 @@ def smallest_square(
 def smallest_mesh(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, at_least: int = 1
 ) -> tuple[int, int] | None:
-    """Return the rows and columns of the smallest mesh that holds the model; None without one.
+    """Return rows and columns of the smallest mesh on which the model fits; None if there is none.
 
-    A square where one does; beyond the largest square the whole shorter side and as much of the longer as it takes.
+    The mesh is a square if a square suffices. Otherwise the shorter side of the wafer is used
+    fully, and the longer one as far as needed. Arguments are those of `smallest_square`.
     """
     side = smallest_square(spec, wafer, software, options, at_least)
     if side is not None:
         return side, side
-    short, long = sorted((wafer.mesh_rows, wafer.mesh_cols))
+    short_side, long_side = sorted((wafer.mesh_rows, wafer.mesh_cols))
 
     def shape(length: int) -> tuple[int, int]:
-        return (length, short) if wafer.mesh_rows == long else (short, length)
+        """Return rows and columns of a mesh with the whole shorter side."""
+        return (length, short_side) if wafer.mesh_rows == long_side else (short_side, length)
 
     def good(length: int) -> bool:
+        """Return whether the model fits on a mesh with the whole shorter side."""
         return fits(spec, mesh_on(wafer, *shape(length)), software, replace(options, region=None))
 
-    if long == short or not good(long):
+    if long_side == short_side or not good(long_side):
         return None
-    low, high = short, long  # low does not fit, high does
+    low, high = short_side, long_side  # low does not fit, high does
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if good(middle) else (middle, high)
@@ -65,58 +76,72 @@ def smallest_mesh(
 
 
 def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
-    """Return the smallest number of wafers that holds the model; the largest allowed number where none does."""
-    least = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
-    fewest = _fewest_from(max(1, least), spec, wafer, software, options, whole_layers=False)
-    return _most_wafers(spec) if fewest is None else fewest
+    """Return the smallest number of wafers on which the model fits.
+
+    If it fits on none, return the largest number that is tried.
+    """
+    first_count = math.ceil(_least_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
+    wafer_count = _fewest_from(max(1, first_count), spec, wafer, software, options, whole_layers=False)
+    return _most_wafers(spec) if wafer_count is None else wafer_count
 
 
 def fewest_wafers_for_whole_layers(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> int | None:
-    """Return the smallest number of wafers above the requested one that holds the model without splitting layers.
+    """Return the smallest number of wafers on which the model fits without splitting layers.
 
-    None where none do.
+    Only numbers above the requested one are tried. Return None if none suffices.
     """
     return _fewest_from(options.wafers + 1, spec, wafer, software, options, whole_layers=True)
 
 
 def _fewest_from(
-    least: int, spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, *, whole_layers: bool
+    first_count: int,
+    spec: ModelSpec,
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    options: Options,
+    *,
+    whole_layers: bool,
 ) -> int | None:
-    """Return the smallest number of wafers, at least ``least``, that holds the model; None without one."""
+    """Return the smallest number of wafers, from ``least`` on, on which the model fits, or None."""
     misfits = Misfits()
 
     def good(wafers: int) -> bool:
+        """Return whether the model fits on a number of wafers."""
         request = replace(options, wafers=wafers)
         return fits(spec, wafer, software, request, misfits, whole_layers=whole_layers)
 
-    return _first_good(range(least, _most_wafers(spec) + 1), good)
+    return _first_good(range(first_count, _most_wafers(spec) + 1), good)
 
 
 def _most_wafers(spec: ModelSpec) -> int:
-    """Return the largest number of wafers that is tried: one per layer."""
+    """Return the largest number of wafers that is tried: one per layer, at most `MOST_WAFERS`."""
     return min(spec.layer_count, MOST_WAFERS)
 
 
 def fewer_prompts(users: int) -> str:
-    """Return the remedy of fewer users, where each user has a prompt."""
+    """Return the text of a remedy with fewer users, who have one prompt each."""
     return "a single prompt" if users == 1 else f"at most {users} prompts"
 
 
 def remedies(
     spec: ModelSpec,
-    whole: WaferSpec,
+    whole_wafer: WaferSpec,
     wafer: WaferSpec,
     software: SoftwareProfile,
     options: Options,
     fewer_users: Callable[[int], str] = fewer_prompts,
 ) -> list[str]:
-    """Return options that would make the model fit, the smallest change of each kind.
+    """Return options that would make the model fit, with the smallest change of each kind.
 
-    ``whole`` is the wafer at full size.
-
-    ``fewer_users`` says how to ask for so many users.
+    Args:
+        spec: Model.
+        whole_wafer: The wafer at its full size.
+        wafer: The part of the wafer that is used.
+        software: Costs of the software on the wafer.
+        options: What the user requested.
+        fewer_users: Function that returns the text of a remedy with a number of users.
     """
 
     def holds(**changes: Any) -> bool:
@@ -124,21 +149,21 @@ def remedies(
         return fits(spec, wafer, software, replace(options, **changes))
 
     as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
-    larger = None if as_listed else _larger(spec, whole, wafer, software, options)
+    larger_mesh = None if as_listed else _larger(spec, whole_wafer, wafer, software, options)
     most_wafers = _most_wafers(spec)
     more_wafers = range(options.wafers + 1, options.wafers + 1 if as_listed else most_wafers + 1)
     wafers = _first_good(more_wafers, lambda n: holds(wafers=n))
     mapping = _search_mapping(options, most_wafers + 1 if wafers is None else wafers, holds)
     dtype = _narrower(spec, options, holds)
-    spread = options.experts == OWN and holds(experts=SPREAD)
+    fits_spread = options.experts == OWN and holds(experts=SPREAD)
     context = largest_good(max(options.prompt_tokens) + 1, options.context, lambda n: holds(context=n))
     users = largest_good(1, options.batch, lambda n: holds(prompt_tokens=options.prompt_tokens[:n]))
     suggestions = (
-        larger,
+        larger_mesh,
         None if wafers is None else f"--wafers {wafers}",
         mapping,
         dtype,
-        "--experts spread" if spread else None,
+        "--experts spread" if fits_spread else None,
         None if context is None else f"--context {context}",
         None if users is None else fewer_users(users),
         _shorter_pass(options, holds),
@@ -147,7 +172,7 @@ def remedies(
 
 
 def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
-    """Return the remedy of a pass over fewer tokens of one user, or of none, where one is requested."""
+    """Return the remedy of verifying fewer tokens per pass, or none; None if neither helps."""
     tokens = largest_good(2, options.verify_tokens, lambda n: holds(verify_tokens=n))
     if tokens is not None:
         return f"--verify-tokens {tokens}"
@@ -155,41 +180,46 @@ def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
 
 
 def _larger(
-    spec: ModelSpec, whole: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
+    spec: ModelSpec, whole_wafer: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> str | None:
-    """Return the smallest larger mesh that holds the model, or square region if the user chose a region."""
+    """Return the remedy of the smallest larger mesh on which the model fits.
+
+    If the user has requested a region, the remedy is a larger square region.
+    """
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
-    least = min(rows, cols)
+    first_side = min(rows, cols)
     if options.region is None:
-        mesh = smallest_mesh(spec, whole, software, options, at_least=least)
+        mesh = smallest_mesh(spec, whole_wafer, software, options, at_least=first_side)
         return f"--mesh {mesh[0]}x{mesh[1]}" if mesh is not None and mesh[0] * mesh[1] > rows * cols else None
 
     def good(side: int, on: WaferSpec) -> bool:
+        """Return whether the model fits with a larger square region."""
         return side * side > rows * cols and fits(spec, on, software, replace(options, region=(side, side)))
 
-    side = _first_good(range(least, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: good(n, wafer))
+    side = _first_good(range(first_side, min(wafer.mesh_rows, wafer.mesh_cols) + 1), lambda n: good(n, wafer))
     if side is not None:
         return f"--region {side}x{side}"
-    low, high = max(wafer.mesh_rows, wafer.mesh_cols), min(whole.mesh_rows, whole.mesh_cols)
-    side = _first_good(range(low + 1, high + 1), lambda n: good(n, mesh_on(whole, n, n)))
+    low, high = max(wafer.mesh_rows, wafer.mesh_cols), min(whole_wafer.mesh_rows, whole_wafer.mesh_cols)
+    side = _first_good(range(low + 1, high + 1), lambda n: good(n, mesh_on(whole_wafer, n, n)))
     return f"--mesh {side}x{side} --region {side}x{side}" if side is not None else None
 
 
-def _search_mapping(options: Options, below: int, holds: Callable[..., bool]) -> str | None:
-    """Return the remedy of the mapping that tries all others, on fewer than ``below`` wafers; None where it was
-    requested.
+def _search_mapping(options: Options, wafer_limit: int, holds: Callable[..., bool]) -> str | None:
+    """Return the remedy of a mapping that tries all others, on fewer than ``below`` wafers.
+
+    Return None if that mapping was requested or does not fit.
     """
     if strategy(options.mapping).tries_others:
         return None
-    name = next(name for name, other in bundled_strategies().items() if other.tries_others)
-    wafers = _first_good(range(options.wafers, below), lambda n: holds(mapping=name, listed=(), wafers=n))
+    name = next(name for name, other_strategy in bundled_strategies().items() if other_strategy.tries_others)
+    wafers = _first_good(range(options.wafers, wafer_limit), lambda n: holds(mapping=name, listed=(), wafers=n))
     if wafers is None:
         return None
     return f"--mapping {name}" + (f" --wafers {wafers}" if wafers > options.wafers else "")
 
 
 def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> str | None:
-    """Return the widest narrower weight type that fits, and what it needs in addition."""
+    """Return the remedy of the widest narrower weight type that fits, with its options."""
     for dtype in narrower_types(options.dtype):
         activations = (options.activations or spec.dtype) if dtype in CODINGS else None
         if holds(dtype=dtype, activations=activations, accumulate="float32"):
@@ -198,11 +228,12 @@ def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> 
 
 
 def narrower_types(dtype: str) -> list[str]:
-    """Return the weight types that are suggested instead of a type, the widest first."""
+    """Return the narrower weight types that may be suggested instead of a type, widest first."""
     return [narrower for narrower in NARROWER if _bits(narrower) < _bits(dtype)]
 
 
 def _bits(dtype: str) -> int:
+    """Return the bits per weight of a type."""
     return CODINGS[dtype].bits if dtype in CODINGS else 8 * ELEMENT_BYTES[dtype]
 
 
@@ -213,13 +244,22 @@ def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, opt
 
 
 def _first_good(values: range, good: Callable[[int], bool]) -> int | None:
+    """Return the first value for which a condition is true; None if there is none."""
     return next((value for value in values if good(value)), None)
 
 
 def largest_good(low: int, high: int, good: Callable[[int], bool]) -> int | None:
-    """Return the largest value from ``low`` to below ``high`` for which ``good`` holds; None without one.
+    """Return the largest value in a range for which a condition is true.
 
-    All smaller values are assumed to be good too.
+    The condition is assumed to be true for all smaller values as well.
+
+    Args:
+        low: Smallest value.
+        high: One past the largest value.
+        good: The condition.
+
+    Returns:
+        The value; None if the range is empty or the condition is false for ``low``.
     """
     if low >= high or not good(low):
         return None

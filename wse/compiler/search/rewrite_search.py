@@ -1,4 +1,4 @@
-"""The rewrites of a layer's steps that pay on a layout: each is tried, and kept only where it saves cycles."""
+"""Search for the rewrites that save cycles on a layout."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from wse_mappings.strategies.strategy import Layout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTrial:
-    """The trial of a rewrite: its setting and the cycles that it saves.
+    """A rewrite that saves cycles.
 
     Attributes:
-        name, setting: Which, and the setting that takes the fewest cycles.
-        saved_cycles: Cycles of a generated token, or of a pass over several, that it saves, with all others that pay.
+        name: Name of the rewrite.
+        setting: The setting with the fewest cycles.
+        saved_cycles: Cycles per generated token or verification pass that the rewrite saves in
+            combination with all others that are used.
     """
 
     name: str
@@ -35,71 +37,97 @@ class RewriteTrial:
 
 
 def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
-    """Return the names and settings of rewrites as a choice stores them."""
-    return tuple((one.name, one.setting) for one in rewrites)
+    """Return the names and settings of rewrites, as in `Choice`."""
+    return tuple((trial.name, trial.setting) for trial in rewrites)
 
 
 def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool) -> tuple[RewriteTrial, ...]:
-    """Try rewrites on the layout of a trial; return the savings of those that save cycles.
+    """Return the rewrites that save cycles per token on a layout.
 
-    The setup has those to begin with: all, or none where all together need more colours than there are. They are timed
-    on the commonest layer of each kind; where those that pay there do not fit with all that a PE stores, on the model
-    on a reduced model, of which only what fits is timed.
+    The rewrites are timed on the most common layer of each kind. If the ones that save cycles there
+    do not fit in memory together, they are timed on the whole reduced model instead, where
+    combinations that do not fit are excluded.
+
+    Args:
+        setup: Inputs of all trials. Its rewrites are the starting point: all, or none if all
+            together need too many colours.
+        candidates: Rewrites to try.
+        trial: Trial with the layout and the product.
+        forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
 
     def token_cycles(rewrites: Rewrites) -> float | None:
+        """Return the cycles of a token with some rewrites; None if the layout does not fit."""
         return try_layout(replace(setup, rewrites=rewrites), trial.layout, trial.prefill).token_cycles
 
     paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), forced=forced)
-    between = [] if forced or not trial.layout.block_parts else _between_stages(candidates)
-    paying = _with_paying(paying, between, token_cycles)
-    chosen = replace(setup, rewrites=settings_of(paying), timing=None)
-    if try_layout(chosen, trial.layout, trial.prefill).may_be_compiled(setup.options):
+    split_layer_rewrites = [] if forced or not trial.layout.block_parts else _between_stages(candidates)
+    paying = _with_paying(paying, split_layer_rewrites, token_cycles)
+    setup_with_rewrites = replace(setup, rewrites=settings_of(paying), timing=None)
+    if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options):
         return paying
     return _paying_rewrites(setup, candidates, token_cycles, forced=forced)
 
 
 def _between_stages(candidates: Rewrites) -> list[tuple[str, int]]:
+    """Return the candidates that apply to layers which are split between stages."""
     return [(name, setting) for name, setting in candidates if known_rewrites()[name].between_stages]
 
 
 def _with_paying(
-    paying: tuple[RewriteTrial, ...], further: Sequence[tuple[str, int]], time: Callable[[Rewrites], float | None]
+    paying: tuple[RewriteTrial, ...], candidates: Sequence[tuple[str, int]], time: Callable[[Rewrites], float | None]
 ) -> tuple[RewriteTrial, ...]:
-    """Return the rewrites in use and those further ones that save cycles when added alone."""
-    for name, setting in further:
-        without = settings_of(paying)
-        cycles = time((*without, (name, setting))), time(without)
-        saved = 0.0 if cycles[0] is None or cycles[1] is None else cycles[1] - cycles[0]
-        if saved > 0:
-            paying = (*paying, RewriteTrial(name=name, setting=setting, saved_cycles=saved))
+    """Add further rewrites one by one, if each saves cycles.
+
+    Args:
+        paying: Rewrites in use.
+        candidates: Further rewrites with their settings.
+        time: Function that returns the cycles with some rewrites; None if these are impossible.
+    """
+    for name, setting in candidates:
+        current_rewrites = settings_of(paying)
+        cycles = time((*current_rewrites, (name, setting))), time(current_rewrites)
+        saved_cycles = 0.0 if cycles[0] is None or cycles[1] is None else cycles[1] - cycles[0]
+        if saved_cycles > 0:
+            paying = (*paying, RewriteTrial(name=name, setting=setting, saved_cycles=saved_cycles))
     return paying
 
 
 def try_verify_rewrites(
     setup: TrialSetup, candidates: Rewrites, trial: Trial, *, forced: bool
 ) -> tuple[RewriteTrial, ...] | None:
-    """Apply `try_rewrites` to a pass over several tokens of one user, whose best rewrites differ from those of a token.
+    """Return the rewrites that save cycles in a verification pass; None if they do not fit.
 
-    None where those that pay do not fit with all that a PE stores.
+    Arguments are those of `try_rewrites`. Rewrites that save cycles in decode may not do so here,
+    and vice versa.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, VERIFY)
     paying = _paying_rewrites(setup, candidates, partial(cycles_of_layers, setup, layers), forced=forced)
-    chosen = replace(setup, verify_rewrites=settings_of(paying), timing=None)
-    return paying if try_layout(chosen, trial.layout, trial.prefill).may_be_compiled(setup.options) else None
+    setup_with_rewrites = replace(setup, verify_rewrites=settings_of(paying), timing=None)
+    return (
+        paying if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options) else None
+    )
 
 
 def verify_choice(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice, timing: Timer
 ) -> Choice:
-    """Return a choice with the best rewrites, columns of attention and trees for a pass over several tokens of one
-    user.
+    """Return a choice with the best rewrites, attention columns and trees for verification passes.
 
-    Its layout stays. The rewrites are those of a token where others do not fit. Errors as of `rewrites_of`.
+    The layout stays. If the best rewrites for verification passes do not fit, those of decode are
+    used.
+
+    Args:
+        spec, wafer, software, options: Inputs of the compilation.
+        choice: Choice for decode.
+        timing: Functions that time Programs.
+
+    Raises:
+        UnknownName, BadInput: See `rewrites_of`.
     """
-    asked = rewrites_of(spec, options)
-    rewrites = without_fitted(asked)
+    requested_rewrites = rewrites_of(spec, options)
+    rewrites = without_fitted(requested_rewrites)
     setup = TrialSetup(
         spec=spec,
         wafer=wafer,
@@ -119,58 +147,70 @@ def verify_choice(
     )
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     paying = try_verify_rewrites(setup, rewrites, trial, forced=options.schedule != FUSED)
-    of_token = tuple(one for one in choice.rewrites if one[0] != FITTED_TREES)
-    unpacking = tuple(one for one in choice.rewrites if one[0] == WIDE_UNPACKING)
-    of_pass = of_token if paying is None else (*settings_of(paying), *unpacking)
-    choice = fit_pass(setup, trial, replace(choice, rewrites=of_token, verify_rewrites=of_pass, trees=()))
-    return fit_trees(setup, layout, choice).choice if FITTED_TREES in dict(asked) else choice
+    decode_rewrites = tuple(
+        name_and_setting for name_and_setting in choice.rewrites if name_and_setting[0] != FITTED_TREES
+    )
+    unpacking = tuple(name_and_setting for name_and_setting in choice.rewrites if name_and_setting[0] == WIDE_UNPACKING)
+    verify_rewrites = decode_rewrites if paying is None else (*settings_of(paying), *unpacking)
+    choice = fit_pass(
+        setup, trial, replace(choice, rewrites=decode_rewrites, verify_rewrites=verify_rewrites, trees=())
+    )
+    return fit_trees(setup, layout, choice).choice if FITTED_TREES in dict(requested_rewrites) else choice
 
 
 def _paying_rewrites(
     setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None], *, forced: bool
 ) -> tuple[RewriteTrial, ...]:
-    """Return the rewrites that save cycles, according to the time of sets of rewrites; None for sets that are
-    impossible.
+    """Return the rewrites that save cycles.
 
-    1. Of a rewrite with several settings the one with the fewest cycles is taken, the others being as they are.
-    2. One after another is left out, or put back, where that takes fewer cycles; or, left out, no more. Again from the
-       first, until none is; unless all are ``forced``.
-    3. What each of those that stay saves is the difference that leaving it out alone makes.
+    1. For each rewrite with several settings, choose the one with the fewest cycles, with all
+       others unchanged.
+    2. Add or remove one rewrite at a time if that saves cycles, or if removing it costs none.
+       Repeat until nothing changes. Skip this if all rewrites are ``forced``.
+    3. The saving of each rewrite is the difference if it alone is removed.
+
+    Args:
+        setup: Inputs of all trials, with the rewrites to start from.
+        candidates: Rewrites to try.
+        time: Function that returns the cycles with some rewrites; None if these are impossible.
+        forced: Whether all rewrites of the setup are used.
     """
 
     def cycles(settings: Mapping[str, int]) -> float:
+        """Return the cycles with some rewrites; infinity if they are impossible."""
         rewrites = tuple((name, settings[name]) for name in names if name in settings)
         if rewrites not in known_cycles:
-            timed = time(rewrites)
-            known_cycles[rewrites] = math.inf if timed is None else timed
+            timed_cycles = time(rewrites)
+            known_cycles[rewrites] = math.inf if timed_cycles is None else timed_cycles
         return known_cycles[rewrites]
 
     def rank(settings: Mapping[str, int]) -> tuple[float, int]:
+        """Return the cycles and the number of rewrites: if equally fast, fewer are better."""
         return cycles(settings), len(settings)
 
     known_cycles: dict[Rewrites, float] = {}
     names = [name for name, _ in candidates]
-    best, chosen = dict(candidates), dict(setup.rewrites)
-    for name in chosen:  # 1
+    best, chosen_rewrites = dict(candidates), dict(setup.rewrites)
+    for name in chosen_rewrites:  # 1
         best = min(({**best, name: setting} for setting in known_rewrites()[name].settings), key=cycles)
-    chosen, before = {name: best[name] for name in chosen}, None
-    while not forced and chosen != before:  # 2
-        before = chosen
+    chosen_rewrites, previous_choice = {name: best[name] for name in chosen_rewrites}, None
+    while not forced and chosen_rewrites != previous_choice:  # 2
+        previous_choice = chosen_rewrites
         for name in names:
-            chosen = min(chosen, _toggle(chosen, name, best[name]), key=rank)
+            chosen_rewrites = min(chosen_rewrites, _toggle(chosen_rewrites, name, best[name]), key=rank)
     return tuple(
         RewriteTrial(
             name=name,
-            setting=chosen[name],
-            saved_cycles=cycles(_toggle(chosen, name, 0)) - cycles(chosen),  # 3
+            setting=chosen_rewrites[name],
+            saved_cycles=cycles(_toggle(chosen_rewrites, name, 0)) - cycles(chosen_rewrites),  # 3
         )
         for name in names
-        if name in chosen
+        if name in chosen_rewrites
     )
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
     """Return the settings with one rewrite added, or removed if it is present."""
     if name in settings:
-        return {other: value for other, value in settings.items() if other != name}
+        return {other_name: value for other_name, value in settings.items() if other_name != name}
     return {**settings, name: setting}

@@ -1,8 +1,9 @@
-"""The search for mapping, regions, the prefill product, and how much is processed at once.
+"""The search for layout, prefill product, chunk sizes and rewrites of a compilation.
 
-Layouts are tried on reduced models (`wse.compiler.search.reduced.condense`); of many, only those that promise to be
-fast (`wse.compiler.search.exploring.explore`). The fastest are compiled fully, so what is chosen fits; a cost function,
-given by the caller, decides between them.
+Layouts are tried on reduced models with one layer of each kind (`wse.compiler.search.reduced`). If
+there are many, only the ones that promise to be fast are tried
+(`wse.compiler.search.exploring.explore`). The fastest are compiled fully, so the chosen layout is
+known to fit. The caller's cost function decides between them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from wse.compiler.pipeline import with_tiles
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.check import check_mesh, check_names
 from wse.compiler.search.exploring.explore import emptiest_trials
-from wse.compiler.search.exploring.first_trials import fastest_first, refusal, tried_first, try_layouts, within_limits
+from wse.compiler.search.exploring.first_trials import (
+    fastest_first,
+    first_rewrites,
+    refusal,
+    try_layouts,
+    within_limits,
+)
 from wse.compiler.search.finalists import Cost, Finalist, Finalists, tree_trials, with_cheaper_attention
 from wse.compiler.search.fitting.attention_columns import free_columns
 from wse.compiler.search.reduced.misfits import Misfits
@@ -30,20 +37,24 @@ from wse.models.spec import ModelSpec
 from wse.program.program import Program
 
 FINALISTS, MARGIN = 2, 0.004
-"""Layouts that are compiled whole, the fastest in small, and by how much longer than the first others may take for a
-request: what trials in small are off, one beside the other (the median of 45 pairs of layouts of 25 models). Attention
-that saves no more on some columns is fully compiled on all as well."""
+"""Maximum number of layouts to compile fully, and their maximum excess over the fastest one.
+
+The excess is a fraction of the cycles of a request on a reduced model. It is the median error of
+such a comparison, over 45 pairs of layouts of 25 models. If restricting attention to some columns
+saves less than that, the layout is also compiled with attention on all columns.
+"""
 
 
 class Breadth(NamedTuple):
-    """The number of layouts that a search compiles fully, and the criterion by which it compares them.
+    """How many layouts a search compiles fully, and how it compares them.
 
     Attributes:
-        finalists: Number of layouts at most.
-        margin: Largest relative excess of the cycles of a request over the fastest layout, both on reduced models.
-        whole_wafer_finalists: Maximum number of further layouts, which use all PEs of each wafer.
-        many_users: Whether layouts are compared with as many passes in flight as they allow. Only layouts on all PEs
-            are then tried.
+        finalists: Maximum number of layouts.
+        margin: Maximum excess of the cycles of a layout's request over those of the fastest, as a
+            fraction. Both are measured on reduced models.
+        whole_wafer_finalists: Maximum number of further layouts that use all PEs of each wafer.
+        many_users: Whether layouts are compared with as many passes in flight as they allow. Only
+            layouts on all PEs of each wafer are then tried.
     """
 
     finalists: int = FINALISTS
@@ -53,7 +64,12 @@ class Breadth(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A fully compiled layout: its Program, and the options and choices from which `compile_choice` makes it."""
+    """A fully compiled layout.
+
+    Attributes:
+        program: The Program, without the indices of its tiles.
+        options, choice: Arguments with which `compile_choice` creates the Program.
+    """
 
     program: Program
     options: Options
@@ -62,12 +78,18 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Compilation:
-    """The result of a search: the chosen Program, the trials on reduced models, and the fully compiled layouts.
+    """The result of a search.
 
-    ``options`` and ``choice`` are what the Program was compiled from. ``compiled`` has those of ``trials`` that were
-    fully compiled, the chosen one first, with the costs of their Programs; None where there was one alone. ``rewrites``
-    are those that pay, ``verify_rewrites`` those that pay in a pass over several tokens of one user, None where that
-    has the same. ``candidates`` are the Programs of ``compiled``, without the indices of their tiles.
+    Attributes:
+        program: The chosen Program.
+        options, choice: Arguments with which `compile_choice` creates the Program.
+        trials: All layouts that were tried.
+        compiled: The trials that were compiled fully, each with the cost of its Program, the chosen
+            one first. The cost is None if there was no choice.
+        rewrites: Rewrites that save cycles in decode.
+        verify_rewrites: Rewrites that save cycles in verification passes; None if they have the
+            same.
+        candidates: The fully compiled layouts, in the order of ``compiled``.
     """
 
     program: Program
@@ -99,127 +121,150 @@ def search(
     timing: Timer | None = None,
     breadth: Breadth = Breadth(),  # noqa: B008
 ) -> Compilation:
-    """Compile the Program with the lowest ``cost`` that fits; without a cost function, the first one that fits.
+    """Compile the Program with the lowest cost that fits.
 
-    1. Layouts of the mapping are tried in small with each product that prefill may use on them: all of them, or, with
-       ``timing``, those that promise to be the fastest (`explore`).
-    2. With ``timing`` attention is on the fewest columns that hold no more of it from here on, and rewrites of a
-       layer's steps that do not pay on the fastest layout are left out: of a decoded token, and of a pass over several
-       tokens of one user, where others may pay.
-    3. The layouts with the fastest requests, as many as ``breadth`` says, are compiled fully: each with the product
-       that promises to be the fastest, with the best chunks that fit, and with columns of attention and trees that are
+    1. Try the layouts of the mapping on reduced models, with each product that prefill may use: all
+       of them, or with ``timing`` the most promising ones (`explore`).
+    2. With ``timing``, restrict attention to the smallest number of columns that need no more
+       memory for it. Drop rewrites that save nothing on the fastest layout, separately for decode
+       and for verification passes.
+    3. Compile the layouts with the fastest requests fully, as many as ``breadth`` says: each with
+       its fastest product, the best chunks that fit, and attention columns and trees that are
        fitted to these (`Finalists`).
-    4. The one of the least cost is chosen.
+    4. Choose the one with the lowest cost.
+
+    Args:
+        spec: Model to compile.
+        wafer: Wafer to compile for.
+        software: Costs of the software on the wafer.
+        options: What the user requested.
+        cost: Function that returns the cost of a Program. Without it, the first layout that fits is
+            chosen.
+        timing: Functions that time Programs on reduced models. Without them, layouts are tried in
+            the order of the mapping.
+        breadth: How many layouts are compiled fully.
 
     Raises:
-        UnknownName: there is no such mapping, element type, or product for prefill.
-        BadInput: types that do not go together, or a product that is not known for what the model has.
-        BadMesh: the region is larger than the mesh, or not the square that the product requested needs, or more stages
-            are requested than there are layers.
-        DoesNotFit: nothing that was tried fits; the error is that of the smallest demand.
+        UnknownName: The mapping, an element type or the product of prefill does not exist.
+        BadInput: Element types do not match, or the product does not support the model.
+        BadMesh: The region is larger than the mesh or not the square that the requested product
+            needs, or there are more wafers than layers.
+        DoesNotFit: No layout fits. The error is that of the layout that needs the fewest bytes.
     """
     check_names(options)
     check_mesh(spec, wafer, options)
-    asked = rewrites_of(spec, options)
-    rewrites = without_fitted(asked)
+    requested_rewrites = rewrites_of(spec, options)
+    rewrites = without_fitted(requested_rewrites)
     is_timed = timing is not None
     setup = TrialSetup(
         spec=spec,
         wafer=wafer,
         software=software,
         options=options,
-        rewrites=tried_first(rewrites, options) if is_timed else rewrites,
+        rewrites=first_rewrites(rewrites, options) if is_timed else rewrites,
         timing=timing,
         many_users=breadth.many_users,
     )
-    # 1. Trials on a reduced model.
+    # 1. Try layouts on reduced models.
     setup, trials = within_limits(setup, try_layouts)
     fitting = fastest_first([trial for trial in trials if trial.may_be_compiled(options)])
-    # 2. Rewrites that pay.
-    paying = _PayingRewrites(setup)
+    # 2. Drop rewrites that save nothing.
+    kept_rewrites = _PayingRewrites(setup)
     if is_timed and fitting:
-        paying = _paying_rewrites(setup, rewrites, fitting[0][0])
-    # 3. The fastest, fully compiled.
-    fitted_later = {name for name, _ in asked} - {name for name, _ in rewrites} if is_timed else set[str]()
-    finalist_search = Finalists(paying.setup, fitted_later, has_cost=cost is not None)
+        kept_rewrites = _paying_rewrites(setup, rewrites, fitting[0][0])
+    # 3. Compile the fastest layouts fully.
+    fitted_later = {name for name, _ in requested_rewrites} - {name for name, _ in rewrites} if is_timed else set[str]()
+    finalist_search = Finalists(kept_rewrites.setup, fitted_later, has_cost=cost is not None)
     finalist_search.compile_fastest(fitting, breadth.finalists, breadth.margin)
     if breadth.whole_wafer_finalists:
         on_whole_wafers = [products for products in fitting if products[0].layout.mesh is None]
         finalist_search.compile_fastest(on_whole_wafers, breadth.whole_wafer_finalists, breadth.margin)
     trials = finalist_search.with_updated_trials(trials)
     if not finalist_search.finalists:
-        raise finalist_search.failures[0] if finalist_search.failures else refusal(paying.setup, trials)
-    # 4. The least cost.
-    ranked = _cheapest_first(paying.setup, finalist_search.finalists, fitted_later, cost)
-    return _compilation(paying, trials, ranked)
+        raise finalist_search.failures[0] if finalist_search.failures else refusal(kept_rewrites.setup, trials)
+    # 4. Choose the lowest cost.
+    ranked_finalists = _cheapest_first(kept_rewrites.setup, finalist_search.finalists, fitted_later, cost)
+    return _compilation(kept_rewrites, trials, ranked_finalists)
 
 
 class _PayingRewrites(NamedTuple):
-    """The setup of a search with the rewrites that save cycles on the fastest layout, and their savings.
+    """The inputs of further trials, with the rewrites that save cycles on the fastest layout.
 
     Attributes:
         setup: Inputs of further trials.
-        of_token: The rewrites that pay in decode.
-        of_pass: Those that pay in a pass over several tokens of one user; None where it has the same.
+        decode_trials: Rewrites that save cycles in decode.
+        verify_trials: Rewrites that save cycles in verification passes; None if they have the same.
     """
 
     setup: TrialSetup
-    of_token: tuple[RewriteTrial, ...] = ()
-    of_pass: tuple[RewriteTrial, ...] | None = None
+    decode_trials: tuple[RewriteTrial, ...] = ()
+    verify_trials: tuple[RewriteTrial, ...] | None = None
 
 
-def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest: Trial) -> _PayingRewrites:
-    """Fit the columns of attention to the fastest layout, and drop the rewrites that save nothing there."""
+def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> _PayingRewrites:
+    """Fit the attention columns to the fastest layout, and drop rewrites that save nothing."""
     options = setup.options
-    setup = replace(setup, attention_cols=free_columns(setup, fastest))
+    setup = replace(setup, attention_cols=free_columns(setup, fastest_trial))
     if not rewrites:
         return _PayingRewrites(setup)
     forced = options.schedule != FUSED
-    of_token = try_rewrites(setup, rewrites, fastest, forced=forced)
-    of_pass = try_verify_rewrites(setup, rewrites, fastest, forced=forced) if options.verify_tokens else None
-    setup = replace(setup, rewrites=settings_of(of_token))
-    if of_pass is not None:
-        setup = replace(setup, verify_rewrites=settings_of(of_pass))
-    return _PayingRewrites(setup, of_token, of_pass)
+    decode_trials = try_rewrites(setup, rewrites, fastest_trial, forced=forced)
+    verify_trials = (
+        try_verify_rewrites(setup, rewrites, fastest_trial, forced=forced) if options.verify_tokens else None
+    )
+    setup = replace(setup, rewrites=settings_of(decode_trials))
+    if verify_trials is not None:
+        setup = replace(setup, verify_rewrites=settings_of(verify_trials))
+    return _PayingRewrites(setup, decode_trials, verify_trials)
 
 
 def _cheapest_first(
     setup: TrialSetup, finalists: Sequence[Finalist], fitted_later: Collection[str], cost: Cost | None
 ) -> list[tuple[Finalist, float | None]]:
-    """Return the finalists with their costs, the cheapest first; without a cost function the first finalist alone.
+    """Return the finalists with their costs, the cheapest first.
 
-    The cost is None where there is one finalist. The cheapest one is also compiled with attention on all columns where
-    that may cost less.
+    If restricting attention to some columns saves little, the cheapest one is also compiled with
+    attention on all columns, and the cheaper variant is used.
+
+    Args:
+        setup: Inputs of the search.
+        finalists: Fully compiled layouts.
+        fitted_later: Names of rewrites whose settings are fitted to each layout.
+        cost: Cost function; without one, only the first finalist is returned.
+
+    Returns:
+        The finalists with their costs. The cost is None if there is a single finalist.
     """
-    ranked: list[tuple[Finalist, float | None]] = [(finalists[0], None)]
+    ranked_finalists: list[tuple[Finalist, float | None]] = [(finalists[0], None)]
     if cost is None:
-        return ranked
+        return ranked_finalists
     if len(finalists) > 1:
-        costs = [cost(one.program) for one in finalists]
-        ranked = [(finalists[i], costs[i]) for i in sorted(range(len(costs)), key=costs.__getitem__)]
-    best = ranked[0][0]
+        costs = [cost(finalist.program) for finalist in finalists]
+        ranked_finalists = [(finalists[i], costs[i]) for i in sorted(range(len(costs)), key=costs.__getitem__)]
+    best = ranked_finalists[0][0]
     if best.attention_cols and best.saved_by_attention < MARGIN:
         best = with_cheaper_attention(setup, best, fitted_later, cost)
-        ranked[0] = best, cost(best.program) if len(ranked) > 1 else None
-    return ranked
+        ranked_finalists[0] = best, cost(best.program) if len(ranked_finalists) > 1 else None
+    return ranked_finalists
 
 
 def _compilation(
-    paying: _PayingRewrites, trials: Sequence[Trial], ranked: Sequence[tuple[Finalist, float | None]]
+    kept_rewrites: _PayingRewrites, trials: Sequence[Trial], ranked_finalists: Sequence[tuple[Finalist, float | None]]
 ) -> Compilation:
-    """Return the best finalist with its tiles, and the trials of the search."""
-    setup, best, of_pass = paying.setup, ranked[0][0], paying.of_pass
+    """Return the result of a search, with the tiles of the best finalist added to its Program."""
+    setup, best, verify_trials = kept_rewrites.setup, ranked_finalists[0][0], kept_rewrites.verify_trials
     options, choice = setup.options_on(best.trial.layout), best.trees.choice
     return Compilation(
         program=with_tiles(best.program, setup.spec, setup.wafer, setup.software, options, choice),
         options=options,
         choice=choice,
         trials=tuple(trials),
-        compiled=tuple((one.trial, cycles) for one, cycles in ranked),
-        rewrites=(*paying.of_token, *best.unpacking, *tree_trials(best.trees, DECODE)),
-        verify_rewrites=None if of_pass is None else (*of_pass, *tree_trials(best.trees, VERIFY)),
+        compiled=tuple((finalist.trial, cycles) for finalist, cycles in ranked_finalists),
+        rewrites=(*kept_rewrites.decode_trials, *best.unpacking, *tree_trials(best.trees, DECODE)),
+        verify_rewrites=None if verify_trials is None else (*verify_trials, *tree_trials(best.trees, VERIFY)),
         candidates=tuple(
-            Candidate(one.program, setup.options_on(one.trial.layout), one.trees.choice) for one, _ in ranked
+            Candidate(finalist.program, setup.options_on(finalist.trial.layout), finalist.trees.choice)
+            for finalist, _ in ranked_finalists
         ),
     )
 
@@ -233,12 +278,22 @@ def fits(
     *,
     whole_layers: bool = False,
 ) -> bool:
-    """Return whether any choice fits, by trying the least demanding choice of the layouts with the fewest bytes.
+    """Return whether any layout fits, by trying the ones with the lowest forecast of bytes.
 
-    ``misfits`` has, and is given, what was learnt of requests that differ in the number of wafers alone. With
-    ``whole_layers`` none may be cut.
+    Each is tried with the smallest chunks.
 
-    Raises TooFewColours where every layout needs too many, which neither a larger mesh nor more wafers change.
+    Args:
+        spec: Model.
+        wafer: Wafer.
+        software: Costs of the software on the wafer.
+        options: What the user requested.
+        misfits: Stages that did not fit in earlier calls, which may differ in the number of wafers
+            only. New ones are added.
+        whole_layers: Whether layers must not be split between stages.
+
+    Raises:
+        TooFewColours: Every layout needs too many colours. A larger mesh or more wafers do not
+            change that.
     """
     check_names(options)
     setup = TrialSetup(
@@ -246,7 +301,7 @@ def fits(
         wafer=wafer,
         software=software,
         options=replace(options, capacity=REFUSE),
-        rewrites=tried_first(without_fitted(rewrites_of(spec, options)), options),
+        rewrites=first_rewrites(without_fitted(rewrites_of(spec, options)), options),
         misfits=Misfits() if misfits is None else misfits,
         whole_layers=whole_layers,
     )

@@ -1,6 +1,7 @@
-"""The sizes of tiles, without what they hold: all that a search asks of them.
+"""Sizes of weight tiles, without their contents.
 
-They depend on the shape of a region and the kind of layer, of which a search sees few, and are computed once for each.
+A search needs nothing else. The sizes depend on the shape of a region and the kind of layer, so
+there are few distinct ones, and each is computed once.
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ from wse_mappings.cuts.layer_parts import BLOCK
 
 
 class TileSize(NamedTuple):
-    """The size of a tile: its name, its element type, and its elements per PE."""
+    """The size of a tile.
+
+    Attributes:
+        name: Name of the tile.
+        view: Element view.
+        elements: Elements per PE.
+    """
 
     name: str
     view: str
@@ -44,14 +51,19 @@ class TileSize(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """The sizes of all tiles of a model: those of an op on a region, and of the tables of a region."""
+    """Functions that return the sizes of all tiles of a model.
+
+    Attributes:
+        of_op: Function of a region and an op.
+        of_tables: Function of a region and the arguments of `region_tables`.
+    """
 
     of_op: Callable[[RegionShape, Op], list[TileSize]]
     of_tables: Callable[[RegionShape, bool, bool], list[TileSize]]
 
 
 def size_tiles(state: State) -> State:
-    """Fill ``cuts`` and ``weights`` like `wse.compiler.passes.shard.shard`, without creating tiles."""
+    """Fill in ``cuts`` and ``weights`` like the pass `shard`, without creating tiles."""
     sizes, regions = sizes_of(state), regions_of(state)
     weights = [
         weights_buffer(
@@ -68,36 +80,49 @@ def size_tiles(state: State) -> State:
 
 
 WITHOUT_TILES: Final[tuple[Pass, ...]] = tuple(size_tiles if step is shard else step for step in PIPELINE)
-"""The passes that make Programs without tiles, which cost and move the same: their indices take most of the memory."""
+"""Compiler passes that create Programs without tiles.
+
+Such Programs have the same cycles and traffic. The indices of tiles need most of the memory of a
+compilation.
+"""
 
 
 def sizes_of(state: State) -> Sizes:
-    """Return the sizes of the tiles of a partitioned model with any number of layers."""
-    held, sizes = HeldTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
-    return sizes(model_shape(state), held, state.options.scope, tiling_of(state))
+    """Return the sizes of the tiles of a partitioned model."""
+    weight_types, sizes = HeldTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
+    return sizes(model_shape(state), weight_types, state.options.scope, tiling_of(state))
 
 
-def _sizes(spec: ModelSpec, held: HeldTypes, scope: str, tiling: Tiling) -> Sizes:
+def _sizes(spec: ModelSpec, weight_types: HeldTypes, scope: str, tiling: Tiling) -> Sizes:
+    """Return the functions for the sizes of all tiles. The results of this function are cached."""
+
     def of_op(region: RegionShape, op: Op) -> list[TileSize]:
+        """Return the sizes of the tiles of an op on a region."""
         parts = op.parts if op.parts.cuts_block else BLOCK
-        cut = region_cut(spec, held, scope, region, parts)
+        cut = region_cut(spec, weight_types, scope, region, parts)
         if op.kind in ROUTED and cut.experts is not None and _has_equal_experts(spec, tiling, op):
             cut = replace(cut, experts=cut.experts.one_group())
-        return _tile_sizes(op_tiles(held.cache, spec, tiling, op, cut))
+        return _tile_sizes(op_tiles(weight_types.cache, spec, tiling, op, cut))
 
     def of_tables(region: RegionShape, with_layers: bool, rotates: bool) -> list[TileSize]:  # noqa: FBT001
-        cut = region_cut(spec, held, scope, region)
+        """Return the sizes of the tables of a region."""
+        cut = region_cut(spec, weight_types, scope, region)
         return _tile_sizes(region_tables(spec, cut, with_layers=with_layers, rotates=rotates))
 
     return Sizes(cache(of_op), cache(of_tables))
 
 
 def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
-    """Return whether matrices of all experts of an op are divided at the same features into runs of equal scales."""
+    """Return whether all experts of an op have tiles of equal size.
+
+    That is the case if the features of an expert are a multiple of the neighbouring outputs that
+    share a scale. All experts are then divided into the same runs.
+    """
     codings = [coding_of(spec, matrix, tiling.dtype) for matrix in op.weights]
     size = 0 if spec.experts is None else spec.experts.ffn_size
     return all(coding is None or size % coding.block == 0 for coding in codings)
 
 
 def _tile_sizes(tiles: list[Tile]) -> list[TileSize]:
+    """Return the sizes of tiles."""
     return [TileSize(tile.name, tile.view, tile.elements) for tile in tiles]

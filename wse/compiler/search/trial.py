@@ -1,4 +1,4 @@
-"""A trial on a reduced model of a layout and a product, as the search remembers it, and how a request is timed."""
+"""Trials of layouts on reduced models, as a search remembers them, and times of requests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from wse_mappings.strategies.strategy import Layout
 
 
 class Timer(NamedTuple):
-    """A function set that times the phases of a request.
+    """Functions that time the phases of a request.
 
     Attributes:
-        by_step: Gives the cycles of the steps of some phases of a Program, by their indices; float64 ``[steps]`` each.
-        new_tokens: Tokens that are decoded for each user.
-        line_cycles: Gives the cycles of a pattern of one variant, alone on its lines, with some words in a message.
+        by_step: Function that returns the cycles of each step of some phases of a Program, float64
+            ``[steps]`` per phase. Its arguments are the Program and the indices of the phases.
+        new_tokens: Tokens to generate for each user.
+        line_cycles: Function that returns the cycles of a pattern on otherwise idle lines, given
+            its schedule and the words per message.
     """
 
     by_step: Callable[[Program, Sequence[int]], list[F64]]
@@ -31,8 +33,8 @@ class ChunkTime(NamedTuple):
     """The time of a prompt chunk.
 
     Attributes:
-        cycles: Cycles on all stages, one after another.
-        slowest_cycles: Cycles on the stage that takes longest, after which the next chunk can follow.
+        cycles: Cycles on all stages together.
+        slowest_cycles: Cycles on the slowest stage, after which the next chunk can follow.
     """
 
     cycles: float
@@ -44,14 +46,14 @@ class ChunkTime(NamedTuple):
 
 
 class PromptTime(NamedTuple):
-    """The time of all prompts of a request, in chunks of one size.
+    """The time of all prompts of a request, divided into chunks of one size.
 
     Attributes:
-        cycles: Cycles of all of them.
-        chunk: Tokens of a prompt at once: where ``sized`` about those that take the fewest cycles, one on a row
-            otherwise.
-        shortest: The time of a chunk with one token on a row.
-        sized: Whether larger chunks were looked for.
+        cycles: Cycles of all prompts together.
+        chunk: Tokens per chunk: approximately the fastest size if ``sized``, otherwise one token
+            per row.
+        shortest: Time of a chunk with one token per row.
+        sized: Whether larger chunks were considered.
     """
 
     cycles: float
@@ -62,18 +64,20 @@ class PromptTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A layout with a product for prefill, tried on a reduced model.
+    """A layout with a product for prefill that was tried on a reduced model.
 
     Attributes:
-        layout, prefill: What was tried.
-        needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 where colours ran out.
-        fits: Whether a PE has as many.
-        token_cycles: About what a generated token takes; None where that was not requested or it does not fit.
-        dominant_cycles: About what all prompts take, or all generated tokens over ``passes``, whichever is more. By it
-            a search compares layouts.
-        prompts: About what all prompts take; None as above.
-        passes: Passes in flight at once, limited by stages and by KV caches that fit; 1 unless the search is for many
-            users.
+        layout, prefill: The layout and the product.
+        needed_bytes: Bytes on the fullest PE with the smallest chunks; 0 if there were not enough
+            colours.
+        fits: Whether these bytes fit in the SRAM of a PE.
+        token_cycles: Approximate cycles of a generated token; None if the trial was not timed or
+            does not fit.
+        dominant_cycles: Approximate cycles of the longer phase: all prompts, or all generated
+            tokens divided by ``passes``. A search compares layouts by this number.
+        prompts: Approximate time of all prompts; None if the trial was not timed or does not fit.
+        passes: Passes in flight at the same time, limited by stages and by the KV caches that fit;
+            1 unless the search is for many users.
     """
 
     layout: Layout
@@ -87,9 +91,9 @@ class Trial:
 
     @property
     def key(self) -> tuple[Layout, str]:
-        """The layout and the prefill product that were tried."""
+        """The layout and the product that were tried."""
         return self.layout, self.prefill
 
     def may_be_compiled(self, options: Options) -> bool:
-        """Return whether the layout fits or need not fit, and its colours suffice."""
+        """Return whether there were enough colours, and the layout fits or need not fit."""
         return bool(self.needed_bytes) and (self.fits or options.capacity == REPORT)

@@ -1,4 +1,4 @@
-"""Trials in small of a layout and a product: the bytes that they need, how long a token takes, and prompts."""
+"""Inputs of trials, and what follows from them: layouts, products, chunks and choices."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from wse.compiler.options import (
 )
 from wse.compiler.passes.allocate import reserved_bytes
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.reduced.condense import CondensedModel, condense
 from wse.compiler.search.reduced.misfits import Misfits
+from wse.compiler.search.reduced.reduced_model import ReducedModel, reduced_model
 from wse.compiler.search.trial import Timer
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput
@@ -36,18 +36,24 @@ from wse_mappings.cuts.expert_groups import AUTO
 from wse_mappings.strategies.strategy import Demand, Layout
 
 SMALLEST_HEAD_CHUNK = 16
-"""Vocabulary entries of a column at once, at least: fewer would only add launches."""
+"""Minimum number of vocabulary entries per column at a time. Smaller chunks only add launches."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrialSetup:
-    """The inputs of all trials: model, machine, software and request.
+    """The inputs of all trials of a search.
 
-    ``rewrites`` are used in all of them, ``verify_rewrites`` in passes over several tokens of one user. With ``timing``
-    they are timed too. Attention is on at most ``attention_cols`` columns of a region where it may be on some; 0: on
-    all. ``misfits`` has what was learnt from stages that need more bytes than a PE has. With ``whole_layers`` no layer
-    is cut. With ``many_users``
-    layouts are compared with as many passes in flight as they allow, and `explore` tries only layouts on whole wafers.
+    Attributes:
+        spec, wafer, software, options: Model, machine, software and request.
+        rewrites: Rewrites that all trials use.
+        verify_rewrites: Rewrites for verification passes; None for the same ones.
+        attention_cols: Maximum number of columns for attention, where it may be restricted; 0 for
+            all columns.
+        timing: Functions that time Programs; None for trials without times.
+        misfits: Stages that are known to need more bytes than a PE has.
+        whole_layers: Whether layers must not be split between stages.
+        many_users: Whether layouts are compared with as many passes in flight as they allow.
+            `explore` then tries only layouts on whole wafers.
     """
 
     spec: ModelSpec
@@ -64,42 +70,45 @@ class TrialSetup:
 
     @cached_property
     def demand(self) -> Demand:
-        """The request as strategies see it."""
+        """What mapping strategies have to place."""
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
-        """Return the request as strategies see it, with a given placement of experts; None: the requested one."""
+        """Return what strategies have to place if experts are placed in a given way.
+
+        With None, the placement is the requested one.
+        """
         if experts is None:
             return self.demand
         return demand_of(self.spec, self.wafer, replace(self.options, experts=experts))
 
     @cached_property
     def fits_trees(self) -> bool:
-        """True if the groups of all-reduces are fitted to their words once a layout is chosen."""
+        """True if the groups of all-reduces are fitted once a layout is chosen."""
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
     @cached_property
     def reserved_bytes(self) -> int:
-        """Bytes of a PE that no layout can use."""
+        """Bytes of a PE that no layout can use: code, stack and runtime."""
         return reserved_bytes(self.wafer, self.software)
 
     def layouts(self) -> list[Layout]:
-        """Return the layouts of the requested mapping without duplicates, those with the fewest regions first.
+        """Return the distinct layouts of the requested mapping, those with few regions first.
 
-        For many users a mapping that tries all others leaves out layouts that span wafers, unless there are no others:
-        one pass keeps all wafers busy.
+        For many users, a mapping that tries all others omits layouts that span wafers if it has
+        others. With such layouts, a single pass uses all wafers.
 
         Raises:
-            BadInput: it has none.
+            BadInput: The mapping has no layout for this model and mesh.
         """
         mapping = self.options.mapping
-        chosen = strategy(mapping)
-        other_mappings = [name for name in strategies() if name != mapping] if chosen.tries_others else []
-        layouts = chosen.layouts(self.demand, [strategies()[name] for name in other_mappings])
+        mapping_strategy = strategy(mapping)
+        other_mappings = [name for name in strategies() if name != mapping] if mapping_strategy.tries_others else []
+        layouts = mapping_strategy.layouts(self.demand, [strategies()[name] for name in other_mappings])
         if not (distinct := list(dict.fromkeys(layouts))):
             message = f"--mapping {mapping}: has no layout for this model and mesh; name another of `wse mappings`"
             raise BadInput(message)
-        if self.many_users and chosen.tries_others:
+        if self.many_users and mapping_strategy.tries_others:
             return [layout for layout in distinct if not strategy(layout.mapping).spans_wafers] or distinct
         return distinct
 
@@ -109,19 +118,32 @@ class TrialSetup:
         pes = self.options.wafers * self.wafer.mesh_rows * self.wafer.mesh_cols
         return cache_bytes(self.spec, self.options.context, ELEMENT_BYTES[self.options.activation_type]) / pes
 
-    def passes_at_once(self, small: CondensedModel) -> int:
-        """Return the passes in flight: one per stage, limited by KV caches; 1 unless `many_users`."""
-        return max(1, min(small.users_that_fit() // self.options.batch, small.stage_count)) if self.many_users else 1
+    def passes_at_once(self, reduced: ReducedModel) -> int:
+        """Return the number of passes in flight; 1 unless the search is for many users.
+
+        There is at most one pass per stage, and no more than KV caches fit.
+        """
+        return (
+            max(1, min(reduced.users_that_fit() // self.options.batch, reduced.stage_count)) if self.many_users else 1
+        )
 
     def fallback_layouts(self, layouts: Sequence[Layout]) -> list[list[Layout]]:
-        """Return the layouts to try if others have no room: with other places of experts, then with split layers."""
-        placed = self.with_other_expert_placements(layouts)
-        return [others for others in (placed, self.with_cut_blocks(placed or layouts)) if others]
+        """Return lists of layouts to try if others do not fit.
+
+        The first list has other placements of experts, the second one split layers.
+        """
+        with_placements = self.with_other_expert_placements(layouts)
+        return [
+            layout_list
+            for layout_list in (with_placements, self.with_cut_blocks(with_placements or layouts))
+            if layout_list
+        ]
 
     def with_cut_blocks(self, layouts: Sequence[Layout]) -> list[Layout]:
-        """Return the layouts with split feed-forward blocks that the mapping tries when whole ones have no room.
+        """Return the layouts with the split feed-forward blocks that the mapping offers.
 
-        The released schedule has whole layers; blocks whose output is normalised as a whole are never cut.
+        They are tried if whole layers do not fit. The released schedule keeps layers whole. Blocks
+        whose output is normalised are never split.
         """
         one_wafer, stay_whole = self.options.wafers == 1, self.whole_layers or self.spec.post_norms
         if self.demand.as_released or self.options.scope != MODEL or one_wafer or stay_whole:
@@ -130,9 +152,9 @@ class TrialSetup:
         return [layout._replace(block_parts=count) for count in counts for layout in layouts if _keeps_layers(layout)]
 
     def with_other_expert_placements(self, layouts: Sequence[Layout]) -> list[Layout]:
-        """Return the layouts with the other placements of experts that the mapping tries when these have no room.
+        """Return the layouts with the other placements of experts that the mapping offers.
 
-        The released schedule has the placement that is requested alone.
+        There are none if the request or the released schedule fixes the placement.
         """
         if self.options.experts != AUTO or self.spec.experts is None or self.demand.as_released:
             return []
@@ -140,10 +162,11 @@ class TrialSetup:
         return [layout._replace(experts=placement) for placement in placements for layout in layouts]
 
     def products(self, layout: Layout) -> tuple[str, ...]:
-        """Return the prefill products to try on regions of this shape, the least demanding last; empty if none is
-        possible.
+        """Return the prefill products to try on a layout, the one that needs the least memory last.
 
-        Weights of prefill's own are tried unasked where they take the place of decode's, not beside them.
+        MeshGEMM needs equal squares. A second copy of the weights is only tried without request if
+        decode is not compiled, so that it is the only copy. The result is empty if no product is
+        possible.
         """
         unasked = [p for p in PREFILL_PRODUCTS if p != MESH_GEMM_OWN or DECODE not in self.options.phases]
         products = unasked if self.options.prefill is None else [self.options.prefill]
@@ -153,58 +176,82 @@ class TrialSetup:
         return tuple(product for product in products if squares or product == THIN_GEMM)
 
     def options_on(self, layout: Layout) -> Options:
-        """Return the request with the mapping of a layout, its groups, and its placement of experts."""
+        """Return the request with a layout's mapping, groups and placement of experts."""
         groups = self.options.groups if layout.groups is None else layout.groups
         experts = self.options.experts if layout.experts is None else layout.experts
         return replace(self.options, mapping=layout.mapping, groups=groups, experts=experts)
 
     def least_choice(self, layout: Layout, prefill: str, tokens: int = 1) -> tuple[Options, Choice]:
-        """Return the least demanding choice: ``tokens`` of a prompt per chunk, and few vocabulary entries."""
+        """Return the options and the choice that need the least memory.
+
+        Args:
+            layout: The layout.
+            prefill: Product of prefill.
+            tokens: Tokens per prompt chunk.
+        """
         options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch)
         return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
 
     def smallest_head_chunk(self, layout: Layout) -> int:
-        """Return the number of vocabulary entries per column whose logits need no more memory than gate and up of a
-        layer.
+        """Return the smallest number of vocabulary entries per column that is worth trying.
+
+        Their logits need no more memory than gate and up of a layer.
         """
         spec, (_, cols) = self.spec, layout.region(self.demand)
-        routed = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
-        return max(SMALLEST_HEAD_CHUNK, (1 + spec.gated) * max(spec.ffn_size, routed) // cols)
+        expert_features = 0 if spec.experts is None else spec.experts.active * spec.experts.ffn_size
+        return max(SMALLEST_HEAD_CHUNK, (1 + spec.gated) * max(spec.ffn_size, expert_features) // cols)
 
-    def allows(self, needed: float) -> bool:
-        """Return whether a PE may need a number of bytes."""
-        return needed <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
+    def allows(self, needed_bytes: float) -> bool:
+        """Return whether a PE may need a number of bytes.
 
-    def condense(self, layout: Layout, prefill: str, tokens: int) -> CondensedModel:
-        """Return the reduced model with a chunk of some tokens.
-
-        Raises BadMesh where the mesh has no room.
+        It may if they fit, or if the request is to report misfits instead of refusing them.
         """
-        return condense(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill, tokens))
+        return needed_bytes <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
+
+    def reduced_model(self, layout: Layout, prefill: str, tokens: int) -> ReducedModel:
+        """Return the reduced model of a layout.
+
+        Args:
+            layout: The layout.
+            prefill: Product of prefill.
+            tokens: Tokens per prompt chunk.
+
+        Raises:
+            BadMesh: The regions do not fit on the mesh.
+        """
+        return reduced_model(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill, tokens))
 
     def row_tokens(self, layout: Layout, prefill: str) -> int:
-        """Return the tokens of which each row of a region stores one."""
+        """Return the tokens of a chunk with one token per row; 1 if all rows have all tokens."""
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:
-        """Return a lower bound of the bytes of the fullest PE, which is much faster to compute than a trial.
+        """Return a lower bound of the bytes of the fullest PE, much faster than a trial.
 
-        Errors as of `trial`.
+        Raises:
+            BadMesh: The regions do not fit on the mesh.
         """
-        return self.condense(layout, prefill, 1).least_bytes()
+        return self.reduced_model(layout, prefill, 1).least_bytes()
 
     def shortest_line(self, layout: Layout, prefill: str) -> int:
         """Return the PEs of the shortest row or column of any region."""
-        plans = self.condense(layout, prefill, 1).state.plans
+        plans = self.reduced_model(layout, prefill, 1).state.plans
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
     def widest_region(self, layout: Layout, prefill: str) -> int:
         """Return the columns of the widest region with attention."""
-        plans = self.condense(layout, prefill, 1).state.plans
+        plans = self.reduced_model(layout, prefill, 1).state.plans
         return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
 
     def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:
-        """Return a complete choice: layout, product, tokens per prompt chunk and vocabulary entries per chunk."""
+        """Return a complete choice with the rewrites of the setup.
+
+        Args:
+            layout: The layout.
+            prefill: Product of prefill.
+            prefill_chunk: Tokens per prompt chunk.
+            head_chunk: Vocabulary entries per column at a time.
+        """
         return Choice(
             bands=layout.bands,
             per_band=layout.per_band,
@@ -220,14 +267,15 @@ class TrialSetup:
         )
 
     def narrows_attention(self, prefill: str) -> bool:
-        """Return whether attention may use only some columns of a region.
+        """Return whether attention may be restricted to some columns of a region.
 
-        Products on the mesh need all. The released schedule, and layers that are timed as released, have all.
+        MeshGEMM needs all columns. The released schedule and compilations of layers only use all,
+        too.
         """
         return prefill == THIN_GEMM and self.options.schedule == FUSED and self.options.scope == MODEL
 
 
 def _keeps_layers(layout: Layout) -> bool:
-    """Return whether a mapping keeps each layer, ops and experts, in one place."""
+    """Return whether a mapping keeps the ops and experts of each layer in one region."""
     mapping = strategy(layout.mapping)
     return not (mapping.spans_wafers or mapping.experts_apart)

@@ -1,4 +1,4 @@
-"""Trials of layouts on reduced models: the bytes that they need, how long a token takes, and prompts."""
+"""Trials of layouts on reduced models: bytes per PE, cycles of a token, and time of prompts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from wse.arrays import F64
 from wse.compiler.options import REPORT, VERIFY, Choice, Options, Rewrites, Trees
 from wse.compiler.search.fitting.sizes import chunk_sizes
-from wse.compiler.search.reduced.condense import CondensedModel, commonest_layers, condense
+from wse.compiler.search.reduced.reduced_model import ReducedModel, most_common_layers, reduced_model
 from wse.compiler.search.trial import ChunkTime, PromptTime, Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import DoesNotFit
@@ -20,179 +20,239 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.strategies.strategy import Layout
 
 SMALL_CHUNK = 8
-"""Tokens of a prompt at once in a trial that tells how chunks grow; as many on a row where they lie on rows."""
+"""Tokens per prompt chunk, or per row on the mesh, in the second trial of a layout."""
 
 
 def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
-    """Return a trial on a reduced model, timed if that is requested and it fits.
+    """Try a layout on a reduced model; time it if requested and if it fits.
 
-    1. With a token of the prompt at once: what a PE needs, and what a decoded token takes. Where one of the stages
-       is as one that did not fit, what that needed.
-    2. If prompts that are read so take longer than what is generated, with a small chunk too: bytes and cycles are
-       about linear in the tokens on a row, so that this tells the chunk that fits, and what it takes. Not where
-       what is generated takes more than ``worth_cycles`` alone: then it is what counts.
+    1. Compile with one prompt token at a time. This gives the bytes per PE and the cycles of a
+       decoded token. Skip the compilation if an equivalent stage is known not to fit.
+    2. If prompts with such chunks take longer than the generated tokens, compile with a small
+       chunk, too. Bytes and cycles are approximately linear in the tokens per row, so the two
+       trials determine the chunk that fits and its cycles. Skip this if the generated tokens alone
+       take more than ``worth_cycles``, because the longer phase counts.
+
+    Args:
+        setup: Inputs of all trials.
+        layout: The layout.
+        prefill: Product of prefill.
+        worth_cycles: Cycles of the longer phase beyond which the layout is of no interest.
 
     Raises:
-        BadMesh: the mesh has no room for the regions.
+        BadMesh: The regions do not fit on the mesh.
     """
-    # 1. A token at once.
+    # 1. One prompt token at a time.
     trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
-    small = setup.condense(layout, prefill, 1)
-    if not setup.allows(known := setup.misfits.needed_bytes(small)):
-        return replace(trial, needed_bytes=known)
+    reduced = setup.reduced_model(layout, prefill, 1)
+    if not setup.allows(known_bytes := setup.misfits.needed_bytes(reduced)):
+        return replace(trial, needed_bytes=known_bytes)
     try:
-        # What did not fit on the fewest wafers is tried on them again.
+        # The cache helps because a layout that did not fit on the fewest wafers is tried on them again.
         allocate = setup.options.cache.of(_allocated, 8)
-        allocated, of_stages = allocate(setup.spec, setup.wafer, setup.software, *setup.least_choice(layout, prefill))
+        allocated, stage_bytes = allocate(setup.spec, setup.wafer, setup.software, *setup.least_choice(layout, prefill))
     except DoesNotFit:
         return trial
-    setup.misfits.learn(small, of_stages, setup.wafer.sram_bytes_per_pe)
-    needed = max(of_stages)
-    trial = replace(trial, needed_bytes=needed, fits=needed <= setup.wafer.sram_bytes_per_pe)
+    setup.misfits.learn(reduced, stage_bytes, setup.wafer.sram_bytes_per_pe)
+    needed_bytes = max(stage_bytes)
+    trial = replace(trial, needed_bytes=needed_bytes, fits=needed_bytes <= setup.wafer.sram_bytes_per_pe)
     if setup.timing is None or allocated is None:
         return trial
-    small, program = allocated, _amid_prompt(setup, allocated.program())
-    step, (of_chunk, of_token) = setup.row_tokens(layout, prefill), _by_step(setup, program, (0, len(program.prefill)))
-    first, decoded = _chunk_time(small, program, of_chunk), small.sum_over_model(program, program.decode, of_token)
-    prompts = PromptTime(first.of_all(sum(setup.options.prompt_tokens) / step), step, first, sized=False)
-    trial = replace(trial, token_cycles=decoded, passes=setup.passes_at_once(small))
-    generated = decoded * setup.timing.new_tokens / trial.passes
-    if generated > worth_cycles:
-        return replace(trial, prompts=prompts, dominant_cycles=generated)
+    reduced, program = allocated, _amid_prompt(setup, allocated.program())
+    step, (chunk_step_cycles, token_step_cycles) = (
+        setup.row_tokens(layout, prefill),
+        _by_step(setup, program, (0, len(program.prefill))),
+    )
+    first_chunk, decoded_cycles = (
+        _chunk_time(reduced, program, chunk_step_cycles),
+        reduced.sum_over_model(program, program.decode, token_step_cycles),
+    )
+    prompts = PromptTime(first_chunk.of_all(sum(setup.options.prompt_tokens) / step), step, first_chunk, sized=False)
+    trial = replace(trial, token_cycles=decoded_cycles, passes=setup.passes_at_once(reduced))
+    generated_cycles = decoded_cycles * setup.timing.new_tokens / trial.passes
+    if generated_cycles > worth_cycles:
+        return replace(trial, prompts=prompts, dominant_cycles=generated_cycles)
     # 2. A small chunk.
     trial = _time_prompts(setup, trial, prompts)
-    return with_chunk(setup, trial) if prompts.cycles > generated else trial
+    return with_chunk(setup, trial) if prompts.cycles > generated_cycles else trial
 
 
 def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
-    """Return the trials of a layout with its products, the least demanding last, up to the one that ranks the layout.
+    """Try a layout with its products until one determines the rank of the layout.
 
-    The least demanding comes first. Another product makes prompts faster, which count where they take longer than
-    what is generated. Errors and ``worth_cycles`` as of `try_layout`.
+    The product that needs the least memory comes first. Other products only make prompts faster,
+    which does not matter once the generated tokens take longer than the prompts.
+
+    Args:
+        setup: Inputs of all trials.
+        layout: The layout.
+        products: Products for prefill, the least demanding last.
+        worth_cycles: As for `try_layout`.
+
+    Raises:
+        BadMesh: As for `try_layout`.
     """
     trials: list[Trial] = []
     for product in reversed(products):
         trials.append(try_layout(setup, layout, product, worth_cycles))
-        generated = _generated_cycles(setup, trials[-1])
-        if generated is not None and trials[-1].dominant_cycles == generated:
+        generated_cycles = _generated_cycles(setup, trials[-1])
+        if generated_cycles is not None and trials[-1].dominant_cycles == generated_cycles:
             break
     return trials
 
 
 def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
-    """Return the cycles of all generated tokens divided by the passes in flight, if the trial was timed."""
+    """Return the cycles of all generated tokens, divided by the passes in flight, if timed."""
     if setup.timing is None or trial.token_cycles is None:
         return None
     return trial.token_cycles * setup.timing.new_tokens / trial.passes
 
 
 def dominant_cycles(trial: Trial) -> float:
-    """Return the cycles by which a search compares layouts; 0 for a trial that was not timed."""
+    """Return the cycles by which a search compares layouts; 0 for a trial without times."""
     return trial.dominant_cycles or 0.0
 
 
 def request_cycles(setup: TrialSetup, trial: Trial) -> float:
-    """Return the cycles of prompts and generated tokens divided by the passes in flight; 0 for an untimed trial."""
+    """Return the cycles of all prompts and generated tokens; 0 for a trial without times.
+
+    The cycles of generated tokens are divided by the passes in flight.
+    """
     return (_generated_cycles(setup, trial) or 0.0) + (0.0 if trial.prompts is None else trial.prompts.cycles)
 
 
 def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial:
-    """Return a trial whose token was timed, with the time of its prompts added."""
+    """Return a trial with the time of its prompts added."""
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
     return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
 
 
 def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred: str | None) -> list[Trial]:
-    """Return the trials of a layout with all products and about the best chunks, by the time of all prompts.
+    """Return the trials of a layout with all products and about the best chunks, the fastest first.
 
-    With the ``preferred`` product alone where the layout has that. As they are where they were not timed.
+    Products are ordered by the time of all prompts.
+
+    Args:
+        setup: Inputs of all trials.
+        trials: Trials of the layout. They are returned unchanged if they have no times.
+        preferred: The only product to consider, if the layout supports it; None for all products.
     """
     if any(trial.prompts is None for trial in trials):
         return list(trials)
-    layout, tried = trials[0].layout, {trial.prefill: trial for trial in trials}
+    layout, trial_of_product = trials[0].layout, {trial.prefill: trial for trial in trials}
     products = setup.products(layout)
     all_trials = [
-        tried[product] if product in tried else try_layout(setup, layout, product)
+        trial_of_product[product] if product in trial_of_product else try_layout(setup, layout, product)
         for product in ([preferred] if preferred in products else products)
         if product is not None
     ]
-    timed = [with_chunk(setup, trial) for trial in all_trials if trial.prompts is not None]
-    return sorted(timed, key=lambda trial: trial.prompts.cycles if trial.prompts else 0.0)
+    timed_trials = [with_chunk(setup, trial) for trial in all_trials if trial.prompts is not None]
+    return sorted(timed_trials, key=lambda trial: trial.prompts.cycles if trial.prompts else 0.0)
 
 
 def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
-    """Return a timed trial with about the best chunk size, from the bytes and cycles of one token per row.
+    """Return a timed trial with approximately the best chunk size.
 
-    Larger chunks take fewer cycles a token; smaller ones follow each other sooner through the stages.
+    Larger chunks need fewer cycles per token; smaller ones keep more stages busy. Bytes and cycles
+    are extrapolated from the trial and a second one with a small chunk.
     """
     assert trial.prompts is not None
-    step, longest = setup.row_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
-    tokens = min(SMALL_CHUNK * step, longest)
-    further = ceil_div(tokens, step) - 1
-    if not further or trial.prompts.sized:
+    step, longest_prompt = setup.row_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
+    tokens = min(SMALL_CHUNK * step, longest_prompt)
+    additional_rows = ceil_div(tokens, step) - 1
+    if not additional_rows or trial.prompts.sized:
         return trial
-    small = setup.condense(trial.layout, trial.prefill, tokens).allocate()
-    needed, program = max(small.needed_bytes()), _amid_prompt(setup, small.program())
-    (of_chunk,) = _by_step(setup, program, (0,))
-    first, longer = trial.prompts.shortest, _chunk_time(small, program, of_chunk)
-    bytes_of_row = (needed - trial.needed_bytes) / further
-    sizes = chunk_sizes(longest, step)
+    reduced = setup.reduced_model(trial.layout, trial.prefill, tokens).allocate()
+    needed_bytes, program = max(reduced.needed_bytes()), _amid_prompt(setup, reduced.program())
+    (chunk_step_cycles,) = _by_step(setup, program, (0,))
+    first, longer_chunk = trial.prompts.shortest, _chunk_time(reduced, program, chunk_step_cycles)
+    bytes_of_row = (needed_bytes - trial.needed_bytes) / additional_rows
+    sizes = chunk_sizes(longest_prompt, step)
     free = setup.wafer.sram_bytes_per_pe - trial.needed_bytes
     fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free] or sizes[-1:]
     prompts = []
     for size in fitting:
-        rows = (ceil_div(size, step) - 1) / further
-        time = ChunkTime(*(one + rows * (other - one) for one, other in zip(first, longer, strict=True)))
+        rows = (ceil_div(size, step) - 1) / additional_rows
+        time = ChunkTime(
+            *(
+                first_value + rows * (longer_value - first_value)
+                for first_value, longer_value in zip(first, longer_chunk, strict=True)
+            )
+        )
         cycles = time.of_all(sum(setup.options.prompt_tokens) / size)
         prompts.append(PromptTime(cycles, size, first, sized=True))
     return _time_prompts(setup, trial, min(prompts))
 
 
-def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> CondensedModel:
-    """Return the most common layer of each kind, for a decoded token, a verification pass, or a chunk of ``tokens``."""
+def layers_on(setup: TrialSetup, layout: Layout, prefill: str, phase: str, tokens: int = 1) -> ReducedModel:
+    """Return the most common layer of each kind, compiled up to placement for one phase.
+
+    Args:
+        setup: Inputs of all trials.
+        layout: The layout.
+        prefill: Product of prefill.
+        phase: Name of the phase.
+        tokens: Tokens per prompt chunk.
+    """
     options, choice = setup.least_choice(layout, prefill, tokens)
     verify_tokens = options.verify_tokens if phase == VERIFY else 0
-    of_phase = replace(options, phases=(phase,), verify_tokens=verify_tokens)
-    return commonest_layers(condense(setup.spec, setup.wafer, setup.software, of_phase, choice)).compile_until("place")
+    phase_options = replace(options, phases=(phase,), verify_tokens=verify_tokens)
+    return most_common_layers(
+        reduced_model(setup.spec, setup.wafer, setup.software, phase_options, choice)
+    ).compile_until("place")
 
 
-def cycles_of_layers(setup: TrialSetup, layers: CondensedModel, rewrites: Rewrites, trees: Trees = ()) -> float | None:
-    """Return the approximate cycles of the layers with some rewrites; None where colours run out."""
+def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites, trees: Trees = ()) -> float | None:
+    """Return the approximate cycles of layers with some rewrites; None without enough colours.
+
+    Args:
+        setup: Inputs of all trials.
+        layers: Result of `layers_on`.
+        rewrites: Rewrites with their settings.
+        trees: All-reduces with another number of groups than the one with the fewest relays.
+    """
     try:
-        small = layers.with_rewrites(rewrites, trees).allocate()
+        reduced = layers.with_rewrites(rewrites, trees).allocate()
     except DoesNotFit:
         return None
-    program = small.program()
-    return small.sum_over_model(program, program.phases[0], _by_step(setup, program, (0,))[0])
+    program = reduced.program()
+    return reduced.sum_over_model(program, program.phases[0], _by_step(setup, program, (0,))[0])
 
 
 def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
-    """Return the cycles of the steps of some phases of a Program on a reduced model."""
+    """Return the cycles of the steps of some phases of a reduced model's Program."""
     assert setup.timing is not None
     return setup.timing.by_step(program, phases)
 
 
 def _amid_prompt(setup: TrialSetup, program: Program) -> Program:
     """Return a reduced Program with its first chunk in the middle of the longest prompt."""
-    chunk, *others = program.phases
-    before = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)
-    return replace(program, phases=(replace(chunk, cached=before), *others))
+    chunk, *other_phases = program.phases
+    cached_tokens = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)
+    return replace(program, phases=(replace(chunk, cached=cached_tokens), *other_phases))
 
 
-def _chunk_time(small: CondensedModel, program: Program, by_step: F64) -> ChunkTime:
+def _chunk_time(reduced: ReducedModel, program: Program, by_step: F64) -> ChunkTime:
     """Return the time of the first chunk in the whole model."""
     phase = program.phases[0]
-    return ChunkTime(small.sum_over_model(program, phase, by_step), small.slowest_stage_sum(program, phase, by_step))
+    return ChunkTime(
+        reduced.sum_over_model(program, phase, by_step), reduced.slowest_stage_sum(program, phase, by_step)
+    )
 
 
 def _allocated(
     spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options, choice: Choice
-) -> tuple[CondensedModel | None, tuple[int, ...]]:
-    """Return an allocated reduced model and the bytes of its stages; None for a model that does not fit and must.
+) -> tuple[ReducedModel | None, tuple[int, ...]]:
+    """Allocate a reduced model. The results of this function are cached.
 
-    Raises DoesNotFit where colours run out.
+    Returns:
+        The allocated model, or None if the model does not fit but must; and the bytes of its
+        stages.
+
+    Raises:
+        DoesNotFit: There are not enough colours.
     """
-    small = condense(spec, wafer, software, options, choice).allocate()
-    needed = tuple(small.needed_bytes())
-    fits = max(needed) <= wafer.sram_bytes_per_pe or options.capacity == REPORT
-    return small if fits else None, needed
+    reduced = reduced_model(spec, wafer, software, options, choice).allocate()
+    needed_bytes = tuple(reduced.needed_bytes())
+    fits = max(needed_bytes) <= wafer.sram_bytes_per_pe or options.capacity == REPORT
+    return reduced if fits else None, needed_bytes

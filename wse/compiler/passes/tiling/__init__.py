@@ -1,1 +1,1 @@
-"""The tiles of tensors on the PEs of a region."""
+"""Tiles: the parts of tensors that the PEs of a region store."""

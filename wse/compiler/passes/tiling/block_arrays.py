@@ -1,4 +1,4 @@
-"""The arrays of a block of steps, made once, and at each of its places in a phase."""
+"""Arrays of a block of steps: computed once, then moved to each run of the block in a phase."""
 
 from __future__ import annotations
 
@@ -15,41 +15,50 @@ from wse.program.steps import OPERAND_COUNT
 
 NUMBERS: Final = ("kind", "code", "pattern", "axis", "view", "op", "loop", "overlap")
 FLAGS: Final = ("routed", "joined", "over_heads", "in_chain")
-"""The numbers and flags of a step: fields of ``wse.program.steps.Steps`` and of SymStep by the same names."""
+"""Fields of `wse.program.steps.Steps` and of `SymStep` with the same name: integers, and flags."""
 
 _flags_of = attrgetter(*FLAGS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockArrays:
-    """Arrays over the steps of a block, by field of ``wse.program.steps.Steps``, with buffers at address 0.
+    """Arrays over the steps of a block, with all buffers at address 0.
 
     Attributes:
-        fields: int32 ``[steps]``, bool ``[steps]``, or int64 ``[steps, operands]``.
+        fields: For each field of `wse.program.steps.Steps`, int32 ``[steps]``, bool ``[steps]`` or
+            int64 ``[steps, operands]``.
         at: int64 ``[3, n]``: step, operand and buffer of each address.
-        turns: int64 ``[4, n]``: step, operand, buffer of even and buffer of odd rounds of addresses that take turns.
+        alternating: int64 ``[4, n]``: step, operand, buffer in even rounds and buffer in odd
+            rounds, for each address that alternates between two buffers.
     """
 
     fields: dict[str, Any]
     at: I64
-    turns: I64
+    alternating: I64
 
     def of_run(self, run: BlockRun, elements: I64) -> dict[str, Any]:
-        """Return the arrays of an instance of the block, by field, with buffers at the offsets ``elements``, int64
-        ``[buffers]``.
+        """Return the arrays of one run of the block.
+
+        Args:
+            run: The run, with its stage, buffers and first indices.
+            elements: int64 ``[buffers]``: address of each buffer of the run, in elements of its
+                view.
+
+        Returns:
+            The arrays by field.
         """
         fields = dict(self.fields)
         fields["stage"] = np.full(len(run.block.steps), run.stage, np.int32)
         fields["op"] = fields["op"] + np.int32(run.op)
-        for name, first in (("loop", run.loop), ("overlap", run.group)):
-            fields[name] = np.where(fields[name] < 0, np.int32(-1), fields[name] + np.int32(first))
+        for name, first_index in (("loop", run.loop), ("overlap", run.group)):
+            fields[name] = np.where(fields[name] < 0, np.int32(-1), fields[name] + np.int32(first_index))
         if run.joined:
             fields["joined"] = fields["joined"].copy()
             fields["joined"][0] = True
         step, operand, buffer = self.at
         fields["fixed"] = fields["fixed"].copy()
         fields["fixed"][step, operand] += elements[buffer]
-        step, operand, even, odd = self.turns
+        step, operand, even, odd = self.alternating
         if len(step):
             fields["odd"] = fields["odd"].copy()
             fields["odd"][step, operand] = elements[odd] - elements[even]
@@ -57,18 +66,18 @@ class BlockArrays:
 
 
 def block_arrays(block: Block) -> BlockArrays:
-    """Make the arrays of one block."""
-    steps, number = block.steps, {buffer: i for i, buffer in enumerate(block.buffers)}
+    """Create the arrays of a block of symbolic steps, with all buffers at address 0."""
+    steps, buffer_index = block.steps, {buffer: i for i, buffer in enumerate(block.buffers)}
     terms = np.zeros((5, len(steps), OPERAND_COUNT), np.int64)
-    at, turns, places, values = [], [], [], []
+    at, alternating, places, values = [], [], [], []
     for index, step in enumerate(steps):
         for place, operand in step.operands.items():
             places.append((index, place))
             if isinstance(operand, SymAddress):
-                at.append((index, place, number[operand.buffer]))
+                at.append((index, place, buffer_index[operand.buffer]))
                 values.append((operand.offset, 0, operand.per_round, operand.per_slot_round, 0))
                 if operand.odd_round_buffer is not None:
-                    turns.append((*at[-1], number[operand.odd_round_buffer]))
+                    alternating.append((*at[-1], buffer_index[operand.odd_round_buffer]))
             else:
                 values.append((operand.fixed, operand.per_slot, operand.per_round, 0, operand.per_pair))
     if places:
@@ -82,5 +91,5 @@ def block_arrays(block: Block) -> BlockArrays:
         | dict(zip(FLAGS, np.array(flags, np.bool_).reshape(-1, len(FLAGS)).T.copy(), strict=True))
         | operands,
         at=np.array(at, np.int64).reshape(-1, 3).T,
-        turns=np.array(turns, np.int64).reshape(-1, 4).T,
+        alternating=np.array(alternating, np.int64).reshape(-1, 4).T,
     )

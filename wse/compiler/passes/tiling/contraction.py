@@ -1,9 +1,15 @@
-"""Contraction: whether an index that products sum over is cut at groups of quantised weights, and over how many PEs.
+"""Contraction: decide how dimensions over which products add up are divided over PEs.
 
-A PE stores the scales of each group of inputs that it touches. Cut evenly, blocks begin and end inside groups, and the
-PE that touches the most decides for all. Cut so that groups lie whole on a PE, or on PEs of their own, it touches
-fewer, but blocks may be longer. What takes fewer bytes is taken. Experts that may be placed in a few groups of columns
-are placed in as many as take few bytes: the more there are, the more features of an expert a column stores.
+A PE stores the scales of every quantisation group that its block of inputs touches, and the PE that
+touches the most groups decides for all. There are two ways to divide a dimension:
+
+- Evenly: blocks begin and end inside groups, so a block touches more groups.
+- By groups: a PE has whole groups, or a group has whole PEs. A block touches fewer groups but may
+  be longer.
+
+The division that needs fewer bytes is used. Experts may also be placed in a few groups of columns:
+the number of these groups is chosen to need few bytes. The more groups there are, the more features
+of an expert a column stores.
 """
 
 from __future__ import annotations
@@ -24,25 +30,28 @@ from wse_mappings.cuts.split import ceil_div
 from wse_mappings.result_cache import ResultCache
 
 HIDDEN, FFN, SHARED, EXPERTS = "hidden", "ffn", "shared", "experts"
-"""The indices: the hidden vector, and the features of a dense block, of a shared one, and of an expert."""
+"""Dimensions: hidden features, and the features of a dense block, shared block and expert."""
 
 HIDDEN_IN: Final = ("q", "k", "v", "q_a", "kv_a", "k_rope", "router", "gate", "up")
 _HIDDEN_OUT: Final = ("o", "down")
 
 
 MOST_EXPERT_GROUPS, MOST_EXTRA_FRACTION = 32, 0.02
-"""Groups of columns that are tried where a few are requested, and by how much more bytes than the least fewer of them
-may take: of more groups, one has more of a token's experts sooner."""
+"""Maximum number of column groups to try, and the excess over the minimum bytes to accept.
+
+Fewer groups are preferred. With many groups, it is more likely that one group has several of the
+experts that a token selects, while other groups wait.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldTypes:
-    """The types in which weights are stored.
+    """The types in which the weights of a model are stored.
 
     Attributes:
-        dtype: An element type or a coding.
-        float_bytes: Bytes of an element of what is not quantised.
-        cache: The cache of the request.
+        dtype: Element type or coding of the weights.
+        float_bytes: Bytes of an element that is not quantised.
+        cache: Cache of the request.
     """
 
     dtype: str
@@ -51,24 +60,39 @@ class HeldTypes:
 
     @classmethod
     def from_options(cls, options: Options) -> HeldTypes:
-        """Return the types of a request."""
+        """Return the types that a compile request asks for."""
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
     def group_of_cut(self, spec: ModelSpec, kind: str, parts: int) -> int:
-        """Return the group size at which an index is divided over ``parts`` lines; 0 where it is divided evenly."""
+        """Return the group size at whose multiples a dimension is divided; 0 if evenly.
+
+        Args:
+            spec: Model.
+            kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
+            parts: Number of rows or columns over which the dimension is divided.
+        """
         return self._best_cuts(spec, kind)(parts)[0] if self.dtype in CODINGS else 0
 
     def cut(self, spec: ModelSpec, kind: str, parts: int) -> Cut:
-        """Return the largest block of an index divided over ``parts`` lines, and the number of groups that a block
-        touches.
+        """Return the largest block of a divided dimension and the groups that it touches.
+
+        Args:
+            spec: Model.
+            kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
+            parts: Number of rows or columns over which the dimension is divided.
         """
         return self._best_cuts(spec, kind)(parts)[1]
 
     def row_share(self, spec: ModelSpec, rows: int) -> float:
-        """Return the fraction of a column's bytes on its fullest row, padding and scales of groups included.
+        """Return the fraction of a column's bytes that the fullest row stores.
 
-        Scales of what sums over hidden features are no bytes of the column: a row stores those of all groups that it
-        touches.
+        The fraction includes padding. It also includes the scales of matrices that contract over
+        hidden features. A row stores these for all groups that it touches. They are not part of the
+        bytes of the column, so the fraction may exceed 1 / rows.
+
+        Args:
+            spec: Model.
+            rows: Rows of the region.
         """
         if self.dtype not in CODINGS:
             return ceil_div(spec.hidden_size, rows) / spec.hidden_size
@@ -76,73 +100,134 @@ class HeldTypes:
         return index.line_bytes(self.cut(spec, HIDDEN, rows)) / index.place_bytes / spec.hidden_size
 
     def expert_bytes(self, spec: ModelSpec, cols: int) -> float:
-        """Return the bytes of an expert on the fullest of the columns over which its features are divided."""
+        """Return the bytes of an expert on the fullest of the columns that share it.
+
+        Args:
+            spec: Model with experts.
+            cols: Number of columns over which the features of an expert are divided.
+        """
         return _index(spec, self, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
 
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, stretches: int = 1) -> str:
-        """Return a placement of experts on equal segments of columns, with FEW replaced by a number of groups."""
+        """Return a placement of experts, with ``few`` replaced by a number of groups.
+
+        Args:
+            spec: Model.
+            placement: The requested placement.
+            cols: Columns of the region.
+            stretches: Number of equal segments of columns that store different experts.
+        """
         if placement != FEW or spec.experts is None:
             return placement
         return str(self.cache.of(_few_groups, 4096)(spec, self, cols, stretches))
 
     def _best_cuts(self, spec: ModelSpec, kind: str) -> Callable[[int], tuple[int, Cut]]:
+        """Return the cached function that chooses how a dimension is divided; see `_best_cuts`."""
         return self.cache.of(_best_cuts, 64)(spec, self, kind)
 
 
 class _Matrix(NamedTuple):
-    """A matrix that has a given index: its coding, if it has one, and its weights per element of the index."""
+    """A matrix of a layer that has the dimension in question.
+
+    Attributes:
+        coding: Coding of the matrix; None if it is not quantised.
+        weights: Weights per element of the dimension.
+    """
 
     coding: Coding | None
     weights: int
 
 
 class _Index(NamedTuple):
-    """An index and the matrices of a layer that contract over it or have it as output.
+    """A dimension, with the matrices of a layer that contract over it or have it as output.
 
-    ``group`` is that of the codes that sum over it; 0 where they have none, or several.
+    Attributes:
+        extent: Number of elements.
+        group: Size of the quantisation groups of the matrices that contract over the dimension; 0
+            if there are none, or several sizes.
+        contracting_matrices: Matrices that contract over the dimension.
+        output_matrices: Matrices whose outputs are the dimension.
+        float_bytes: Bytes of an element that is not quantised.
     """
 
     extent: int
     group: int
-    summed: tuple[_Matrix, ...]
-    made: tuple[_Matrix, ...]
+    contracting_matrices: tuple[_Matrix, ...]
+    output_matrices: tuple[_Matrix, ...]
     float_bytes: int
 
     def line_bytes(self, cut: Cut) -> float:
-        """Return the bytes of the matrices on a line of PEs, each of which stores a block of the index."""
+        """Return the bytes on a row or column of PEs that stores one block of the dimension.
+
+        Args:
+            cut: The division, which gives the size of the block and the quantisation groups that it
+                touches.
+        """
         width, float_bytes = cut.width, self.float_bytes
-        total: float = sum(_code_bytes(coding, width, float_bytes) * weights for coding, weights in self.summed)
-        total += sum(_bits(coding, float_bytes) * width * weights for coding, weights in self.made) / 8
-        for coding, weights in self.summed:
+        total: float = sum(
+            _code_bytes(coding, width, float_bytes) * weights for coding, weights in self.contracting_matrices
+        )
+        total += sum(_bits(coding, float_bytes) * width * weights for coding, weights in self.output_matrices) / 8
+        for coding, weights in self.contracting_matrices:
             if coding is not None:
                 total += cut.touched * coding.scale_bytes(float_bytes) * weights / coding.block
         return total
 
     @property
     def place_bytes(self) -> float:
-        """Return the bytes of the matrices per element of the index, without scales of those that contract over it."""
-        return sum(_bits(coding, self.float_bytes) * weights for coding, weights in (*self.summed, *self.made)) / 8
+        """Bytes of the matrices per element of the dimension.
+
+        The scales of matrices that contract over the dimension are not included.
+        """
+        return (
+            sum(
+                _bits(coding, self.float_bytes) * weights
+                for coding, weights in (*self.contracting_matrices, *self.output_matrices)
+            )
+            / 8
+        )
 
 
 class Cut(NamedTuple):
-    """The largest block of a divided index, and the maximum number of groups that a block touches."""
+    """A division of a dimension over rows or columns.
+
+    Attributes:
+        width: Elements of the largest block.
+        touched: Maximum number of quantisation groups that a block touches.
+    """
 
     width: int
     touched: int
 
 
-def _index(spec: ModelSpec, held: HeldTypes, kind: str) -> _Index:
+def _index(spec: ModelSpec, weight_types: HeldTypes, kind: str) -> _Index:
+    """Return a dimension of a model together with the matrices of a layer that have it.
+
+    Args:
+        spec: Model.
+        weight_types: Types in which weights are stored.
+        kind: The dimension: ``HIDDEN``, ``FFN``, ``SHARED`` or ``EXPERTS``.
+    """
     matrices = _matrices(spec, kind)
-    of_kind: dict[bool, list[_Matrix]] = {True: [], False: []}
+    by_contraction: dict[bool, list[_Matrix]] = {True: [], False: []}
     for name, weights in matrices:
-        of_kind[_contracts(name, kind)].append(_Matrix(coding_of(spec, f"layers.0.{name}", held.dtype), weights))
-    groups = {coding.group for coding, _ in of_kind[True] if coding is not None and coding.group}
+        by_contraction[_contracts(name, kind)].append(
+            _Matrix(coding_of(spec, f"layers.0.{name}", weight_types.dtype), weights)
+        )
+    groups = {coding.group for coding, _ in by_contraction[True] if coding is not None and coding.group}
     group = groups.pop() if len(groups) == 1 else 0
-    return _Index(_extent(spec, kind), group, tuple(of_kind[True]), tuple(of_kind[False]), held.float_bytes)
+    return _Index(
+        _extent(spec, kind), group, tuple(by_contraction[True]), tuple(by_contraction[False]), weight_types.float_bytes
+    )
 
 
 def even_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the blocks of `padded_blocks` and the groups of ``group`` neighbours that they touch.
+    """Return the largest of the blocks of `padded_blocks` and the groups that a block touches.
+
+    Args:
+        extent: Number of elements of the dimension.
+        parts: Number of blocks.
+        group: Size of the quantisation groups; 0 without groups.
 
     >>> even_cut(192, 18, 32)
     Cut(width=11, touched=2)
@@ -156,7 +241,12 @@ def even_cut(extent: int, parts: int, group: int) -> Cut:
 
 
 def grouped_cut(extent: int, parts: int, group: int) -> Cut:
-    """Return the blocks of `grouped_blocks` and the groups that they touch.
+    """Return the largest of the blocks of `grouped_blocks` and the groups that a block touches.
+
+    Args:
+        extent: Number of elements of the dimension.
+        parts: Number of blocks.
+        group: Size of the quantisation groups.
 
     >>> grouped_cut(192, 18, 32), grouped_cut(192, 4, 32)
     (Cut(width=11, touched=1), Cut(width=64, touched=2))
@@ -167,34 +257,54 @@ def grouped_cut(extent: int, parts: int, group: int) -> Cut:
     return Cut(ceil_div(group, parts // groups), 1)
 
 
-def _best_cuts(spec: ModelSpec, held: HeldTypes, kind: str) -> Callable[[int], tuple[int, Cut]]:
-    """Return a function from a number of lines to the group size that divides an index (0: evenly), and the cut."""
-    index = _index(spec, held, kind)
+def _best_cuts(spec: ModelSpec, weight_types: HeldTypes, kind: str) -> Callable[[int], tuple[int, Cut]]:
+    """Return a function that chooses the division of a dimension with the fewest bytes.
+
+    Returns:
+        A function from the number of rows or columns to the group size at whose multiples the
+        dimension is divided (0: evenly) and the resulting blocks.
+    """
+    index = _index(spec, weight_types, kind)
 
     @cache
     def best_cut(parts: int) -> tuple[int, Cut]:
-        even = even_cut(index.extent, parts, index.group)
+        """Return the group size (0: evenly) and the blocks that need the fewest bytes."""
+        even_division = even_cut(index.extent, parts, index.group)
         if not index.group or not index.extent:
-            return 0, even
-        grouped = grouped_cut(index.extent, parts, index.group)
-        return (index.group, grouped) if index.line_bytes(grouped) < index.line_bytes(even) else (0, even)
+            return 0, even_division
+        grouped_division = grouped_cut(index.extent, parts, index.group)
+        return (
+            (index.group, grouped_division)
+            if index.line_bytes(grouped_division) < index.line_bytes(even_division)
+            else (0, even_division)
+        )
 
     return best_cut
 
 
-def _few_groups(spec: ModelSpec, held: HeldTypes, cols: int, stretches: int) -> int:
-    """Return the smallest number of groups among those with nearly the fewest bytes of experts per column."""
+def _few_groups(spec: ModelSpec, weight_types: HeldTypes, cols: int, stretches: int) -> int:
+    """Return the number of column groups over which experts are distributed in placement ``few``.
+
+    The result is the smallest number with nearly the fewest bytes of experts per column.
+
+    Args:
+        spec: Model with experts.
+        weight_types: Types in which weights are stored.
+        cols: Columns of the region.
+        stretches: Number of equal segments of columns that store different experts.
+    """
     assert spec.experts is not None
-    count, index = spec.experts.count, _index(spec, held, EXPERTS)
+    count, index = spec.experts.count, _index(spec, weight_types, EXPERTS)
     sizes = {}
     for groups in range(2, max(2, min(MOST_EXPERT_GROUPS, count, cols)) + 1):
-        cut = held.cut(spec, EXPERTS, columns_of_expert(cols, count, str(groups), stretches))
+        cut = weight_types.cut(spec, EXPERTS, columns_of_expert(cols, count, str(groups), stretches))
         sizes[groups] = ceil_div(count, groups) * index.line_bytes(cut)
-    least = min(sizes.values())
-    return next(groups for groups, size in sizes.items() if size <= (1 + MOST_EXTRA_FRACTION) * least)
+    min_size = min(sizes.values())
+    return next(groups for groups, size in sizes.items() if size <= (1 + MOST_EXTRA_FRACTION) * min_size)
 
 
 def _extent(spec: ModelSpec, kind: str) -> int:
+    """Return the number of elements of a dimension; 0 if the model does not have it."""
     if kind in (HIDDEN, FFN):
         return spec.hidden_size if kind == HIDDEN else spec.ffn_size
     if spec.experts is None:
@@ -203,7 +313,7 @@ def _extent(spec: ModelSpec, kind: str) -> int:
 
 
 def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
-    """Return the matrices of a layer that have an index, with their weights per element of the index."""
+    """Return the names of the matrices with a dimension, and their weights per element of it."""
     extent = max(_extent(spec, kind), 1)
     layer = Layer(experts=spec.experts is not None and kind != FFN)
     prefix = {HIDDEN: None, FFN: "", SHARED: "shared.", EXPERTS: "experts."}[kind]
@@ -220,15 +330,16 @@ def _matrices(spec: ModelSpec, kind: str) -> list[tuple[str, int]]:
 
 
 def _contracts(name: str, kind: str) -> bool:
-    """Return whether a matrix contracts over an index, rather than having it as output."""
+    """Return whether a matrix contracts over a dimension, rather than having it as output."""
     last = name.rpartition(".")[2]
     return last in HIDDEN_IN if kind == HIDDEN else last == "down"
 
 
 def _bits(coding: Coding | None, float_bytes: int) -> int:
+    """Return the bits of a weight in a coding, or unquantised if there is no coding."""
     return 8 * float_bytes if coding is None else coding.bits
 
 
 def _code_bytes(coding: Coding | None, rows: int, float_bytes: int) -> int:
-    """Return the bytes of the weights of an output over ``rows`` inputs."""
+    """Return the bytes of the weights between one output and ``rows`` inputs, without scales."""
     return rows * float_bytes if coding is None else coding.code_bytes(rows, 1)

@@ -1,8 +1,9 @@
-"""The tiles of quantised weights: codes instead of weights, their scales, and which group each row is of.
+"""Tiles of quantised weights: the codes, their scales, and the group of each row.
 
-Groups run along the model's own contraction index, so that weights are the same on every mesh; a PE's share of it may
-begin and end inside groups. It holds the scales of those that it touches, as many as the PE that touches the most.
-Where neighbouring outputs share a scale, a PE's outputs are cut into runs in the same way.
+Quantisation groups run along the contraction dimension of the whole matrix, so the weights are the
+same on every mesh. A PE's block of rows may therefore begin and end inside a group. Each PE stores
+the scales of all groups that its block touches, padded to the maximum over PEs. If neighbouring
+outputs share a scale, the outputs of a PE are divided into runs in the same way.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from wse.program.tiles import Tile, TilePart
 from wse_mappings.cuts.layer_parts import Parts
 
 MOST_INDICES: Final = 64
-"""Indices whose runs, or groups, are kept: some 100 kB each."""
+"""Number of indices whose runs or groups are cached, about 100 kB each."""
 
 T = TypeVar("T")
 
@@ -33,7 +34,11 @@ T = TypeVar("T")
 def groups_name(tile: str, parts: Parts) -> str:
     """Return the name of the tile with the group of each row of a weight tile.
 
-    Layers share the tile; split blocks have their own.
+    Layers share the tile. Stages with some parts of a feed-forward block have tiles of their own.
+
+    Args:
+        tile: Name of the weight tile.
+        parts: The parts of a layer that the weight tile belongs to.
 
     >>> groups_name("layers.3.q+layers.3.k+layers.3.v", Parts(0, 1))
     'groups.q'
@@ -42,37 +47,55 @@ def groups_name(tile: str, parts: Parts) -> str:
 
 
 def widths_name(tile: str, parts: Parts) -> str:
-    """Return the name of the tile with the number of outputs of each run that shares a scale."""
+    """Return the name of the tile that stores the lengths of runs of outputs with a common scale.
+
+    Args:
+        tile: Name of the weight tile.
+        parts: The parts of a layer that the weight tile belongs to.
+    """
     return f"widths.{_first_matrix(tile)}{parts_suffix(parts)}"
 
 
 def _first_matrix(tile: str) -> str:
-    """Return the name of a tile's first matrix without its layer."""
+    """Return the name of a tile's first matrix without its layer.
+
+    The name of ``layers.3.q+layers.3.k`` is ``q``.
+    """
     return tile.partition("+")[0].split(".", 2)[-1]
 
 
 def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> list[Tile]:
-    """Return the tiles that represent a tile ``[inputs, outputs]`` of weights in a coding: codes, scales and indices.
+    """Return the tiles that represent a tile of weights in a coding: codes, scales and indices.
 
-    Its parts hold the same inputs as the first, or none where a column has fewer experts than others. Blocks of a part
-    are experts, which are alike. ``parts`` are those of a layer that the tile is of.
+    Args:
+        tile: Tile ``[inputs, outputs]``. Its parts store the same inputs, except that columns with
+            fewer experts than others have padding. The blocks of a part are experts.
+        spec: Model.
+        weight_type: Element type or coding of the weights.
+        parts: The parts of a layer that the tile belongs to.
 
-    Raises DoesNotFit when a PE would hold more groups than a byte can number.
+    Returns:
+        The tile itself if a tensor in it is not quantised. Otherwise the codes, the scales, the
+        group of each row if there are several groups, and the widths of runs if outputs share
+        scales.
+
+    Raises:
+        DoesNotFit: A PE would store more groups than a byte can index.
     """
     codings = [coding for part in tile.parts if (coding := coding_of(spec, part.tensor, weight_type)) is not None]
     if len(codings) < len(tile.parts):
         return [tile]
     coding, index, axis = codings[0], tile.parts[0].outer, tile.parts[0].outer_axis
     assert index is not None
-    touched, number = _groups(index, coding)
-    if touched.shape[1] > MOST_GROUPS:
+    touched_groups, group_positions = _groups(index, coding)
+    if touched_groups.shape[1] > MOST_GROUPS:
         message = (
-            f"{tile.name} does not fit as {coding.name}: a PE would hold {touched.shape[1]} groups of inputs, "
+            f"{tile.name} does not fit as {coding.name}: a PE would hold {touched_groups.shape[1]} groups of inputs, "
             f"at most {MOST_GROUPS} can be numbered"
         )
         raise DoesNotFit(message)
     codes = tuple(replace(part, tensor=codes_name(part.tensor)) for part in tile.parts)
-    scales = [replace(part, tensor=scales_name(part.tensor), outer=touched) for part in tile.parts]
+    scales = [replace(part, tensor=scales_name(part.tensor), outer=touched_groups) for part in tile.parts]
     widths: list[TilePart] = []
     if coding.scale_view == "f32":
         scales, widths = _in_runs(scales, codings, tile.blocks)
@@ -82,7 +105,7 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
     ]
     if coding.group:
         numbers = tile_of(
-            [part_of(GROUP_NUMBERS, None, (number, axis))], view="raw", name=groups_name(tile.name, parts)
+            [part_of(GROUP_NUMBERS, None, (group_positions, axis))], view="raw", name=groups_name(tile.name, parts)
         )
         tiles.append(numbers)
     if widths:
@@ -91,48 +114,64 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
 
 
 def _in_runs(scales: list[TilePart], codings: list[Coding], blocks: int) -> tuple[list[TilePart], list[TilePart]]:
-    """Return scales with one entry per run of outputs instead of per output, and the tile with the widths of the runs.
+    """Return scales with one entry per run of outputs instead of one per output.
 
-    The ``blocks`` of a part have runs of the same widths, which are there once.
+    Args:
+        scales: Parts of the scales, with one entry per output.
+        codings: Coding of each part.
+        blocks: Number of experts in each part. Their runs have the same widths, which are stored
+            once.
+
+    Returns:
+        The parts of the scales, and the parts with the number of outputs of each run.
     """
-    of_runs, widths, runs = [], [], None
+    run_scales, widths, runs = [], [], None
     for part, coding in zip(scales, codings, strict=True):
-        if runs is None or blocks == 1:  # gate and up of experts have one cut
+        if runs is None or blocks == 1:  # gate and up of experts have the same runs
             runs = _runs(part.inner.reshape(len(part.inner), blocks, -1), coding.block)
         block, width = runs
         offset = None
         if part.offset is not None:
             offset = np.where(part.offset < 0, np.int32(-1), part.offset // coding.block)
-        of_runs.append(replace(part, inner=block, offset=offset))
+        run_scales.append(replace(part, inner=block, offset=offset))
         widths.append(part_of(GROUP_NUMBERS, None, (width, part.inner_axis)))
-    return of_runs, widths
+    return run_scales, widths
 
 
 def _by_content(function: Callable[[I32, T], tuple[I32, I32]]) -> Callable[[I32, T], tuple[I32, I32]]:
-    """Wrap a function of an index so that it caches its last results by value."""
+    """Wrap a function of an index so that its last results are cached by contents."""
 
     @lru_cache(MOST_INDICES)
-    def of_content(content: bytes, shape: tuple[int, ...], how: T) -> tuple[I32, I32]:
-        results = function(np.frombuffer(content, np.int32).reshape(shape), how)
+    def compute(content: bytes, shape: tuple[int, ...], option: T) -> tuple[I32, I32]:
+        """Compute the results for an index given as bytes; they are cached and read-only."""
+        results = function(np.frombuffer(content, np.int32).reshape(shape), option)
         for array in results:
-            array.setflags(write=False)  # all who ask have the same
+            array.setflags(write=False)  # callers share the cached arrays
         return results
 
     @wraps(function)
-    def of_index(index: I32, how: T) -> tuple[I32, I32]:
-        return of_content(index.tobytes(), index.shape, how)
+    def compute_cached(index: I32, option: T) -> tuple[I32, I32]:
+        """Return the cached results for an index."""
+        return compute(index.tobytes(), index.shape, option)
 
-    return of_index
+    return compute_cached
 
 
 @_by_content
 def _runs(index: I32, block: int) -> tuple[I32, I32]:
-    """Return the blocks that the runs of each line belong to, int32 ``[lines, experts * most]`` (-1: padding), and
-    their lengths.
+    """Divide the outputs of each line into runs that share a scale.
 
-    ``index`` is int32 ``[lines, experts, outputs]``. A run has neighbours of one block, no more than a byte can count;
-    what is padding there belongs to the run before it. All experts of a line have the runs of its first, whose lengths
-    are int32 ``[lines, most]``.
+    A run consists of neighbouring outputs of one block of ``block`` outputs. Runs are limited to
+    the number that a byte can store. Padding belongs to the run before it. All experts of a line
+    have the runs of its first expert.
+
+    Args:
+        index: int32 ``[lines, experts, outputs]``; -1 for padding.
+        block: Neighbouring outputs of the whole matrix that share a scale.
+
+    Returns:
+        The block of each run, int32 ``[lines, experts * runs]`` with -1 for padding; and the
+        lengths of the runs, int32 ``[lines, runs]``.
     """
     number = _without_padding(index[:, 0]) // np.int32(block)  # -1 stays -1
     begins = np.ones(number.shape, bool)
@@ -143,7 +182,7 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
         since = np.arange(begins.size) - np.repeat(first, lengths)
         begins |= (since % (MOST_GROUPS - 1) == 0).reshape(begins.shape)
     counts = begins.sum(axis=1)
-    run = np.arange(int(counts.max(initial=0))) < counts[:, None]  # [lines, most]: whether the line has so many
+    run = np.arange(int(counts.max(initial=0))) < counts[:, None]  # [lines, runs]: whether the run exists
     first = np.flatnonzero(begins)
     output, widths = np.zeros(run.shape, np.int64), np.zeros(run.shape, np.int32)
     output[run], widths[run] = first % index.shape[2], np.diff(first, append=begins.size)
@@ -154,7 +193,7 @@ def _runs(index: I32, block: int) -> tuple[I32, I32]:
 
 
 def _without_padding(index: I32) -> I32:
-    """Return the index with each padding entry replaced by the entry before it, -1 where there is none."""
+    """Return the index with padding replaced by the entry before it; -1 if there is none."""
     if index.min(initial=0) >= 0:
         return index
     places = np.arange(index.shape[1], dtype=np.int32)
@@ -164,10 +203,17 @@ def _without_padding(index: I32) -> I32:
 
 @_by_content
 def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
-    """Return the groups that each line touches, int32 ``[lines, most]`` (-1: padding), and each input's position in
-    them.
+    """Return the quantisation groups that each line touches, and the group of each of its inputs.
 
-    ``index`` is int32 ``[lines, inputs]``. What is padding there belongs to the group before it.
+    Padding belongs to the group of the input before it.
+
+    Args:
+        index: Inputs of each line, int32 ``[lines, inputs]``; -1 for padding.
+        coding: Coding of the weights.
+
+    Returns:
+        The groups, int32 ``[lines, groups]`` with -1 for padding; and for each input the position
+        of its group among them, int32 ``[lines, inputs]``.
     """
     if not coding.group:
         return np.zeros((len(index), 1), np.int32), np.zeros_like(index)
@@ -177,10 +223,10 @@ def _groups(index: I32, coding: Coding) -> tuple[I32, I32]:
     begins = np.ones(group.shape, bool)
     begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     rank = np.cumsum(begins, axis=1, dtype=np.int32) - np.int32(1)
-    touched = np.full((len(index), int(rank.max(initial=-1)) + 1), -1, np.int32)
-    touched[np.nonzero(begins)[0], rank[begins]] = ordered[begins]
+    touched_groups = np.full((len(index), int(rank.max(initial=-1)) + 1), -1, np.int32)
+    touched_groups[np.nonzero(begins)[0], rank[begins]] = ordered[begins]
     if order is None:
-        return touched, rank
+        return touched_groups, rank
     place = np.empty_like(rank)
     np.put_along_axis(place, order, rank, axis=1)
-    return touched, place
+    return touched_groups, place

@@ -1,9 +1,9 @@
-"""Tiles of every op: the part of its tensors that each PE of a region stores, as of stage 0.
+"""Tiles of every op: the part of its tensors that each PE of a region stores, named as on stage 0.
 
-Matrices are ``[inputs, outputs]``: an index of inputs or outputs varies along one axis of the region. Trained vectors
-(biases, gains of heads, sinks) are cut as what they work on: one that goes with outputs cut over columns is the same in
-all rows, and serves every phase; one that goes with the hidden vector is cut over rows, as decode has it, or over
-columns, as the mesh does.
+Matrices are ``[inputs, outputs]``. Inputs and outputs are each divided along one axis of the
+region. Trained vectors (biases, gains of heads, sinks) are divided like the values that they apply
+to. A vector of outputs, which are divided over columns, is the same in all rows and serves every
+phase. A vector of hidden features is divided over rows for decode, and over columns for MeshGEMM.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ from wse.program.tiles import Tile, TilePart
 from wse_mappings.cuts.expert_groups import ExpertGroups
 
 Cut = tuple[I32, int]
-"""Indices ``[rows or cols, n]`` and the axis that they vary along: ROWS, COLUMNS, or SKEWED for both."""
+"""Indices ``[rows or cols, n]`` and the axis along which they vary, ROWS, COLUMNS or SKEWED."""
 
 ROUTED = ("experts", "experts_down")
-"""Kinds of the ops that work with the weights of experts."""
+"""Kinds of the ops with the weights of experts."""
 
 NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
-"""The norm before an op whose products are summed along the lines of the norm's own sums."""
+"""For ops that may apply the norm after their products, the norm that precedes them."""
 
 HEADS, FIRST, WANTED = "heads_of_row", "rotated_of_row", "rotated_of_column"
-"""Tables of ordinals, 1 for the first and 0 for padding: a row's heads, its first rotated feature, a column's."""
+"""Tables of latent attention: heads of a row, its first rotated feature, features of a column.
+
+The positions count from 1; 0 stands for padding.
+"""
 
 
 def part_of(
@@ -45,7 +48,18 @@ def part_of(
     offset: I32 | None = None,
     sharers: int = 1,
 ) -> TilePart:
-    """Return a part of a tile; a part without an ``outer`` division belongs to a vector."""
+    """Return a part of a tile.
+
+    Args:
+        tensor: Name of the tensor.
+        outer: Division of the inputs; None for a vector.
+        inner: Division of the outputs, or of the elements of a vector.
+        transposed: Whether the tensor is ``[outputs, inputs]``.
+        offset: int32 ``[cols, n]``. The inner index is repeated n times with these offsets added,
+            such as those of experts; -1 stands for padding.
+        sharers: Number of PEs along the other axis over which the inner elements are divided in
+            equal blocks.
+    """
     index, axis = (None, ROWS) if outer is None else outer
     return TilePart(
         tensor=tensor,
@@ -60,9 +74,13 @@ def part_of(
 
 
 def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blocks: int = 1) -> Tile:
-    """Return the tile of parts that are stored side by side, in blocks of each.
+    """Return a tile whose parts are stored side by side.
 
-    By default it has the names of their tensors.
+    Args:
+        parts: Parts of the tile.
+        view: Element view.
+        name: Name of the tile. By default, the names of the tensors of its parts, joined by ``+``.
+        blocks: Number of blocks of each part, such as the experts of a column.
     """
     outer = parts[0].outer
     return Tile(
@@ -78,17 +96,31 @@ def tile_of(parts: Sequence[TilePart], *, view: str = "wgt", name: str = "", blo
 
 
 def _matrices(tensors: Sequence[str], inputs: Cut, *outputs: Cut, transposed: bool = True) -> Tile:
-    """Return matrices side by side, each with its own outputs. ``transposed``: the tensors are [out, in]."""
+    """Return a tile of matrices side by side that have the same inputs.
+
+    Args:
+        tensors: Names of the tensors.
+        inputs: Division of the inputs.
+        outputs: Division of the outputs of each tensor.
+        transposed: Whether the tensors are ``[outputs, inputs]``.
+    """
     pairs = zip(tensors, outputs, strict=True)
     return tile_of([part_of(tensor, inputs, cut, transposed=transposed) for tensor, cut in pairs])
 
 
 def _vectors(tensors: Sequence[str], *cuts: Cut) -> Tile:
+    """Return a tile of trained vectors that are stored next to each other."""
     return tile_of([part_of(tensor, None, cut) for tensor, cut in zip(tensors, cuts, strict=True)])
 
 
 def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the matrices and gains of an op without experts, as decode and thin prefill use them."""
+    """Return the tiles of an op's matrices and gains, as decode and thin-gemm use them.
+
+    Ops of experts and routers have functions of their own.
+
+    Raises:
+        WseBug: The kind of op is unknown.
+    """
     hidden, ffn = (cut.hidden, COLUMNS), (cut.feed_forward(op.kind), ROWS)
     queries, keys = (cut.queries, ROWS), (cut.keys, ROWS)
     match op.kind:
@@ -117,7 +149,10 @@ def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return MeshGEMM's tiles, one per tensor: inputs skewed, outputs and gains divided over columns."""
+    """Return the tiles of MeshGEMM for an op, one per tensor.
+
+    Inputs are skewed over both axes. Outputs and gains are divided over columns.
+    """
     parts = [part for tile in tiles_in_place(op, cut) for part in tile.parts]
     return [
         tile_of([replace(part, outer_axis=ROWS if part.outer is None else SKEWED, inner_axis=ROWS)]) for part in parts
@@ -125,7 +160,10 @@ def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
-    """Return the vectors of an op that are divided over columns in every phase."""
+    """Return the tiles of an op's trained vectors that are divided over columns in every phase.
+
+    These are biases, gains of heads and sinks. Vectors of hidden features are not included.
+    """
     return [
         _vectors(group, *((_over_columns(name, cut, spec), ROWS) for name in group))
         for group in op.vectors
@@ -134,7 +172,11 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
 
 
 def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
-    """Return products of an op's matrices with the gain, then the bias, of the preceding norm, float32, by column."""
+    """Return the tile with the products of an op's matrices and the vectors of the preceding norm.
+
+    The products with the gain come first, then those with the bias. They are float32 and divided
+    over columns. The list is empty for ops that do not follow such a norm.
+    """
     if op.kind not in NORM_OF:
         return []
     norm, over_columns = NORM_OF[op.kind], [(_over_columns(f"{name}_bias", cut, spec), ROWS) for name in op.weights]
@@ -152,15 +194,26 @@ def norm_products_name(norm: str) -> str:
 
 
 def hidden_vectors(op: Op, cut: RegionCut, axis: int) -> list[Tile]:
-    """Return the vectors of an op that are divided like the hidden vector, with the index varying along ``axis``."""
+    """Return the tiles of an op's trained vectors of hidden features, such as biases of norms.
+
+    Args:
+        op: The op.
+        cut: Division over the region.
+        axis: Axis along which the features vary: COLUMNS for decode, ROWS for MeshGEMM.
+    """
     return [_vectors(group, *[(cut.hidden, axis)] * len(group)) for group in op.vectors if _is_hidden(group[0])]
 
 
 def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: bool) -> list[Tile]:
-    """Return the tiles of an op of kind ``router`` whose ``outputs``, int32 ``[cols, n]``, are divided over columns.
+    """Return the tiles of a router.
 
-    The correction of scores is float32, that of a column's own where they are ``scored_on_columns``, that of all on
-    every PE elsewhere.
+    Args:
+        op: Op of kind ``router``.
+        cut: Division over the region.
+        outputs: int32 ``[cols, n]``: outputs of the router on each column.
+        scored_on_columns: Whether each column computes the scores of its own outputs only. A column
+            then stores their corrections; otherwise every PE stores the corrections of all outputs.
+            Corrections are float32.
     """
     return [
         _matrices(op.weights, (cut.hidden, COLUMNS), (outputs, ROWS)),
@@ -169,10 +222,16 @@ def router_tiles(op: Op, cut: RegionCut, outputs: I32, *, scored_on_columns: boo
 
 
 def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
-    """Return the tiles of an op of kind ``experts`` or ``experts_down``: matrices first, then vectors.
+    """Return the tiles of experts: matrices first, then vectors.
 
-    What is added to sums over PEs is shared out among these: to gate's and up's among the rows, to down's among the
-    columns of a group, of which each has some of the experts. Gate and up of an expert are neighbours, as one matrix.
+    Vectors are added to sums over PEs, so each vector is divided between the PEs that add up. Those
+    of gate and up are divided between the rows, those of down between the columns of a group. Gate
+    and up of an expert are stored next to each other, as one matrix.
+
+    Args:
+        op: Op of kind ``experts`` or ``experts_down``.
+        cut: Division over the region.
+        hidden_size: Hidden features of the model.
     """
     hidden, groups = (cut.hidden, COLUMNS), cut.experts
     assert groups is not None
@@ -186,7 +245,10 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
 
 def latent_tables(cut: RegionCut) -> list[Tile]:
-    """Return the tables of indices that kernels of latent attention read, float32; empty for other attention."""
+    """Return the index tables that the kernels of latent attention read, float32.
+
+    The list is empty for other attention.
+    """
     if cut.latent is None:
         return []
     tables = (
@@ -198,14 +260,19 @@ def latent_tables(cut: RegionCut) -> list[Tile]:
 
 
 def frequency_table(cut: RegionCut, count: int) -> Tile:
-    """Return the inverse frequencies of the rotary pairs of each column, float32; 0 for other features."""
+    """Return the tile with the inverse frequency of each rotary pair of a column, float32.
+
+    Args:
+        cut: Division over the region.
+        count: Number of frequencies. Pairs beyond get frequency 0.
+    """
     first = cut.heads.features[:, : cut.heads.rotated // 2]
     features = np.ascontiguousarray(np.where(first < count, first, np.int32(-1)))
     return tile_of([part_of("rotary_frequencies", None, (features, ROWS))], view="f32")
 
 
 def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
-    """Return the tiles of one op of latent attention."""
+    """Return the tiles of the matrices and gains of one op of latent attention."""
     assert cut.latent is not None
     source, latent, hidden, rotated = (
         (index, ROWS) for index in (cut.latent.source, cut.latent.latent, cut.latent.hidden, cut.heads.features)
@@ -229,17 +296,24 @@ def _latent_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 
 
 def _router_vector(name: str, outputs: I32, *, scored_on_columns: bool) -> Tile:
+    """Return the tile of a vector of a router: a bias, or the corrections of scores."""
     is_correction = name.endswith("router_correction")
     if scored_on_columns or not is_correction:
         return tile_of([part_of(name, None, (outputs, ROWS))], view="f32" if is_correction else "wgt")
     experts = int(outputs.max(initial=-1)) + 1
-    everywhere = np.broadcast_to(np.arange(experts, dtype=np.int32), (len(outputs), experts))
-    return tile_of([part_of(name, None, (everywhere, ROWS))], view="f32")
+    index_on_every_pe = np.broadcast_to(np.arange(experts, dtype=np.int32), (len(outputs), experts))
+    return tile_of([part_of(name, None, (index_on_every_pe, ROWS))], view="f32")
 
 
 def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: int, *, vector: bool) -> TilePart:
-    """Return the tile ``[features, experts of a column x hidden]`` of a down-projection, or the part of its bias per
-    column.
+    """Return the part for the down-projections of a column's experts, or for their biases.
+
+    Args:
+        name: Name of the tensor with all experts.
+        groups: Assignment of experts to columns.
+        cut: Division over the region.
+        hidden_size: Hidden features of the model.
+        vector: Whether the part is the biases instead of the matrix.
     """
     experts = groups.shared_experts() if vector else groups.experts
     offset = np.where(experts >= 0, experts * np.int32(hidden_size), np.int32(-1))
@@ -248,11 +322,12 @@ def _expert_down(name: str, groups: ExpertGroups, cut: RegionCut, hidden_size: i
 
 
 def _is_hidden(name: str) -> bool:
+    """Return whether a trained vector applies to hidden features, judging by its name."""
     return name.endswith(("norm_bias", ".o_bias", ".down_bias"))
 
 
 def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
-    """Return the elements of a vector that each column stores."""
+    """Return the elements of a vector that each column stores, int32 ``[cols, n]``."""
     match name.rpartition(".")[2]:
         case "q_bias":
             return cut.queries

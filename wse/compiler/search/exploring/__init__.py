@@ -1,1 +1,1 @@
-"""The layouts of a search, the most promising tried first."""
+"""Exploration of layouts on reduced models, guided by forecasts."""

@@ -1,4 +1,4 @@
-"""Candidates: layouts with what is known of them before they are tried, as arrays."""
+"""Candidates of a search: layouts and what is known of them before they are tried, as arrays."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ from wse_mappings.region_shapes import fullest_bytes
 from wse_mappings.strategies.strategy import Demand, Layout, Share
 
 
-class _Spread(NamedTuple):
-    """Bytes and columns of a model that is distributed over regions of any size.
+class _BandSizes(NamedTuple):
+    """Sizes of a layout that do not depend on the size of its regions.
 
-    ``width`` is the mean part of a band that a layer's region has, on all of its wafers; ``fullest`` the bytes of the
-    fullest wafer, and of experts beside it, for each band of the layout.
+    Attributes:
+        stages: Number of stages.
+        width: Mean fraction of a band's width that the region of a layer has, times the wafers that
+            the region spans.
+        fullest: Bytes of the fullest wafer divided by the number of bands, as if all PEs of a band
+            were as full as those of its fullest region. Bytes of experts on a stage of their own
+            are added.
     """
 
     stages: int
@@ -35,14 +40,17 @@ class Candidates:
 
     Attributes:
         demand: What is placed.
-        most_bytes: Bytes of weights and cache that a PE may be asked to hold.
-        layouts: In the order in which they were added, each once.
-        rows, cols: float64 ``[layouts]``: of a region, the mean where they differ, on all of its wafers.
-        even_rows, even_cols: float64 ``[layouts]``: of a region whose PEs would hold as little if nothing was padded.
-        stages: float64 ``[layouts]``.
-        least_bytes: float64 ``[layouts]``: of weights and cache on the fullest PE, with padding and a block of one
-            token where all of a wafer is cut, else, and where these are too many, as if nothing was padded.
-        open: bool ``[layouts]``: whether it is still to be tried.
+        most_bytes: Maximum bytes of weights and KV cache per PE.
+        layouts: Distinct layouts, in the order in which they were added.
+        rows, cols: float64 ``[layouts]``: size of a region, on all of its wafers; the mean if sizes
+            differ.
+        even_rows, even_cols: float64 ``[layouts]``: size of a region that would have the same bytes
+            per PE without padding.
+        stages: float64 ``[layouts]``: number of stages.
+        least_bytes: float64 ``[layouts]``: bytes of weights and KV cache on the fullest PE. Padding
+            and the feed-forward block of one token are included for layouts on whole wafers that
+            may fit without them.
+        open: bool ``[layouts]``: whether the layout has not been tried.
     """
 
     demand: Demand
@@ -55,37 +63,40 @@ class Candidates:
     stages: F64 = field(default_factory=lambda: np.empty(0))
     least_bytes: F64 = field(default_factory=lambda: np.empty(0))
     open: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
-    _known: set[Layout] = field(default_factory=set)
+    _known_layouts: set[Layout] = field(default_factory=set)
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add those that are not there."""
-        new = [layout for layout in dict.fromkeys(layouts) if layout not in self._known]
+        """Add the layouts that are new."""
+        new = [layout for layout in dict.fromkeys(layouts) if layout not in self._known_layouts]
         if not new:
             return
-        self._known.update(new)
+        self._known_layouts.update(new)
         self.layouts += new
         numbers = np.array([self._numbers(layout) for layout in new], np.float64).T
-        known = (self.rows, self.cols, self.even_rows, self.even_cols, self.stages, self.least_bytes)
+        old_arrays = (self.rows, self.cols, self.even_rows, self.even_cols, self.stages, self.least_bytes)
         self.rows, self.cols, self.even_rows, self.even_cols, self.stages, self.least_bytes = (
-            np.append(numbers_known, more) for numbers_known, more in zip(known, numbers, strict=True)
+            np.append(old_numbers, new_numbers) for old_numbers, new_numbers in zip(old_arrays, numbers, strict=True)
         )
         self.open = np.append(self.open, np.ones(len(new), np.bool_))
 
     def _numbers(self, layout: Layout) -> tuple[float, float, float, float, float, float]:
-        """Return the size of a region, its size without padding, the stages, and the bytes of the fullest PE of a
-        layout.
+        """Return the numbers that are known of a layout.
+
+        Returns:
+            Rows and columns of a region, rows and columns without padding, stages, and bytes of the
+            fullest PE.
         """
-        spread = self.demand.cache.of(_spread, 1024)(self.demand, layout.of_bands)
+        sizes = self.demand.cache.of(_band_sizes, 1024)(self.demand, layout.of_bands)
         rows, region_cols = layout.region(self.demand)
         cols = region_cols * layout.per_band
-        least = spread.fullest / (max(1, rows) * max(1, cols))
-        if least <= self.most_bytes:
-            least = self._padded_bytes(layout) or least
-        even_rows, even_cols = self._even(rows, cols * spread.width)
-        return rows, cols * spread.width, even_rows, even_cols, spread.stages, least
+        least_bytes = sizes.fullest / (max(1, rows) * max(1, cols))
+        if least_bytes <= self.most_bytes:
+            least_bytes = self._padded_bytes(layout) or least_bytes
+        even_rows, even_cols = self._even_size(rows, cols * sizes.width)
+        return rows, cols * sizes.width, even_rows, even_cols, sizes.stages, least_bytes
 
-    def _even(self, rows: int, cols: float) -> tuple[float, float]:
-        """Return the rows and columns of a region without padding that has the same bytes per PE."""
+    def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
+        """Return the size of a region without padding that has the same bytes per PE."""
         demand = self.demand
         if demand.column_bytes is None:
             return rows, cols
@@ -96,7 +107,7 @@ class Candidates:
     def _padded_bytes(self, layout: Layout) -> float | None:
         """Return the bytes of the fullest PE of a layout, padding included.
 
-        None on a part of a wafer, and where wafers share an op.
+        Return None for layouts on a part of a wafer, and for ops that are divided over wafers.
         """
         demand = self.demand
         if layout.mesh is not None or demand.region is not None or demand.column_bytes is None:
@@ -107,24 +118,35 @@ class Candidates:
         return demand.cache.of(fullest_bytes, 4096)(demand, layout._replace(groups=None, experts=None), shares)
 
 
-def _spread(demand: Demand, layout: Layout) -> _Spread:
-    """Return the heights of bands and the widths of their regions, in proportion to their bytes.
+def _band_sizes(demand: Demand, layout: Layout) -> _BandSizes:
+    """Return the sizes of a layout that do not depend on the size of its regions.
 
-    If the request states the shape of regions, all have that shape.
+    The heights of bands and the widths of regions are proportional to their bytes, unless the
+    request states the shape of regions.
     """
     bands: dict[tuple[int, int], list[Share]] = defaultdict(list)
-    beside = 0.0
+    expert_bytes = 0.0
     for share in shares_of(demand, layout):
         if share.experts:
-            beside += share.bytes / share.wafers
+            expert_bytes += share.bytes / share.wafers
         else:
             bands[share.wafer, share.band].append(share)
-    width, of_wafers = 0.0, defaultdict[int, list[float]](list)
-    for (wafer, _), across in bands.items():
-        of_band = sum(share.bytes for share in across)
-        parts = [1 / layout.per_band if demand.region or not of_band else share.bytes / of_band for share in across]
-        width += sum(share.layers.layer_count * part * share.wafers for share, part in zip(across, parts, strict=True))
-        fullest_pes = max(share.bytes / share.wafers / part for share, part in zip(across, parts, strict=True) if part)
-        of_wafers[wafer].append(fullest_pes)
-    fullest = max(max(each) if demand.region else sum(each) / layout.bands for each in of_wafers.values())
-    return _Spread(sum(map(len, bands.values())), width / demand.layers, fullest + beside)
+    width, fullest_by_wafer = 0.0, defaultdict[int, list[float]](list)
+    for (wafer, _), band_shares in bands.items():
+        band_bytes = sum(share.bytes for share in band_shares)
+        parts = [
+            1 / layout.per_band if demand.region or not band_bytes else share.bytes / band_bytes
+            for share in band_shares
+        ]
+        width += sum(
+            share.layers.layer_count * part * share.wafers for share, part in zip(band_shares, parts, strict=True)
+        )
+        fullest_pes = max(
+            share.bytes / share.wafers / part for share, part in zip(band_shares, parts, strict=True) if part
+        )
+        fullest_by_wafer[wafer].append(fullest_pes)
+    fullest_bytes = max(
+        max(fullest_by_band) if demand.region else sum(fullest_by_band) / layout.bands
+        for fullest_by_band in fullest_by_wafer.values()
+    )
+    return _BandSizes(sum(map(len, bands.values())), width / demand.layers, fullest_bytes + expert_bytes)

@@ -1,4 +1,4 @@
-"""Trials in small, the layout of the best forecast first, while any promises to be faster than what was tried."""
+"""Exploration of many layouts: try the most promising ones while they may be the fastest."""
 
 from __future__ import annotations
 
@@ -19,28 +19,31 @@ from wse.errors import BadMesh, DoesNotFit
 from wse_mappings.strategies.strategy import Layout
 
 MOST_TIMED, MOST_MISFITS, MOST_CUT = 24, 8, 48
-"""Layouts that are timed on a reduced model; that are tried and do not fit; whose weights alone do not."""
+"""Maximum numbers of layouts that are timed, do not fit, and have weights that do not fit."""
 COARSE, FINE = 1, 4
-"""Sides of regions for each time that a side doubles: of all layouts, and near the fastest."""
+"""Number of region sides to try per doubling: for all layouts, and near the fastest one."""
 
 
 def explore(setup: TrialSetup) -> list[Trial]:
-    """Return the trials of layouts on a reduced model (one layer of each kind), among them about the fastest layout.
+    """Return trials of layouts on reduced models, among them approximately the fastest layout.
 
-    Layouts are compared by the cycles of the longer phase: prefill, or decode over the passes in flight at once.
+    Layouts are compared by the cycles of the longer phase: prefill, or decode divided by the passes
+    in flight.
 
-    1. The layout with the best forecast, of those forecast to fit, is tried, and the forecasts learn from it. If none
-       is forecast to fit and none was timed yet, the one forecast to need the fewest bytes is tried. This is repeated
-       until no forecast, less the usual error, beats the fastest trial, or ``PATIENCE`` trials in a row did not.
-    2. For one user: layouts on whole wafers, then on parts of each, then with regions of about the size of the fastest.
-       For many users: layouts on whole wafers, then with other placements of experts, then with blocks cut into parts.
-    3. The fastest is tried with the placements of experts, and then the fastest with the groups, that the strategy
-       needs tried, unless each all-reduce has groups of its own in the end. Where nothing fits so far, the emptiest
-       layouts are tried.
+    1. Try the layout with the best forecast of those that are forecast to fit, and let the
+       forecasts learn from the trial. If none is forecast to fit and none was timed yet, try the
+       one with the lowest forecast of bytes. Repeat until no forecast, reduced by the usual error,
+       is below the fastest trial, or until ``PATIENCE`` trials in a row were not the fastest.
+    2. For one user, do this with layouts on whole wafers, then on parts of each wafer, then with
+       regions of about the size of the fastest. For many users, do this with layouts on whole
+       wafers, then with other placements of experts, then with split blocks.
+    3. Try the fastest layout with the placements of experts, and then the fastest with the numbers
+       of groups, that the strategy asks for. Skip the groups if they are fitted to each all-reduce
+       later. If nothing fits so far, try the layouts with the lowest forecast of bytes.
 
     Raises:
-        BadMesh: the mesh has room for none of them.
-        DoesNotFit: none can be cut.
+        BadMesh: No layout fits on the mesh.
+        DoesNotFit: No layout can divide the model.
     """
     exploration, on_whole_wafers = _Exploration(setup), setup.layouts()
     if setup.many_users:
@@ -59,10 +62,11 @@ def explore(setup: TrialSetup) -> list[Trial]:
 
 
 def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole_wafers: list[Layout]) -> None:
-    """Try layouts on whole wafers, then on rectangles of each wafer, then on regions of about the size of the fastest.
+    """Try layouts on whole wafers, then on parts of each, then with regions like the fastest.
 
-    If none of the emptiest layouts fits, all layouts are replaced by those with other placements of experts, and these
-    by those with blocks cut into parts.
+    If none of the layouts with the lowest forecast of bytes fits, all layouts are replaced by those
+    with other placements of experts. If these do not fit, they are replaced by layouts with split
+    blocks.
     """
     for fallback in setup.fallback_layouts(on_whole_wafers):
         if any(trial.fits for trial in _emptiest(replace(setup, timing=None), on_whole_wafers)):
@@ -74,26 +78,28 @@ def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole
     exploration.add(part for layout in on_whole_wafers for part in smaller(setup.demand, layout, COARSE))
     exploration.try_while_faster()
     refined: set[Layout] = set()
-    while (best := exploration.fastest) is not None and best.layout not in refined:
-        refined.add(best.layout)
-        sides = best.layout.region(setup.demand)
-        exploration.add(near for layout in on_whole_wafers for near in _near_layouts(setup, layout, sides))
+    while (fastest_trial := exploration.fastest) is not None and fastest_trial.layout not in refined:
+        refined.add(fastest_trial.layout)
+        sides = fastest_trial.layout.region(setup.demand)
+        exploration.add(
+            near_layout for layout in on_whole_wafers for near_layout in _near_layouts(setup, layout, sides)
+        )
         exploration.try_while_faster()
 
 
 def emptiest_trials(setup: TrialSetup) -> list[Trial]:
-    """Return the trials of the layouts with the lowest forecast of bytes, up to the first that fits."""
+    """Return trials of layouts, lowest forecast of bytes first, up to the first that fits."""
     layouts = setup.layouts()
     trials: list[Trial] = []
-    for tried in (layouts, *setup.fallback_layouts(layouts)):
-        trials += _emptiest(setup, tried)
+    for tried_layouts in (layouts, *setup.fallback_layouts(layouts)):
+        trials += _emptiest(setup, tried_layouts)
         if any(trial.fits for trial in trials):
             break
     return trials
 
 
 def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
-    """Return the trials of given layouts in the order of their forecast bytes, up to the first that fits."""
+    """Return trials of given layouts, lowest forecast of bytes first, up to the first that fits."""
     exploration = _Exploration(setup)
     exploration.add(layouts)
     while exploration.goes_on and exploration.try_emptiest():
@@ -103,15 +109,22 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
 
 
 def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> Iterator[Layout]:
-    """Yield a layout on rectangles of each wafer, with regions of half to twice the given rows and columns."""
+    """Yield variants of a layout whose regions have half to twice the given rows and columns."""
     demand = setup.demand
-    for other in strategy(setup.options.mapping).smaller(demand, layout, FINE):
-        if all(side <= 2 * new and new <= 2 * side for side, new in zip(sides, other.region(demand), strict=True)):
-            yield other
+    for other_layout in strategy(setup.options.mapping).smaller(demand, layout, FINE):
+        if all(
+            side <= 2 * new and new <= 2 * side for side, new in zip(sides, other_layout.region(demand), strict=True)
+        ):
+            yield other_layout
 
 
 class _Exploration:
-    """The state of a search: the layouts that may be tried, the trials so far, and the forecasts fitted to them."""
+    """The state of a search: layouts that may be tried, trials so far, and forecasts.
+
+    Attributes:
+        trials: Trials so far.
+        errors: Errors of layouts that could not be tried.
+    """
 
     def __init__(self, setup: TrialSetup) -> None:
         self._setup = setup
@@ -119,76 +132,83 @@ class _Exploration:
         self._most_bytes = math.inf if setup.options.capacity == REPORT else setup.wafer.sram_bytes_per_pe
         self.trials: list[Trial] = []
         self.errors: list[BadMesh | DoesNotFit] = []
-        self._cut = 0  # layouts whose weights alone do not fit
-        self._misses: list[float] = []  # how far forecasts of cycles were off, relative
-        self._in_vain = 0  # trials since the last that was the fastest, or since layouts were added
+        self._oversized_count = 0  # layouts whose weights alone do not fit
+        self._cycle_misses: list[float] = []  # relative errors of forecasts of cycles
+        self._trials_in_vain = 0  # trials since the last fastest one, or since layouts were added
 
     @property
     def fastest(self) -> Trial | None:
-        """The trial with the fewest cycles; None where no trial was timed."""
-        timed = [trial for trial in self.trials if trial.dominant_cycles is not None]
-        return min(timed, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
+        """The trial with the fewest cycles; None if no trial was timed."""
+        timed_trials = [trial for trial in self.trials if trial.dominant_cycles is not None]
+        return min(timed_trials, key=lambda trial: trial.dominant_cycles or 0.0, default=None)
 
     @property
     def _fastest_cycles(self) -> float:
-        """The cycles of the longer phase of a request on the fastest layout; infinite where no trial was timed."""
+        """Cycles of the longer phase on the fastest layout; infinity if no trial was timed."""
         return math.inf if self.fastest is None else self.fastest.dominant_cycles or 0.0
 
     @property
     def goes_on(self) -> bool:
-        """True if more may be tried."""
+        """True if the limits on numbers of trials are not reached."""
         misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
-        return len(self.trials) - misfits < MOST_TIMED and misfits < MOST_MISFITS and self._cut < MOST_CUT
+        return len(self.trials) - misfits < MOST_TIMED and misfits < MOST_MISFITS and self._oversized_count < MOST_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
         """Add layouts that may be tried."""
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:
-            of_layout, products = strategy(layout.mapping), self._setup.products(layout)
+            mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
             if products:
-                by_family[of_layout.spans_wafers, of_layout.experts_apart, products, layout.experts].append(layout)
+                by_family[
+                    mapping_strategy.spans_wafers, mapping_strategy.experts_apart, products, layout.experts
+                ].append(layout)
         for key, members in by_family.items():
             if key not in self._families:
                 self._families[key] = LayoutFamily(self._setup, members[0].experts, self._free_bytes)
             self._families[key].candidates.add(members)
-        self._in_vain = 0
+        self._trials_in_vain = 0
 
     def try_while_faster(self) -> None:
-        """Try layouts in the order of their forecast cycles while one promises to be faster than the best trial."""
+        """Try layouts, lowest forecast of cycles first, while one promises to be the fastest."""
         while self.goes_on and (self.try_most_promising() or (self.fastest is None and self.try_emptiest())):
             pass
 
     def try_most_promising(self) -> bool:
-        """Try the layout with the best forecast; False if no forecast is below the fastest trial."""
+        """Try the layout with the lowest forecast of cycles.
+
+        Return False, without a trial, if no forecast is below the fastest trial.
+        """
         pick = _first(family.fastest(self._free_bytes) for family in self._families.values())
-        fastest = self._fastest_cycles
-        if pick is None or self._in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest:
+        fastest_cycles = self._fastest_cycles
+        if pick is None or self._trials_in_vain == PATIENCE or pick.forecast * (1 - self._usual_miss) >= fastest_cycles:
             return False
         _, cycles = self._try(pick)
         if cycles is not None:
-            self._misses.append(abs(pick.forecast / cycles - 1))
-            self._in_vain = 0 if cycles < fastest else self._in_vain + 1
+            self._cycle_misses.append(abs(pick.forecast / cycles - 1))
+            self._trials_in_vain = 0 if cycles < fastest_cycles else self._trials_in_vain + 1
         return True
 
     def try_emptiest(self) -> bool:
-        """Try the layout with the lowest forecast of bytes; return False if none promises to fit."""
+        """Try the layout with the lowest forecast of bytes; return False if none may fit."""
         pick = _first(family.emptiest(self._free_bytes) for family in self._families.values())
         if pick is None:
             return False
-        needed, _ = self._try(pick)
-        if needed is not None:
-            pick.family.byte_misses.append(abs(pick.forecast / needed - 1))
+        needed_bytes, _ = self._try(pick)
+        if needed_bytes is not None:
+            pick.family.byte_misses.append(abs(pick.forecast / needed_bytes - 1))
         return True
 
     def nearest_trials(self) -> list[Trial]:
         """Return the trial of the layout that exceeds the available memory least.
 
-        None where no layout can be tried.
+        The list is empty if no layout can be tried.
         """
-        known = [
+        candidates = [
             (family, number) for family in self._families.values() for number in range(len(family.candidates.layouts))
         ]
-        for family, number in sorted(known, key=lambda one: one[0].candidates.least_bytes[one[1]])[:MOST_MISFITS]:
+        for family, number in sorted(
+            candidates, key=lambda candidate: candidate[0].candidates.least_bytes[candidate[1]]
+        )[:MOST_MISFITS]:
             layout = family.candidates.layouts[number]
             try:
                 return [try_layout(replace(self._setup, timing=None), layout, self._setup.products(layout)[-1])]
@@ -198,17 +218,19 @@ class _Exploration:
 
     @property
     def _free_bytes(self) -> float:
+        """Bytes per PE that layouts can use."""
         return self._most_bytes - self._setup.reserved_bytes
 
     @property
     def _usual_miss(self) -> float:
-        """Return the typical relative error of the forecasts so far."""
-        return float(np.median(self._misses[-PATIENCE:])) if self._misses else 0.0
+        """Typical relative error of the last forecasts of cycles."""
+        return float(np.median(self._cycle_misses[-PATIENCE:])) if self._cycle_misses else 0.0
 
     def _try(self, pick: Pick) -> tuple[float | None, float | None]:
-        """Try a layout whose weights fit, and update the forecasts of bytes and cycles.
+        """Try a layout if its weights fit, and update the forecasts.
 
-        Returns its bytes per PE without the reserved ones, and its dominant cycles.
+        Returns:
+            Bytes per PE without the reserved ones, and dominant cycles; None if unknown.
         """
         setup, candidates = self._setup, pick.family.candidates
         layout = candidates.layouts[pick.number]
@@ -216,18 +238,18 @@ class _Exploration:
         candidates.open[pick.number] = False
         trials: list[Trial] = []
         try:
-            needed = setup.least_bytes(layout, products[-1])
-            if setup.allows(needed):
+            needed_bytes = setup.least_bytes(layout, products[-1])
+            if setup.allows(needed_bytes):
                 trials = deciding_trials(setup, layout, products, self._fastest_cycles)
         except (BadMesh, DoesNotFit) as error:
             self.errors.append(error)
             return None, None
-        self._cut += not trials
+        self._oversized_count += not trials
         self.trials += trials
-        needed = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed)
-        timed = [(trial.dominant_cycles, trial.passes) for trial in trials if trial.dominant_cycles is not None]
-        cycles, passes = min(timed, default=(None, 1))
-        free_of_reserved = needed - setup.reserved_bytes
+        needed_bytes = min((trial.needed_bytes for trial in trials if trial.needed_bytes), default=needed_bytes)
+        timed_cycles = [(trial.dominant_cycles, trial.passes) for trial in trials if trial.dominant_cycles is not None]
+        cycles, passes = min(timed_cycles, default=(None, 1))
+        free_of_reserved = needed_bytes - setup.reserved_bytes
         pick.family.learn(pick.number, free_of_reserved, None if cycles is None else cycles * passes)
         return free_of_reserved, cycles
 
@@ -235,21 +257,21 @@ class _Exploration:
         """Try the fastest layout with the other placements of experts."""
         best, setup = self.fastest, self._setup
         if best is not None and best.layout.experts is None:
-            for other in setup.with_other_expert_placements([best.layout]):
-                self._try_other(other, best.prefill, self._fastest_cycles)
+            for other_layout in setup.with_other_expert_placements([best.layout]):
+                self._try_other(other_layout, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
         """Try the fastest layout with other numbers of groups in its all-reduces."""
         best, setup = self.fastest, self._setup
         if best is None:
             return
-        shortest = setup.shortest_line(best.layout, best.prefill)
+        shortest_line = setup.shortest_line(best.layout, best.prefill)
         for groups in counts:
-            if groups <= shortest and groups != setup.options.groups:
+            if groups <= shortest_line and groups != setup.options.groups:
                 self._try_other(best.layout._replace(groups=groups), best.prefill)
 
     def _try_other(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> None:
-        """Try the fastest layout with one property changed, if the changed layout is possible."""
+        """Try the fastest layout with one property changed, if that is possible."""
         try:
             self.trials.append(try_layout(self._setup, layout, prefill, worth_cycles))
         except (BadMesh, DoesNotFit) as error:
@@ -257,5 +279,5 @@ class _Exploration:
 
 
 def _first(picks: Iterable[Pick | None]) -> Pick | None:
-    """Return the pick of the least forecast."""
+    """Return the pick with the lowest forecast; None without picks."""
     return min((pick for pick in picks if pick is not None), key=lambda pick: pick.forecast, default=None)

@@ -1,4 +1,4 @@
-"""The first trials of a search: layouts on reduced models, with the rewrites for which there are colours and SRAM."""
+"""First trials of a search: layouts on reduced models, with all rewrites that fit."""
 
 from __future__ import annotations
 
@@ -19,28 +19,44 @@ from wse.errors import BadInput, BadMesh, DoesNotFit
 from wse_mappings.strategies.strategy import Layout
 
 FEW_LAYOUTS: Final = 2
-"""Layouts that are all tried, without forecasts."""
+"""Maximum number of layouts that are all tried, without forecasts."""
 
 
-def tried_first(rewrites: Rewrites, options: Options) -> Rewrites:
-    """Return the rewrites with which layouts are tried: all valid ones except those between stages.
+def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
+    """Return the rewrites with which layouts are tried first.
 
-    These are tried on the fastest layout alone.
+    In schedule ``fused``, rewrites for layers that are split between stages are tried later, on the
+    fastest layout only.
     """
-    return tuple(one for one in rewrites if options.schedule != FUSED or not known_rewrites()[one[0]].between_stages)
+    return tuple(
+        known_rewrite
+        for known_rewrite in rewrites
+        if options.schedule != FUSED or not known_rewrites()[known_rewrite[0]].between_stages
+    )
 
 
 def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]]) -> tuple[TrialSetup, list[Trial]]:
-    """Return the trials with a set of rewrites, reduced until the colours and the SRAM suffice.
+    """Return the trials of layouts with as many rewrites as there are colours and SRAM for.
 
-    Without any where all of these need too many colours everywhere; without those that PEs store tiles for where
-    nothing fits with these.
+    If all rewrites together need too many colours on every layout, layouts are tried without any.
+    If nothing fits, they are tried without the rewrites for which PEs store additional tiles.
+
+    Args:
+        setup: Inputs of all trials.
+        try_all: Function that tries layouts.
+
+    Returns:
+        The inputs with the rewrites that were used, and the trials.
     """
     trials = try_all(setup)
     if setup.rewrites and trials and not any(trial.needed_bytes for trial in trials):
         setup = replace(setup, rewrites=())
         trials = try_all(setup)
-    without_tiles = tuple(one for one in setup.rewrites if not known_rewrites()[one[0]].holds_tiles(setup.spec))
+    without_tiles = tuple(
+        known_rewrite
+        for known_rewrite in setup.rewrites
+        if not known_rewrites()[known_rewrite[0]].holds_tiles(setup.spec)
+    )
     if len(without_tiles) < len(setup.rewrites) and not any(trial.may_be_compiled(setup.options) for trial in trials):
         setup = replace(setup, rewrites=without_tiles)
         trials = try_all(setup)
@@ -48,9 +64,11 @@ def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]
 
 
 def try_layouts(setup: TrialSetup) -> list[Trial]:
-    """Compile layouts and products for prefill on reduced models: all of them, or the promising ones if there are many.
+    """Try layouts with each product of prefill on reduced models: all, or if many, the best.
 
-    Raises BadMesh where the mesh has room for none of them, DoesNotFit where none can be cut.
+    Raises:
+        BadMesh: No layout fits on the mesh.
+        DoesNotFit: No layout can divide the model.
     """
     layouts = setup.layouts()
     if setup.timing is not None and (setup.many_users or len(layouts) > FEW_LAYOUTS):
@@ -58,8 +76,10 @@ def try_layouts(setup: TrialSetup) -> list[Trial]:
     untimed = replace(setup, timing=None)
     trials: list[Trial] = []
     misfits: list[BadMesh] = []
-    for tried in (layouts, *setup.fallback_layouts(layouts)):
-        for layout, product in [(other, product) for other in tried for product in setup.products(other)]:
+    for tried_layouts in (layouts, *setup.fallback_layouts(layouts)):
+        for layout, product in [
+            (other_layout, product) for other_layout in tried_layouts for product in setup.products(other_layout)
+        ]:
             try:
                 trials.append(try_layout(untimed, layout, product))
             except BadMesh as error:
@@ -72,32 +92,35 @@ def try_layouts(setup: TrialSetup) -> list[Trial]:
 
 
 def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
-    """Return the trials ordered by layout, the fastest layout first, and within a layout the fastest product first.
+    """Return the trials by layout, fastest layout first, and per layout the fastest product first.
 
-    Where none was timed, as they are.
+    The order of trials without times does not change.
     """
     by_layout: dict[Layout, list[Trial]] = defaultdict(list)
     for trial in trials:
         by_layout[trial.layout].append(trial)
-    products = [sorted(alike, key=dominant_cycles) for alike in by_layout.values()]
-    return sorted(products, key=lambda alike: dominant_cycles(alike[0]))
+    products = [sorted(layout_trials, key=dominant_cycles) for layout_trials in by_layout.values()]
+    return sorted(products, key=lambda layout_trials: dominant_cycles(layout_trials[0]))
 
 
 def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
     """Return the error that explains why no trial was possible."""
     spec, wafer, options = setup.spec, setup.wafer, setup.options
     if trials:
-        least = min(trials, key=lambda trial: trial.needed_bytes or math.inf)
+        least_trial = min(trials, key=lambda trial: trial.needed_bytes or math.inf)
         try:
-            compile_choice(spec, wafer, setup.software, *setup.least_choice(least.layout, least.prefill))
+            compile_choice(spec, wafer, setup.software, *setup.least_choice(least_trial.layout, least_trial.prefill))
         except DoesNotFit as error:
             return error
-    what = unsupported_on_mesh(spec, options)
-    if what:
-        message = f"{options.prefill}: not known for {what}, which {spec.name} has: prefill by {THIN_GEMM}"
+    unsupported_property = unsupported_on_mesh(spec, options)
+    if unsupported_property:
+        message = (
+            f"{options.prefill} does not support {unsupported_property}, which {spec.name} has: "
+            f"use {THIN_GEMM} for prefill"
+        )
         return BadInput(message)
     message = (
-        f"{options.prefill}: needs a square region, and those of {wafer.mesh_rows}x{wafer.mesh_cols} PEs are not: "
-        f"choose a square --region, or prefill by {THIN_GEMM}"
+        f"{options.prefill} needs square regions, and those on {wafer.mesh_rows}x{wafer.mesh_cols} PEs are not: "
+        f"choose a square --region, or use {THIN_GEMM} for prefill"
     )
     return BadMesh(message)

@@ -1,4 +1,4 @@
-"""A forecast of the cycles or bytes of a layout that was not tried, from those of layouts that were."""
+"""Forecast of the cycles or bytes of an untried layout from the trials of others."""
 
 from __future__ import annotations
 
@@ -9,53 +9,75 @@ import numpy as np
 from wse.arrays import F64
 
 PRIOR_WEIGHT = 1e-3
-"""Weight of what is taken before anything was tried, against one trial: it decides where trials leave a choice."""
+"""Weight of the initial guess relative to one trial. It matters only where trials do not decide."""
 
 
 def features(rows: F64, cols: F64, even_rows: F64, even_cols: F64, stages: F64) -> F64:
-    """Return the terms of the linear model of a token's cycles, float64 ``[layouts, 7]``.
+    """Return the terms of a linear model of a layout's cycles, float64 ``[layouts, 7]``.
 
-    Launches are there for every layer, hops and relays with the length of lines, work on replicated values with the
-    share of a row or of a column, multiply-adds with that of a PE, hand-overs with the stages. Shares are those of a
-    region of ``even_rows`` and ``even_cols``, on which nothing would be padded.
+    The terms stand for the following costs:
+
+    1. launches, which are the same for every layout
+    2. hops and relays, proportional to the rows
+    3. hops and relays, proportional to the columns
+    4. work on values that are divided over rows only
+    5. work on values that are divided over columns only
+    6. multiply-adds, which are divided over all PEs of a region
+    7. transfers between stages, proportional to their number
+
+    Args:
+        rows, cols: float64 ``[layouts]``: size of a region.
+        even_rows, even_cols: float64 ``[layouts]``: size of a region that would have the same bytes
+            per PE without padding.
+        stages: float64 ``[layouts]``: number of stages.
     """
     shares = [1 / even_rows, 1 / even_cols, 1 / (even_rows * even_cols)]
     return np.stack([np.ones_like(rows), rows, cols, *shares, stages], axis=1)
 
 
 class Forecast:
-    """A linear model of a number of a layout, such as its cycles, whose weights are fitted to the trials so far.
+    """A linear model of a property of layouts, such as cycles, fitted to the trials so far.
 
-    The fit is the least sum of squares of relative errors, with a small penalty for what departs from the weights that
-    are taken before (ridge regression; Hoerl and Kennard, Technometrics 1970). No term makes it less: those
-    whose weight would be negative are left out, and the rest is fitted again.
+    The fit minimises the sum of squared relative errors, with a small penalty for deviations from
+    the initial weights (ridge regression; Hoerl and Kennard, Technometrics 1970). Weights must not
+    be negative: terms with a negative weight are removed, and the others are fitted again.
     """
 
     def __init__(self, prior: Sequence[float]) -> None:
+        """Create a forecast from initial weights, one per term."""
         self._prior = np.asarray(prior, np.float64)
         self._weights = self._prior
         self._terms = np.empty((0, len(self._prior)))
 
     @property
     def trials(self) -> int:
-        """Trials that were taken in."""
+        """Number of trials to which the model is fitted."""
         return len(self._terms)
 
-    def learn(self, of_layout: F64, value: float) -> None:
-        """Update the model with a trial."""
-        self._terms = np.vstack([self._terms, of_layout / value])
-        parts = self._terms.mean(axis=0)  # of all, by term
+    def learn(self, layout_terms: F64, value: float) -> None:
+        """Fit the model to one more trial.
+
+        Args:
+            layout_terms: float64 ``[terms]``: terms of the layout.
+            value: The measured value.
+        """
+        self._terms = np.vstack([self._terms, layout_terms / value])
+        mean_terms = self._terms.mean(axis=0)  # scale of each term
         penalty = np.sqrt(PRIOR_WEIGHT)
-        equations = np.vstack([self._terms / parts, penalty * np.eye(len(parts))])
-        sums = np.concatenate([np.ones(len(self._terms)), penalty * self._prior * parts])
-        kept = np.ones(len(parts), np.bool_)
+        equations = np.vstack([self._terms / mean_terms, penalty * np.eye(len(mean_terms))])
+        sums = np.concatenate([np.ones(len(self._terms)), penalty * self._prior * mean_terms])
+        used_terms = np.ones(len(mean_terms), np.bool_)
         weights = np.linalg.lstsq(equations, sums, rcond=None)[0]
         while (weights < 0).any():
-            kept &= weights >= 0
-            weights = np.zeros(len(parts))
-            weights[kept] = np.linalg.lstsq(equations[:, kept], sums, rcond=None)[0]
-        self._weights = weights / parts
+            used_terms &= weights >= 0
+            weights = np.zeros(len(mean_terms))
+            weights[used_terms] = np.linalg.lstsq(equations[:, used_terms], sums, rcond=None)[0]
+        self._weights = weights / mean_terms
 
-    def of(self, of_layouts: F64) -> F64:
-        """Return the forecast number for layouts with given terms, float64 ``[layouts]``."""
-        return np.asarray(of_layouts @ self._weights, np.float64)
+    def of(self, layout_terms: F64) -> F64:
+        """Return the forecast for some layouts, float64 ``[layouts]``.
+
+        Args:
+            layout_terms: float64 ``[layouts, terms]``: terms of the layouts.
+        """
+        return np.asarray(layout_terms @ self._weights, np.float64)

@@ -1,4 +1,4 @@
-"""Families of layouts that share forecasts of cycles and bytes, which learn from every layout that is tried."""
+"""Families of layouts that share forecasts of cycles and bytes, fitted to all trials."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from wse.compiler.search.trial_setup import TrialSetup
 from wse.models.tensors.model_tensors import parameters_per_token
 
 PATIENCE = 3
-"""Layouts that are tried one after the other, none of them the fastest so far, before a search stops."""
+"""Number of consecutive trials without a new fastest layout after which a search stops."""
 ROW_HOPS, COLUMN_HOPS = 2, 7
-"""Hops of a layer in lengths of a row and of a column, as a first guess: all-reduces from the ends to the middle and
-back (He et al., WaferLLM, OSDI 2025)."""
+"""Hops per layer, in lengths of a row and of a column, as a first guess.
+
+All-reduces travel from the ends to the middle and back (He et al., WaferLLM, OSDI 2025).
+"""
 
 
 class Pick(NamedTuple):
-    """A candidate layout by its index in its family, with its forecast cycles or bytes."""
+    """A candidate layout that was selected for a trial.
+
+    Attributes:
+        forecast: Forecast of its cycles or bytes.
+        family: Its family.
+        number: Its index in the family.
+    """
 
     forecast: float
     family: LayoutFamily
@@ -28,79 +36,111 @@ class Pick(NamedTuple):
 
 
 class LayoutFamily:
-    """Layouts that share one forecast: with the same prefill product and the same tensors divided over wafers.
+    """Layouts with a common forecast: same prefill products, and equally divided over wafers.
 
-    Their ``experts`` are placed alike; they may need ``most_bytes`` beside those that are reserved.
+    Attributes:
+        candidates: The layouts.
+        byte_misses: Relative errors of the forecasts of bytes, for layouts that were selected by
+            these forecasts.
     """
 
     def __init__(self, setup: TrialSetup, experts: str | None, most_bytes: float) -> None:
+        """Create an empty family.
+
+        Args:
+            setup: Inputs of the search.
+            experts: Placement of experts of all layouts; None for the requested one.
+            most_bytes: Maximum bytes per PE in addition to the reserved ones.
+        """
         spec, wafer = setup.spec, setup.wafer
         hops = setup.options.context * spec.layer_count * wafer.hop_cycles
         macs = setup.options.context * parameters_per_token(spec) / wafer.mac_fp16_fp32_per_cycle
         self.candidates = Candidates(demand=setup.demand_with(experts), most_bytes=most_bytes)
         self._cycles = Forecast((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
-        # beside the least, on a part of a mesh and on all of it
+        # bytes in addition to ``Candidates.least_bytes``, on a part of the mesh and on the whole mesh
         self._further_bytes = {is_part: Forecast((0.0,) * 7) for is_part in (True, False)}
         self._many_users = setup.many_users
         self._cache_bytes = setup.options.batch * setup.cache_bytes_per_pe
-        self.byte_misses: list[float] = []  # how far forecasts of bytes were off, of the emptiest layouts, relative
+        self.byte_misses: list[float] = []
 
     def fastest(self, free_bytes: float) -> Pick | None:
-        """Return the untried candidate with the lowest forecast of cycles among those that may fit; None without one.
+        """Return the untried candidate with the lowest forecast of cycles that may fit, or None.
 
-        As long as none was timed it is one of a whole mesh, so that each mapping as it is has its turn.
+        As long as no candidate was timed, those on whole meshes come first, so that each mapping is
+        tried as it is.
+
+        Args:
+            free_bytes: Bytes per PE that are not reserved.
         """
-        known, features_of_all = self.candidates, self._features()
+        candidates, features_of_all = self.candidates, self._features()
         needed_bytes = self._bytes(features_of_all)
         fits = needed_bytes <= free_bytes
-        numbers = np.flatnonzero(known.open & fits).tolist()
+        numbers = np.flatnonzero(candidates.open & fits).tolist()
         if not self._cycles.trials:
-            numbers = [number for number in numbers if known.layouts[number].mesh is None] or numbers
+            numbers = [number for number in numbers if candidates.layouts[number].mesh is None] or numbers
         cycles = self._cycles.of(features_of_all)
         if self._many_users:
             cycles = cycles / self._passes_at_once(free_bytes - needed_bytes)
-        return self._least(numbers, cycles)
+        return self._lowest_forecast(numbers, cycles)
 
     def _passes_at_once(self, free_bytes: F64) -> F64:
-        """Estimate the passes in flight of each candidate: at most one per stage, and no more than KV caches fit.
+        """Estimate the passes in flight of each candidate.
+
+        There is at most one pass per stage, and no more than KV caches fit.
 
         Args:
-            free_bytes: Free bytes per PE beside the caches of one pass, as forecast; float64 ``[candidates]``.
+            free_bytes: float64 ``[candidates]``: forecast of the free bytes per PE beside the
+                caches of one pass.
         """
         passes = 1 + np.floor(free_bytes / self._cache_bytes)
         return np.asarray(np.clip(passes, 1.0, np.maximum(1.0, self.candidates.stages)), np.float64)
 
     def emptiest(self, free_bytes: float) -> Pick | None:
-        """Return the untried candidate with the lowest forecast of bytes among those that may fit; None without one.
+        """Return the untried candidate with the lowest forecast of bytes that may fit, or None.
 
-        Nor is there one where it would need too many even if the forecast were off by as much as the last ones were.
+        None is also returned if the candidate would not fit even if the forecast were too high by
+        the largest of the last errors.
+
+        Args:
+            free_bytes: Bytes per PE that are not reserved.
         """
-        known, misses = self.candidates, self.byte_misses[-PATIENCE:]
-        numbers = np.flatnonzero(known.open & (known.least_bytes <= free_bytes)).tolist()
-        pick = self._least(numbers, self._bytes(self._features()))
-        settled = len(misses) == PATIENCE and pick is not None and pick.forecast * (1 - max(misses)) > free_bytes
-        return None if settled else pick
+        candidates, misses = self.candidates, self.byte_misses[-PATIENCE:]
+        numbers = np.flatnonzero(candidates.open & (candidates.least_bytes <= free_bytes)).tolist()
+        pick = self._lowest_forecast(numbers, self._bytes(self._features()))
+        cannot_fit = len(misses) == PATIENCE and pick is not None and pick.forecast * (1 - max(misses)) > free_bytes
+        return None if cannot_fit else pick
 
-    def _least(self, numbers: list[int], forecasts: F64) -> Pick | None:
+    def _lowest_forecast(self, numbers: list[int], forecasts: F64) -> Pick | None:
+        """Return the candidate with the lowest forecast; None without candidates."""
         if not numbers:
             return None
         best = numbers[int(np.argmin(forecasts[numbers]))]
         return Pick(float(forecasts[best]), self, best)
 
     def learn(self, number: int, needed_bytes: float, cycles: float | None) -> None:
-        """Update the forecasts with the bytes that a candidate needs, and with its cycles if it was timed."""
-        of_candidate = self._features()[number]
-        further = self._further_bytes[self.candidates.layouts[number].mesh is not None]
-        further.learn(of_candidate, max(1.0, needed_bytes - self.candidates.least_bytes[number]))
+        """Update the forecasts with a trial.
+
+        Args:
+            number: Index of the candidate.
+            needed_bytes: Bytes per PE that the candidate needs, without the reserved ones.
+            cycles: Cycles of the candidate; None if it was not timed.
+        """
+        candidate_features = self._features()[number]
+        byte_forecast = self._further_bytes[self.candidates.layouts[number].mesh is not None]
+        byte_forecast.learn(candidate_features, max(1.0, needed_bytes - self.candidates.least_bytes[number]))
         if cycles is not None:
-            self._cycles.learn(of_candidate, cycles)
+            self._cycles.learn(candidate_features, cycles)
 
     def _bytes(self, features_of_all: F64) -> F64:
-        """Return the forecast bytes of each candidate; those on a part of the mesh are forecast from each other."""
+        """Return the forecast of each candidate's bytes per PE.
+
+        Layouts on a part of the mesh and on the whole mesh have separate forecasts.
+        """
         is_part = np.array([layout.mesh is not None for layout in self.candidates.layouts])
-        further = {part: forecast.of(features_of_all) for part, forecast in self._further_bytes.items()}
-        return self.candidates.least_bytes + np.where(is_part, further[True], further[False])
+        further_bytes = {part: forecast.of(features_of_all) for part, forecast in self._further_bytes.items()}
+        return self.candidates.least_bytes + np.where(is_part, further_bytes[True], further_bytes[False])
 
     def _features(self) -> F64:
-        of = self.candidates
-        return features(of.rows, of.cols, of.even_rows, of.even_cols, of.stages)
+        """Return the terms of the forecasts for each candidate."""
+        candidates = self.candidates
+        return features(candidates.rows, candidates.cols, candidates.even_rows, candidates.even_cols, candidates.stages)

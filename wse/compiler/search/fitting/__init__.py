@@ -1,1 +1,1 @@
-"""Choices that are fitted to a layout: columns of attention, chunks, codes unpacked at once."""
+"""Choices that are fitted to a layout: attention columns, chunks, trees, codes to unpack."""

@@ -1,4 +1,7 @@
-"""Numbers of columns that hold attention: the fewest of those on which the fullest has as many features."""
+"""Numbers of columns for attention that are worth trying.
+
+Of all numbers with the same features on the fullest column, only the smallest is tried.
+"""
 
 from __future__ import annotations
 
@@ -7,36 +10,48 @@ from wse_mappings.cuts.head_groups import head_places
 from wse_mappings.cuts.split import ceil_div
 
 MOST_NARROWING = 4
-"""The columns of a region over the fewest that attention is tried on."""
+"""Maximum ratio of the columns of a region to the columns for attention."""
 
 
-def column_counts(spec: ModelSpec, of_region: int, *, with_hidden: bool = True) -> tuple[int, ...]:
-    """Return numbers of columns in descending order, each the smallest with the same features per column.
+def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True) -> tuple[int, ...]:
+    """Return column counts in descending order, each the smallest with its features per column.
 
-    Latent attention has hidden features on columns too, which count ``with_hidden``.
+    Args:
+        spec: Model.
+        region_cols: Columns of the region.
+        with_hidden: Whether hidden features count for latent attention, which divides them over
+            columns as well.
     """
     latent = spec.latent
     if latent is None:
         sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
-        return _of_heads(of_region, *sizes, mixed_pairs=spec.has_unit_rope)
+        return _counts_for_heads(region_cols, *sizes, mixed_pairs=spec.has_unit_rope)
     extents = (latent.q_rank or spec.hidden_size, latent.kv_rank, latent.rope_size // 2)
-    return _of_extents(of_region, (*extents, spec.hidden_size) if with_hidden else extents)
+    return _counts_for_extents(region_cols, (*extents, spec.hidden_size) if with_hidden else extents)
 
 
-def _of_heads(
-    of_region: int, kv_head_count: int, head_size: int, rotary_size: int, *, mixed_pairs: bool
+def _counts_for_heads(
+    region_cols: int, kv_head_count: int, head_size: int, rotary_size: int, *, mixed_pairs: bool
 ) -> tuple[int, ...]:
+    """Return the numbers of columns for attention with grouped heads."""
     sizes = kv_head_count, head_size, rotary_size
-    return _fewest({head_places(cols, *sizes, mixed_pairs=mixed_pairs): cols for cols in _most_first(of_region)})
+    return _smallest_counts(
+        {head_places(cols, *sizes, mixed_pairs=mixed_pairs): cols for cols in _most_first(region_cols)}
+    )
 
 
-def _of_extents(of_region: int, extents: tuple[int, ...]) -> tuple[int, ...]:
-    return _fewest({tuple(ceil_div(extent, cols) for extent in extents): cols for cols in _most_first(of_region)})
+def _counts_for_extents(region_cols: int, extents: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the numbers of columns for attention that divides some extents over columns evenly."""
+    return _smallest_counts(
+        {tuple(ceil_div(extent, cols) for extent in extents): cols for cols in _most_first(region_cols)}
+    )
 
 
-def _most_first(of_region: int) -> range:
-    return range(of_region, of_region // MOST_NARROWING, -1)
+def _most_first(region_cols: int) -> range:
+    """Return all numbers of columns to consider, in descending order."""
+    return range(region_cols, region_cols // MOST_NARROWING, -1)
 
 
-def _fewest(by_places: dict[tuple[int, ...], int]) -> tuple[int, ...]:
+def _smallest_counts(by_places: dict[tuple[int, ...], int]) -> tuple[int, ...]:
+    """Return the smallest number of columns for each distinct division, in descending order."""
     return tuple(sorted(by_places.values(), reverse=True))

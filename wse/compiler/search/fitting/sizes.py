@@ -1,4 +1,4 @@
-"""Sizes of chunks to try, the largest first."""
+"""Chunk sizes to try, the largest first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def halvings(largest: int, smallest: int) -> list[int]:
-    """Return sizes from the largest to the smallest, each half of the one before."""
+    """Return sizes from the largest to the smallest, each half of the one before, rounded up."""
     sizes = [largest]
     while sizes[-1] > smallest:
         sizes.append(max(smallest, ceil_div(sizes[-1], 2)))
@@ -14,7 +14,7 @@ def halvings(largest: int, smallest: int) -> list[int]:
 
 
 def chunk_sizes(prompt_tokens: int, step: int) -> list[int]:
-    """Return chunk sizes: the whole prompt, then decreasing multiples of ``step``."""
+    """Return sizes of prompt chunks: the whole prompt, then decreasing multiples of ``step``."""
     sizes = [prompt_tokens]
     for size in halvings(ceil_div(prompt_tokens, step), 1):
         if size * step < sizes[-1]:

@@ -1,7 +1,7 @@
-"""The cost of fitted trees in all: rewrites of routes that their own routes bring, less the cycles that they save.
+"""Costs of fitted all-reduce trees: the route rewrites they need minus the cycles they save.
 
-Colours and rewrites of a stage's routes go by nothing that other stages do. So a stage is counted anew only where sizes
-of its own are fitted or not.
+The colours and route rewrites of a stage do not depend on other stages. A stage is therefore
+counted again only if its own trees change.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ from typing import NamedTuple
 from wse.compiler.options import TreeSize
 from wse.compiler.passes.route import repaints, same_routes
 from wse.compiler.rewrites.fitted_trees import with_groups
-from wse.compiler.search.reduced.condense import CondensedModel
+from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.symbolic import BlockRun, SymPhase, SymSteps, distinct_phases
 from wse.errors import DoesNotFit
 from wse.models.graph import ops_in_order
 
 
 class Saving(NamedTuple):
-    """A number of groups, and the cycles per stage that an all-reduce saves with it over the tree of fewest relays."""
+    """A number of groups for all-reduces of one size.
+
+    Attributes:
+        groups: Number of groups.
+        cycles: By stage, the cycles that an all-reduce saves compared with the tree with the fewest
+            relays.
+    """
 
     groups: int
     cycles: Mapping[int, float]
@@ -32,27 +38,30 @@ class TreeCosts:
     """Cycles of a reduced model with different sets of fitted trees, computed after lowering.
 
     Attributes:
-        savings: The groups that may be fitted to each size, and what they save.
-        stages: The stages with all-reduces of each size.
-        stage_count: The number of stages.
+        savings: For each size that may be fitted, the groups and what they save.
+        stages: For each size, the stages with all-reduces of that size.
+        stage_count: Number of stages.
     """
 
-    def __init__(self, small: CondensedModel, savings: Mapping[TreeSize, Saving], repaint_cycles: float) -> None:
+    def __init__(self, reduced: ReducedModel, savings: Mapping[TreeSize, Saving], repaint_cycles: float) -> None:
         """Create the costs for a reduced model without fitted trees.
 
-        ``repaint_cycles`` is the cost of rewriting a route.
+        Args:
+            reduced: Reduced model after lowering.
+            savings: For each size that may be fitted, the groups and what they save.
+            repaint_cycles: Cycles of rewriting one route.
         """
         self.savings = savings
         self.stages: dict[TreeSize, set[int]] = {size: set() for size in savings}
-        self.stage_count = len(small.state.plans)
-        self._small, self._rewrite_cycles = small, repaint_cycles
-        self._phases: dict[int, list[SymPhase]] = defaultdict(list)  # of each stage
-        self._patterns: dict[tuple[TreeSize, int], int] = {}  # of a size, instead of another pattern
-        self._layers = [op.layer for op in ops_in_order(small.state.graph)]
+        self.stage_count = len(reduced.state.plans)
+        self._reduced, self._rewrite_cycles = reduced, repaint_cycles
+        self._phases: dict[int, list[SymPhase]] = defaultdict(list)  # by stage
+        self._patterns: dict[tuple[TreeSize, int], int] = {}  # fitted pattern by size and original pattern
+        self._layers = [op.layer for op in ops_in_order(reduced.state.graph)]
         self._known: dict[tuple[int, frozenset[TreeSize]], Mapping[str, float]] = {}
-        patterns = list(small.state.patterns)
-        for number in distinct_phases(small.state.phases):
-            phase = small.state.phases[number]
+        patterns = list(reduced.state.patterns)
+        for number in distinct_phases(reduced.state.phases):
+            phase = reduced.state.phases[number]
             for stage in dict.fromkeys(run.stage for run in phase.steps.runs):
                 steps = SymSteps(runs=tuple(run for run in phase.steps.runs if run.stage == stage))
                 self._phases[stage].append(replace(phase, steps=steps))
@@ -62,63 +71,71 @@ class TreeCosts:
                     self.stages[size].add(stage)
                     if (size, pattern) not in self._patterns:
                         self._patterns[size, pattern] = len(patterns)
-                        tree = with_groups(small.state.pattern_calls[pattern], savings[size].groups)
-                        patterns.append(tree.schedule(small.state.options.cache))
-        self._state = replace(small.state, patterns=tuple(patterns))
+                        tree = with_groups(reduced.state.pattern_calls[pattern], savings[size].groups)
+                        patterns.append(tree.schedule(reduced.state.options.cache))
+        self._state = replace(reduced.state, patterns=tuple(patterns))
         self._same_routes = same_routes(self._state.patterns)
 
-    def of_stage(self, stage: int, fitted: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Return the cycles of all stages that a stage represents, by phase, with the given sizes fitted.
+    def of_stage(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
+        """Return the cycles of all stages that a stage represents, by phase.
 
-        Counted are rewrites of routes, less what all-reduces save; infinitely many where colours run out.
+        The cycles are those of route rewrites minus those that fitted all-reduces save. They are
+        infinite if there are not enough colours.
+
+        Args:
+            stage: Index of the stage in the reduced model.
+            fitted_sizes: Sizes of the all-reduces that use fitted trees.
         """
-        own = frozenset(size for size in fitted if stage in self.stages[size])
-        if (stage, own) not in self._known:
-            self._known[stage, own] = self._count(stage, own)
-        return self._known[stage, own]
+        stage_sizes = frozenset(size for size in fitted_sizes if stage in self.stages[size])
+        if (stage, stage_sizes) not in self._known:
+            self._known[stage, stage_sizes] = self._count(stage, stage_sizes)
+        return self._known[stage, stage_sizes]
 
-    def saved_cycles(self, fitted: frozenset[TreeSize]) -> dict[str, float]:
-        """Return the cycles that the fitted sizes save in all stages, by phase."""
-        saved: dict[str, float] = defaultdict(float)
+    def saved_cycles(self, fitted_sizes: frozenset[TreeSize]) -> dict[str, float]:
+        """Return the cycles that fitted trees save in all stages, by phase."""
+        cycles_by_phase: dict[str, float] = defaultdict(float)
         for stage in self._phases:
-            before, after = self.of_stage(stage, frozenset()), self.of_stage(stage, fitted)
-            for phase in before:
-                saved[phase] += before[phase] - after[phase]
-        return dict(saved)
+            cycles_before, cycles_after = self.of_stage(stage, frozenset()), self.of_stage(stage, fitted_sizes)
+            for phase in cycles_before:
+                cycles_by_phase[phase] += cycles_before[phase] - cycles_after[phase]
+        return dict(cycles_by_phase)
 
-    def _count(self, stage: int, fitted: frozenset[TreeSize]) -> Mapping[str, float]:
-        phases = [self._with_trees(phase, fitted) for phase in self._phases[stage]]
+    def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
+        """Compute the result of `of_stage`."""
+        phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
-            painted = repaints(replace(self._state, phases=tuple(phases)), self._same_routes)
+            route_rewrites = repaints(replace(self._state, phases=tuple(phases)), self._same_routes)
         except DoesNotFit:
             return {phase.name: math.inf for phase in phases}
         cycles: dict[str, float] = defaultdict(float)
         for phase in phases:
             for run in phase.steps.runs:
-                rewrites = int(painted[phase.steps][run.step : run.step + len(run.block.steps)].sum())
-                saved = self._saved_cycles(run, fitted)
-                cycles[phase.name] += self._times(run) * (rewrites * self._rewrite_cycles - saved)
+                rewrites = int(route_rewrites[phase.steps][run.step : run.step + len(run.block.steps)].sum())
+                saved_cycles = self._saved_cycles(run, fitted_sizes)
+                cycles[phase.name] += self._times(run) * (rewrites * self._rewrite_cycles - saved_cycles)
         return cycles
 
-    def _saved_cycles(self, run: BlockRun, fitted: frozenset[TreeSize]) -> float:
-        """Return the cycles that the fitted all-reduces of a block save over all iterations."""
+    def _saved_cycles(self, run: BlockRun, fitted_sizes: frozenset[TreeSize]) -> float:
+        """Return the cycles that fitted trees save in one run of a block, in all iterations."""
         block = run.block
-        turns = [1 if step.loop < 0 else block.loops[step.loop][2] for step in block.steps]
-        sizes = [step.tree if step.tree in fitted else None for step in block.steps]
-        return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, turns, strict=True) if size)
+        iterations = [1 if step.loop < 0 else block.loops[step.loop][2] for step in block.steps]
+        sizes = [step.tree if step.tree in fitted_sizes else None for step in block.steps]
+        return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, iterations, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
         """Return how often a block occurs in the whole model."""
         layer = self._layers[run.op]
-        return self._small.stage_multiplicity[run.stage] if layer < 0 else self._small.layer_multiplicity[layer]
+        return self._reduced.stage_multiplicity[run.stage] if layer < 0 else self._reduced.layer_multiplicity[layer]
 
-    def _with_trees(self, phase: SymPhase, fitted: frozenset[TreeSize]) -> SymPhase:
-        """Return a phase with the trees of the given sizes."""
+    def _with_trees(self, phase: SymPhase, fitted_sizes: frozenset[TreeSize]) -> SymPhase:
+        """Return a phase with fitted trees for some sizes."""
         blocks = {
             block: replace(
                 block,
                 steps=tuple(
-                    step.copy_with(pattern=self._patterns[step.tree, step.pattern]) if step.tree in fitted else step
+                    step.copy_with(pattern=self._patterns[step.tree, step.pattern])
+                    if step.tree in fitted_sizes
+                    else step
                     for step in block.steps
                 ),
             )

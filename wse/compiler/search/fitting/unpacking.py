@@ -1,4 +1,4 @@
-"""The codes that a layout unpacks at once: as many as pay and as it has room for, once chunks of prompts are chosen."""
+"""Choice of the number of codes that are unpacked at a time, after prompt chunks are chosen."""
 
 from __future__ import annotations
 
@@ -16,20 +16,33 @@ from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import cycles_of_layers, layers_on
 
 LEAST_SAVING: Final = 0.01
-"""The part of a token's cycles that twice as many codes have to save: their scratch is no room for caches any more."""
+"""Minimum fraction of a token's cycles that doubling the codes must save.
+
+Their scratch memory is not available for KV caches any more.
+"""
 
 
 def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choice, tuple[RewriteTrial, ...]]:
-    """Return the choice with the most codes unpacked at once that fits and still saves cycles, and the saving.
+    """Return the choice that unpacks the most codes at a time that fit and save cycles.
 
-    1. Cycles of a token on the commonest layer of each kind, for twice as many codes after another while that pays.
-    2. The most codes up to these that fit, with the chunks of the choice.
+    1. Time a token on the most common layer of each kind, and double the codes while that saves
+       enough.
+    2. Use the largest number up to this one that fits with the chunks of the choice.
+
+    Args:
+        setup: Inputs of the search.
+        trial: Trial of the layout.
+        choice: Choice with the chunks.
+
+    Returns:
+        The choice, and the trial of the rewrite; the latter is empty if nothing is saved.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
     settings = known_rewrites()[WIDE_UNPACKING].settings
 
     @cache
     def cycles(setting: int) -> float:
+        """Return the cycles of a token with a number of codes; infinity if impossible."""
         time = cycles_of_layers(setup, layers, _with_setting(choice.rewrites, setting))
         return math.inf if time is None else time
 
@@ -39,19 +52,20 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
             break
         paying = doubled
     choices = [_with_codes(choice, setting) for setting in reversed(settings) if setting <= paying]
-    chosen = first_that_fits(setup, setup.options_on(trial.layout), choices, 0)  # 2
-    setting = dict(chosen.rewrites)[WIDE_UNPACKING]
-    saved = cycles(settings[0]) - cycles(setting)
-    if saved <= 0:
+    fitting_choice = first_that_fits(setup, setup.options_on(trial.layout), choices, 0)  # 2
+    setting = dict(fitting_choice.rewrites)[WIDE_UNPACKING]
+    saved_cycles = cycles(settings[0]) - cycles(setting)
+    if saved_cycles <= 0:
         return choice, ()
-    return chosen, (RewriteTrial(name=WIDE_UNPACKING, setting=setting, saved_cycles=saved),)
+    return fitting_choice, (RewriteTrial(name=WIDE_UNPACKING, setting=setting, saved_cycles=saved_cycles),)
 
 
 def _with_setting(rewrites: Rewrites, setting: int) -> Rewrites:
-    return (*(one for one in rewrites if one[0] != WIDE_UNPACKING), (WIDE_UNPACKING, setting))
+    """Return rewrites with a number of codes to unpack at a time."""
+    return (*(rewrite for rewrite in rewrites if rewrite[0] != WIDE_UNPACKING), (WIDE_UNPACKING, setting))
 
 
 def _with_codes(choice: Choice, setting: int) -> Choice:
-    """Return a choice that unpacks a given number of codes at once in all phases."""
-    of_pass = None if choice.verify_rewrites is None else _with_setting(choice.verify_rewrites, setting)
-    return replace(choice, rewrites=_with_setting(choice.rewrites, setting), verify_rewrites=of_pass)
+    """Return a choice that unpacks a number of codes at a time in all phases."""
+    verify_rewrites = None if choice.verify_rewrites is None else _with_setting(choice.verify_rewrites, setting)
+    return replace(choice, rewrites=_with_setting(choice.rewrites, setting), verify_rewrites=verify_rewrites)

@@ -1,1 +1,1 @@
-"""Reduced models, on which layouts are tried."""
+"""Reduced models, with one layer of each kind, on which layouts are tried."""

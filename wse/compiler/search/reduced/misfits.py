@@ -1,15 +1,18 @@
-"""Stages that need more bytes than a PE has: no condensed model with a stage like one of them is compiled again."""
+"""Stages that do not fit. A reduced model with an equivalent stage is not compiled again."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from wse.compiler.search.reduced.condense import CondensedModel
+from wse.compiler.search.reduced.reduced_model import ReducedModel
 
 
 class Misfits:
-    """Bytes per PE of stages that did not fit, for one model, machine and request on any number of wafers."""
+    """Bytes per PE of stages that did not fit.
+
+    They belong to one model, machine and request, on any number of wafers.
+    """
 
     def __init__(self) -> None:
         self._needed_bytes: dict[Hashable, int] = {}
@@ -17,20 +20,26 @@ class Misfits:
     def __len__(self) -> int:
         return len(self._needed_bytes)
 
-    def needed_bytes(self, small: CondensedModel) -> int:
-        """Return the most bytes that an equivalent stage needed in an earlier trial; 0 where none is known."""
-        return max(self._needed_bytes.get(key, 0) for key in _keys(small))
+    def needed_bytes(self, reduced: ReducedModel) -> int:
+        """Return the maximum bytes that equivalent stages needed before; 0 if unknown."""
+        return max(self._needed_bytes.get(key, 0) for key in _keys(reduced))
 
-    def learn(self, small: CondensedModel, needed_bytes: Sequence[int], available_bytes: int) -> None:
-        """Record the bytes that the stages of a reduced model need where these exceed the available bytes."""
-        for key, size in zip(_keys(small), needed_bytes, strict=True):
+    def learn(self, reduced: ReducedModel, needed_bytes: Sequence[int], available_bytes: int) -> None:
+        """Record the bytes of the stages of a reduced model that exceed the available bytes.
+
+        Args:
+            reduced: The reduced model.
+            needed_bytes: Bytes per PE of each stage.
+            available_bytes: Bytes of SRAM of a PE.
+        """
+        for key, size in zip(_keys(reduced), needed_bytes, strict=True):
             if size > available_bytes:
                 self._needed_bytes[key] = size
 
 
-def _keys(small: CondensedModel) -> list[Hashable]:
-    """Return everything that the bytes of each stage depend on: its class, the options and the choices."""
-    options, choice = small.state.options, small.state.choice
-    anywhere = replace(choice, bands=1, per_band=1, mesh=None, turned=False, block_parts=0)
-    placement = options.experts, small.state.has_expert_stage, options.groups
-    return [(*placement, anywhere, one) for one in small.classes]
+def _keys(reduced: ReducedModel) -> list[Hashable]:
+    """Return a key for each stage of all that determines its bytes: class, options and choice."""
+    options, choice = reduced.state.options, reduced.state.choice
+    choice_without_layout = replace(choice, bands=1, per_band=1, mesh=None, turned=False, block_parts=0)
+    placement = options.experts, reduced.state.has_expert_stage, options.groups
+    return [(*placement, choice_without_layout, stage_class) for stage_class in reduced.classes]

@@ -15,7 +15,7 @@ from wse.compiler.options import FUSED, REPORT, Choice, Options
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced import least_bytes
-from wse.compiler.search.reduced.condense import condense
+from wse.compiler.search.reduced.reduced_model import reduced_model
 from wse.models.spec import Layer
 
 OPTIONS = Options(
@@ -39,7 +39,7 @@ def test_the_fullest_pe_of_each_kind_of_stage_needs_as_many_bytes(name: str, dty
     spec, machine = SPECS[name], wafer(12, 13)
     options = replace(OPTIONS, wafers=wafers, dtype=dtype, activations="float16" if dtype == "int4" else None)
     whole = compile_choice(spec, machine, SOFTWARE, options, CHOICE)
-    small = condense(spec, machine, SOFTWARE, options, CHOICE)
+    small = reduced_model(spec, machine, SOFTWARE, options, CHOICE)
     assert len(small.state.spec.layers) < len(spec.layers)
     needed = small.allocate().needed_bytes()
     assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
@@ -55,7 +55,7 @@ def test_experts_on_several_wafers_count_no_more_than_all_tiles(
     activations = "float16" if dtype == "int4" else None
     options = replace(OPTIONS, mapping="tensor", wafers=3, dtype=dtype, activations=activations, experts=experts)
     choice = replace(CHOICE, bands=1, per_band=1)
-    small = condense(SPECS["mixture"], wafer(12, 13), SOFTWARE, options, choice)
+    small = reduced_model(SPECS["mixture"], wafer(12, 13), SOFTWARE, options, choice)
     of_all = small.least_bytes()
     monkeypatch.setattr(least_bytes, "FAR_TOO_MANY", 0)
     of_experts = small.least_bytes()
@@ -69,7 +69,7 @@ def test_layers_that_follow_each_other_on_a_stage_share_what_passes_whatever_the
     spec, machine, options = SPECS[name], wafer(12, 13), replace(OPTIONS, schedule=FUSED)
     choice = replace(CHOICE, rewrites=rewrites_of(spec, options))
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
-    needed = condense(spec, machine, SOFTWARE, options, choice).allocate().needed_bytes()
+    needed = reduced_model(spec, machine, SOFTWARE, options, choice).allocate().needed_bytes()
     assert set(needed) == {stage.sram_top_byte for stage in whole.stages}
 
 
@@ -78,7 +78,7 @@ def test_layers_that_follow_each_other_on_a_stage_share_what_passes_whatever_the
 def test_steps_take_about_as_long_as_in_the_whole(name: str, wafers: int) -> None:
     spec, machine, options = SPECS[name], wafer(12, 13), replace(OPTIONS, wafers=wafers)
     whole = compile_choice(spec, machine, SOFTWARE, options, CHOICE)
-    small = condense(spec, machine, SOFTWARE, options, CHOICE).allocate()
+    small = reduced_model(spec, machine, SOFTWARE, options, CHOICE).allocate()
     program = small.program()
     cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
     cycles = Fabric(whole, machine, SOFTWARE).decode_cost(20).cycles
@@ -92,7 +92,7 @@ def test_chunks_follow_each_other_as_soon_as_in_the_whole(name: str) -> None:
     spec, machine = SPECS[name], wafer(12, 13)
     whole = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(12,)), CHOICE)
     between = Fabric(whole, machine, SOFTWARE).prefill_cost(1).by_step
-    small = condense(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(4,)), CHOICE).allocate()
+    small = reduced_model(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(4,)), CHOICE).allocate()
     program = small.program()
     chunk = replace(program.prefill[0], cached=whole.prefill[1].cached)
     by_step = Fabric(replace(program, phases=(chunk,)), machine, SOFTWARE).prefill_cost(0).by_step
@@ -111,7 +111,7 @@ def test_stages_with_parts_of_layers_need_as_many_bytes_and_about_as_long(
     choice = replace(CHOICE, block_parts=4)
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
     assert any(stage.first_part > 1 for stage in whole.stages)
-    small = condense(spec, machine, SOFTWARE, options, choice).allocate()
+    small = reduced_model(spec, machine, SOFTWARE, options, choice).allocate()
     assert set(small.needed_bytes()) == {stage.sram_top_byte for stage in whole.stages}
     assert small.least_bytes() <= max(small.needed_bytes())
     program = small.program()
