@@ -47,7 +47,7 @@ def phase_counts(
     Cycles are linear in what issuing a vector operation costs, so one more cycle for each tells how many there are.
     """
     costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
-    slower = replace(costs, issue=costs.issue + 1, mapped=costs.mapped + 1)
+    slower = replace(costs, issue=costs.issue + 1, mapped_issue=costs.mapped_issue + 1)
     element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
     kinds, repeats = np.unique(classes[phase.steps.kind == Kind.COMPUTE], return_counts=True)
     grows, stage = by_slots(phase.steps), phase.steps.stage

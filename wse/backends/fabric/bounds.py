@@ -109,7 +109,7 @@ class PhaseBounds:
             macs = sum(kernel.macs_of(call) * repeat for call, repeat in calls)
             read = sum(kernel.bytes_read(call, self._bytes) * repeat for call, repeat in calls)
             return read / self.wafer.sram_bytes_per_cycle, macs / self._macs_per_cycle, 0.0, 0.0
-        transfer = transfer_of(self.program, phase, step, slots, chosen=self._chosen_wafers(phase, step))
+        transfer = transfer_of(self.program, phase, step, slots, chosen_wafers=self._chosen_wafers(phase, step))
         if transfer.leaves_wafer:
             return self._off_wafer(transfer, turns)
         return 0.0, 0.0, float(self._links(transfer, turns) * self.wafer.hop_cycles), 0.0

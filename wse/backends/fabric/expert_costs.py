@@ -137,7 +137,7 @@ class RoutedCosts:
         moves = not phase.steps.computes(step)
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
             chosen = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
-            crossings = transfer_of(self.program, phase, step, slots, chosen=chosen).crossings
+            crossings = transfer_of(self.program, phase, step, slots, chosen_wafers=chosen).crossings
             cost = self._crossing_cost(phase, step, step_class, slots, chosen, len(crossings))
             traffic = cache(partial(self._traffic.step_traffic, phase, step, slots, chosen))
             return _RoutedClass(cost, crossings, steps, traffic)

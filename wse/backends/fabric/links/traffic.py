@@ -66,7 +66,7 @@ class Traffic:
         """
         if phase.steps.computes(step):
             return NO_TRAFFIC
-        transfer = transfer_of(self.program, phase, step, slots, chosen=chosen)
+        transfer = transfer_of(self.program, phase, step, slots, chosen_wafers=chosen)
         if transfer.leaves_wafer:
             return self._over_edges(transfer)
         messages = transfer.messages
