@@ -125,7 +125,7 @@ class LogitsOut(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnIn(TokensIn):
-    """The token ids that the host sampled from the logits, which enter after the logits have left."""
+    """Token ids that the host sampled from the logits, which enter after the logits have left."""
 
     carried: ClassVar[HostWords] = HostWords.DRAWN_IN
 

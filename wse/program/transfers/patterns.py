@@ -107,7 +107,7 @@ class BetweenWafers(Transfer):
 
     @property
     def messages(self) -> LineMessages:
-        """Messages of the pattern between the participating wafers, including copies within a PE."""
+        """Messages of the pattern between participating wafers, including copies within a PE."""
         site = self.site
         schedule = site.schedule
         if site.chosen is not None:

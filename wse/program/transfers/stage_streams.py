@@ -1,4 +1,4 @@
-"""Transfers from the region of one stage to that of another, on the same wafer or to another wafer."""
+"""Transfers between the regions of two stages, on the same wafer or to another wafer."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Crossing(StageStream):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """Words of all rows, to the edge of the sending wafer and from that of the receiving one."""
+        """Words of all rows, to the edge of the sending wafer or from that of the receiving one."""
         return tuple(
             EdgeStream(
                 wafer=stage.wafer,
