@@ -22,7 +22,7 @@ class HostStream(Transfer):
     name: ClassVar[str] = "cross"
     by_place: ClassVar[bool] = True
     leaves_wafer: ClassVar[bool] = True
-    carried: ClassVar[HostWords]
+    words_type: ClassVar[HostWords]
     inward: ClassVar[bool] = False
     """True if the host is the sender."""
 
@@ -32,7 +32,7 @@ class HostStream(Transfer):
     @property
     def messages(self) -> HostWords:
         """Type of the words that are sent."""
-        return self.carried
+        return self.words_type
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
@@ -49,7 +49,7 @@ class HostStream(Transfer):
 class TokensIn(HostStream):
     """The token ids of a prompt, which enter at the north-west PE of a region."""
 
-    carried: ClassVar[HostWords] = HostWords.TOKENS_IN
+    words_type: ClassVar[HostWords] = HostWords.TOKENS_IN
     inward: ClassVar[bool] = True
 
     @property
@@ -81,7 +81,7 @@ class TokenOut(HostStream):
     The next token is already being computed meanwhile.
     """
 
-    carried: ClassVar[HostWords] = HostWords.TOKEN_OUT
+    words_type: ClassVar[HostWords] = HostWords.TOKEN_OUT
 
     @property
     def is_awaited(self) -> bool:
@@ -99,7 +99,7 @@ class LogitsOut(HostStream):
         first: Index of the first logit, within the vocabulary shard of a column.
     """
 
-    carried: ClassVar[HostWords] = HostWords.LOGITS_OUT
+    words_type: ClassVar[HostWords] = HostWords.LOGITS_OUT
 
     source_col: int
     cols: int
@@ -127,7 +127,7 @@ class LogitsOut(HostStream):
 class DrawnIn(TokensIn):
     """Token ids that the host sampled from the logits, which enter after the logits have left."""
 
-    carried: ClassVar[HostWords] = HostWords.DRAWN_IN
+    words_type: ClassVar[HostWords] = HostWords.DRAWN_IN
 
     @property
     def host_round_trips(self) -> float:
