@@ -159,7 +159,7 @@ def test_what_is_not_known_across_wafers_is_refused() -> None:
     ):
         compile_model(tiny_spec(), machine, SOFTWARE, replace(OPTIONS, prefill=MESH_GEMM))
     program = compile_choice(tiny_spec(), machine, SOFTWARE, OPTIONS, CHOICE)
-    with pytest.raises(BadInput, match=r"spans wafers is not carried out by wavelets: use --mapping region"):
+    with pytest.raises(BadInput, match=r"does not support a region that spans wafers: use --mapping region"):
         phase_run(program, program.decode, [7], machine, SOFTWARE)
 
 

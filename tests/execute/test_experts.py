@@ -139,7 +139,7 @@ def test_by_wavelets_spread_experts_send_the_same_words_and_others_are_refused()
     cost = run.fabric().decode_cost(7)
     assert np.array_equal(walked.links, cost.links)
     own = executed((3, 4), OWN)
-    with pytest.raises(BadInput, match=r"not carried out by wavelets: use --experts spread"):
+    with pytest.raises(BadInput, match=r"does not support experts on columns of their own.*use --experts spread"):
         phase_run(own.program, own.program.decode, [7], own.machine, SOFTWARE)
     with pytest.raises(BadInput, match=r"use --experts spread"):
         check_size(own.program, own.machine)

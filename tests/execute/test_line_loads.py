@@ -44,11 +44,11 @@ def test_each_message_loads_every_link_of_its_way(axis: int, rows: int, cols: in
         along_columns=along_columns,
     )
     expected = np.zeros((4, rows, cols), np.int64)
-    carried = schedule.words_of_messages(-(-elements // 2)).tolist()
+    pending_loads = schedule.words_of_messages(-(-elements // 2)).tolist()
     for line in range(first, lines):
         variant = schedule.variants[1, line]
         for message in range(schedule.first[variant], schedule.first[variant + 1]):
-            (at, end, arrival), words = messages[message].tolist(), carried[message]
+            (at, end, arrival), words = messages[message].tolist(), pending_loads[message]
             while at != end and arrival != Arrival.COPY:
                 onward = end > at
                 if along_columns:
@@ -57,7 +57,7 @@ def test_each_message_loads_every_link_of_its_way(axis: int, rows: int, cols: in
                     expected[EAST if onward else WEST, line, at] += 3 * words
                 at += 1 if onward else -1
     arena = Arena(rows, cols, 0, 4)
-    arena.carried[loads] += 2
+    arena.pending_loads[loads] += 2
     assert np.array_equal(arena.links * 3, expected * 2)  # twice, not three times
-    arena.carried[loads] += 1
+    arena.pending_loads[loads] += 1
     assert np.array_equal(arena.links, expected)

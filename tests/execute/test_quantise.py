@@ -18,7 +18,7 @@ from tiny_model import tensors, tiny_spec
 from wse.backends.execute.arena import Arena
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.quantise import quantise
-from wse.backends.execute.tiles import Patch, inner_places, share
+from wse.backends.execute.tiles import Patch, inner_places, patch_shard
 from wse.backends.execute.weights import store_weights
 from wse.compiler.options import Options
 from wse.compiler.search.search import compile_model
@@ -135,7 +135,7 @@ def test_weights_that_are_no_numbers_are_refused_by_name_and_count(coding: str) 
 def test_weights_too_large_for_the_type_of_scales_are_refused() -> None:
     weights = np.array([[1e6, 1e7]], np.float32)
     with pytest.raises(
-        BadModel, match=r"^w: holds 1e\+07, too much for a scale of float16; use --activations float32$"
+        BadModel, match=r"^w: contains 1e\+07, too large for a scale of float16; use --activations float32$"
     ):
         quantise("w", weights, CODINGS["int8"], TYPES["float16"])
 
@@ -156,5 +156,5 @@ def stored(tile: Tile, codes: npt.NDArray[np.uint8]) -> list[int]:
     """The bytes of a tile on one PE that holds all codes."""
     arena, (part,) = Arena(1, 1, 0, 8), tile.parts
     (places,) = inner_places(tile.parts, tile.blocks)
-    arena.store("uint8", 0, codes, share(part, 0, Patch(0, 1, 0, 1), tile, places))
+    arena.store("uint8", 0, codes, patch_shard(part, 0, Patch(0, 1, 0, 1), tile, places))
     return list(arena.read("uint8", 0, tile.elements).reshape(-1).tolist())

@@ -223,7 +223,7 @@ def test_what_a_pass_cannot_be_over_is_refused() -> None:
         engine.keep(1)
     while engine.caches.length(0) + TOKENS <= CONTEXT:
         engine.decode()
-    with pytest.raises(BadInput, match=f"5 tokens to verify after {CONTEXT - 4}: the cache holds {CONTEXT}"):
+    with pytest.raises(BadInput, match=f"5 tokens to verify after {CONTEXT - 4}: the cache has room for {CONTEXT}"):
         engine.verify(range(TOKENS))
 
 

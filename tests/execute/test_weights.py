@@ -22,7 +22,7 @@ from wse.arrays import I32
 from wse.backends.execute import quantise, tiles, weights
 from wse.backends.execute.arena import Arena
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.tiles import Patch, inner_places, patches, row_range, share, stretches, strips
+from wse.backends.execute.tiles import Patch, inner_places, patch_shard, patches, row_range, split_by_offset, strips
 from wse.compiler.options import Options
 from wse.compiler.search.search import compile_model
 from wse.errors import BadModel
@@ -71,7 +71,7 @@ def test_a_share_is_what_the_indices_say(
     stretch: int,
     seed: int,
 ) -> None:
-    monkeypatch.setattr(tiles, "STRETCH_VALUES", stretch)
+    monkeypatch.setattr(tiles, "VALUES_PER_READ", stretch)
     random = np.random.default_rng(seed)
     outer_axis, inner_axis = axes
     rows = cols if outer_axis == SKEWED else rows
@@ -98,13 +98,13 @@ def test_a_share_is_what_the_indices_say(
     )
     a, b = (1 if outer is None else sizes[0]), part.width
     tile = Tile(stage=0, name="t", address=0, view="f32", outer=a, inner=b, parts=(part,))
-    arena, every = Arena(rows, cols, 0, 4 * a * b), stretches(part)
+    arena, every = Arena(rows, cols, 0, 4 * a * b), split_by_offset(part)
     many = replace(tile, parts=tuple(every))
     for patch in patches(every, [tensor] * len(every), rows, cols):
         for one, places in zip(every, inner_places(every, 1), strict=True):
             first, last = row_range(one, patch)
             for strip in strips(one, patch) if first < last else ():
-                arena.store("float32", 0, tensor[first:last], share(one, first, strip, many, places))
+                arena.store("float32", 0, tensor[first:last], patch_shard(one, first, strip, many, places))
     got = arena.read("float32", 0, a * b).reshape(rows, cols, a, b)
     if outer_axis != inner_axis and (offset is None or outer_axis in (None, ROWS)):
         assert np.count_nonzero(got) == part.real_elements(rows, cols)
@@ -125,8 +125,8 @@ def test_a_share_is_what_the_indices_say(
 
 
 def test_a_large_tensor_is_read_in_stretches_that_cover_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "STRETCH_VALUES", 100)
-    monkeypatch.setattr(weights, "STRETCH_VALUES", 100)
+    monkeypatch.setattr(tiles, "VALUES_PER_READ", 100)
+    monkeypatch.setattr(weights, "VALUES_PER_READ", 100)
     read: list[tuple[str, int, int]] = []
     made = tensors(SPEC)
 
@@ -194,7 +194,7 @@ def test_an_arena_is_written_in_place() -> None:
 
 
 def test_patches_cover_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "STRETCH_VALUES", 10)
+    monkeypatch.setattr(tiles, "VALUES_PER_READ", 10)
     index = np.arange(12, dtype=np.int32).reshape(4, 3)
     part = TilePart(tensor="t", outer=index, outer_axis=ROWS, inner=index, inner_axis=COLUMNS, transposed=False)
     found = patches((part,), (np.zeros((12, 12)),), 4, 4)
@@ -250,7 +250,7 @@ def test_what_fails_is_not_counted() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_what_is_decoded_whole_for_any_stretch_is_read_at_once(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     for module in (tiles, weights):
-        monkeypatch.setattr(module, "STRETCH_VALUES", 100)
+        monkeypatch.setattr(module, "VALUES_PER_READ", 100)
     monkeypatch.setattr(quantise, "VALUES_AT_ONCE", 100)
     made, reads = tensors(SPEC), Counter[str]()
 

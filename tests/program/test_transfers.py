@@ -107,11 +107,13 @@ def test_only_wafers_with_chosen_experts_take_part() -> None:
     end = everyone.chosen_end
     assert end == (0 if everyone.by_choice == FROM_CHOSEN else 1)
     for wafer_index in range(3):
-        alone = transfer_of(program, phase, step, program.cache_slots(8), chosen=frozenset((wafer_index,)))
+        alone = transfer_of(program, phase, step, program.cache_slots(8), chosen_wafers=frozenset((wafer_index,)))
         assert alone.crossings == tuple(pair for pair in everyone.crossings if pair[end] == wafer_index)
         assert len(alone.edges) == 2 * len(alone.crossings)
-    assert transfer_of(program, phase, step, program.cache_slots(8), chosen=frozenset()).edges == ()
-    one, same = (transfer_of(program, phase, step, program.cache_slots(8), chosen=frozenset((0,))) for _ in range(2))
+    assert transfer_of(program, phase, step, program.cache_slots(8), chosen_wafers=frozenset()).edges == ()
+    one, same = (
+        transfer_of(program, phase, step, program.cache_slots(8), chosen_wafers=frozenset((0,))) for _ in range(2)
+    )
     assert one.messages.schedule is same.messages.schedule  # tables are kept by it
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.backends.execute.arena import Arena
-from wse.backends.execute.pattern_tables import stretches_of
+from wse.backends.execute.pattern_tables import message_spans
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS
 from wse.program.transfers.messages import LineMessages
@@ -29,6 +29,6 @@ def carry(
     place = messages.first_row, messages.rows, -1, transfer.source, transfer.target, transfer.elements
     operands = np.array([*place, len(schedule.first) > 2, memory.shape[1]], np.int64)
     variant = schedule.variants[messages.round % len(schedule.variants)]
-    stretches = stretches_of(schedule, transfer.elements, ELEMENT_BYTES[element_type])
+    stretches = message_spans(schedule, transfer.elements, ELEMENT_BYTES[element_type])
     carried = oracle.along_columns if messages.axis == COLUMNS else oracle.along_rows
     return carried(memory, element_type, stretches, schedule.first, variant, operands)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wse.backends.execute.arena import Arena
-from wse.backends.execute.tiles import Patch, Share
+from wse.backends.execute.tiles import Patch, PatchShard
 
 
 def store_values(
@@ -16,7 +16,7 @@ def store_values(
     """Store ``values [rows, cols, n]`` in PEs from ``first_row`` and ``first_col`` on."""
     rows, cols, count = values.shape
     places = np.arange(count, dtype=np.int32)
-    share = Share(
+    share = PatchShard(
         patch=Patch(first_row, first_row + rows, first_col, first_col + cols),
         rows=np.arange(rows * cols, dtype=np.int32).reshape(rows, 1, cols),
         columns=places[None, :, None].copy(),

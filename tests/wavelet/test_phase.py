@@ -213,5 +213,5 @@ def test_a_program_too_large_for_the_reference_is_refused(shared: Path) -> None:
     machine = wafer(260, 260)
     options = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=8, prompt_tokens=(4,))
     program = compile_model(model(shared / "models" / "stories260k").spec, machine, SOFTWARE, options)
-    with pytest.raises(BadMesh, match=r"260x260 PEs .* at most 65,536 .* take a smaller region or the fast model"):
+    with pytest.raises(BadMesh, match=r"260x260 PEs .* at most 65,536 .* use a smaller region or the fast model"):
         phase_run(program, program.decode, [4], machine, SOFTWARE)

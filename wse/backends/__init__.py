@@ -1,1 +1,1 @@
-"""The backends of a Program: values, fast timing, and the cycle-by-cycle reference."""
+"""Backends of a Program: computation of values, fast timing, and cycle-by-cycle simulation."""

@@ -1,1 +1,1 @@
-"""The Program: frozen arrays that the compiler emits and execution, fabric and wavelet models read."""
+"""Compiled form of a model: the Program, which the compiler emits and all backends read."""

@@ -1,9 +1,18 @@
-"""Patterns of one line by name: reduces and what is made of them, other collectives, and those of a user's own file.
+"""Communication patterns of one line of PEs, by name.
 
-Each reduce into an end, ``chain`` say, has four names: ``chain``; ``chain_both_sides``, from both ends into the middle;
-``chain_multicast``, an all-reduce that sends the sum to all; ``chain_both_sides_multicast``. ``NAME@4`` is the pattern
-with that number instead of the one that its authors choose: groups of a K-tree, PEs of a group in two phases, levels
-of a searched tree. ``FILE.py:NAME`` is a function of (length, lines, arrival) or a Pattern in that file.
+The names cover:
+
+- Reduces and collectives that are made from them. Each reduce into an end of the line, such as
+  ``chain``, has four names: ``chain``; ``chain_both_sides``, from both ends into the middle;
+  ``chain_multicast``, an all-reduce that sends the sum to all PEs; and
+  ``chain_both_sides_multicast``.
+- Other collectives.
+- Patterns of a user: ``FILE.py:NAME`` is a function of (length, lines, arrival) or a Pattern in
+  that file.
+
+``NAME@4`` overrides the number that the authors of a pattern choose. Depending on the pattern, it
+is the number of groups of a K-tree, of PEs of a group in two phases, or of levels of a searched
+tree.
 """
 
 from __future__ import annotations
@@ -32,37 +41,48 @@ REMEDY = f"give a function of {ARGUMENTS} that returns a LineSchedule, or a Patt
 
 @cache
 def patterns() -> Mapping[str, Pattern]:
-    """Patterns by name, the bundled ones first.
+    """Return all patterns by name, the bundled ones first.
 
     Raises:
-        BadInput: a package brings one that cannot be used.
+        BadInput: A package provides a pattern that cannot be used.
     """
     return with_plugins(PATTERNS, BUNDLED_PATTERNS, _names)
 
 
 @cache
 def line_reduces() -> Mapping[str, LineReduce]:
-    """Return the reduces of a line into its end, by the names of their patterns; errors as of `patterns`."""
+    """Return the reduces of a line into its end, by the names of their patterns.
+
+    Raises:
+        BadInput: A package provides a pattern that cannot be used.
+    """
     return {name: pattern.reduce for name, pattern in patterns().items() if pattern.reduce is not None}
 
 
-def _names(thing: Any) -> tuple[str]:
-    if not isinstance(thing, Pattern):
-        message = f"a {type(thing).__name__} is no wse_mappings.patterns.pattern.Pattern"
+def _names(candidate: Any) -> tuple[str]:
+    """Return the name of a pattern from a package.
+
+    Raises:
+        TypeError: The object is not a Pattern.
+    """
+    if not isinstance(candidate, Pattern):
+        message = f"a {type(candidate).__name__} is no wse_mappings.patterns.pattern.Pattern"
         raise TypeError(message)
-    return (thing.name,)
+    return (candidate.name,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPattern:
-    """A pattern of one line as it was named.
+    """A pattern of one line, with the name by which it was requested.
 
     Attributes:
-        name: The name.
-        make: From PEs, words of each and cycles of a level of depth to the pattern.
-        form: Its collective and algorithm in `wse.backends.fabric.line.closed_forms`; None where it has no closed form
-            there.
-        reduce: The reduce that it is on its own, of a file, which has closed forms that no table lists.
+        name: The requested name.
+        make: Function from the number of PEs, the words of each, and the cycles per level of depth,
+            to the pattern.
+        form: Collective and algorithm of its closed form in
+            `wse.backends.fabric.line.closed_forms`; None if it has none there.
+        reduce: The reduce of a pattern from a user's file, which may bring closed forms of its own;
+            else None.
     """
 
     name: str
@@ -71,7 +91,10 @@ class NamedPattern:
     reduce: LineReduce | None = None
 
     def of_words(self, words: int, level_cycles: int) -> Callable[[int], LineSchedule]:
-        """The function from PEs to the pattern for some words: the same object for the same ones, as far as kept."""
+        """Return the function from the number of PEs to the pattern, for a fixed number of words.
+
+        Calls with the same arguments return the same cached object.
+        """
         return _of_words(self.make, words, level_cycles)
 
 
@@ -79,73 +102,87 @@ class NamedPattern:
 def _of_words(
     make: Callable[[int, int, int], LineSchedule], words: int, level_cycles: int
 ) -> Callable[[int], LineSchedule]:
+    """Return ``make`` as a function of the number of PEs only."""
     return lambda length: make(length, words, level_cycles)
 
 
 def kept_pattern(name: str) -> NamedPattern:
-    """The pattern of a name as `named_pattern` makes it: one object as long as the file that it may name is the same.
+    """Return the pattern of a name as `named_pattern` does, but cached.
 
-    Errors as of `named_pattern`.
+    If the name refers to a user's file, the cached pattern is used until the file changes. Raises
+    as `named_pattern` does.
     """
     path = name.partition(NUMBER)[0]
-    thing = object_of_file(path) if names_file_object(path) else None
-    if name not in _kept or _kept[name][0] is not thing:
-        _kept[name] = thing, named_pattern(name)
+    file_object = object_of_file(path) if names_file_object(path) else None
+    if name not in _kept or _kept[name][0] is not file_object:
+        _kept[name] = file_object, named_pattern(name)
     return _kept[name][1]
 
 
 _kept: dict[str, tuple[Any, NamedPattern]] = {}
-"""By name: the object in the user's file (None for other names), and the pattern made of it."""
+"""Cached patterns by name, each with the object in the user's file that it was made from.
+
+The object is None for other patterns.
+"""
 
 
 def known_line_patterns() -> list[str]:
-    """Return the names of the patterns that come with wse, and of those of packages."""
+    """Return the names of all patterns of a line: those of wse and of installed packages."""
     return [*_reduces(), *_collectives()]
 
 
-def named_pattern(named: str | Callable[..., Any]) -> NamedPattern:
-    """Return the pattern of a name, of ``NAME@NUMBER``, of ``FILE.py:NAME``, or that a function makes.
+def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
+    """Return the pattern that a name or a function stands for.
+
+    Args:
+        requested: ``NAME``, ``NAME@NUMBER``, ``FILE.py:NAME``, or a function that makes a pattern.
 
     Raises:
-        UnknownName: there is none of that name.
-        BadInput: the number is none that it takes; a file or package brings what is no pattern.
+        UnknownName: No pattern has this name.
+        BadInput: The pattern does not accept the number; or a file or a package contains something
+            that is not a pattern.
     """
-    if not isinstance(named, str):
-        name = getattr(named, "__name__", type(named).__name__)
-        return _of_object(name, None, named, Path(inspect.getsourcefile(named) or name), name)
-    name, _, number_text = named.partition(NUMBER)
+    if not isinstance(requested, str):
+        name = getattr(requested, "__name__", type(requested).__name__)
+        return _of_object(name, None, requested, Path(inspect.getsourcefile(requested) or name), name)
+    name, _, number_text = requested.partition(NUMBER)
     number = None
-    if NUMBER in named:
+    if NUMBER in requested:
         number = int(number_text) if re.fullmatch("[0-9]{1,9}", number_text) else 0
         if number < 1:
-            message = f"pattern {named!r}: behind {NUMBER} give a whole number of at least 1"
+            message = f"pattern {requested!r}: after {NUMBER} give a whole number of at least 1"
             raise BadInput(message)
     if names_file_object(name):
         path, _, own_name = name.rpartition(":")
-        return _of_object(named, number, object_of_file(name), Path(path), own_name)
+        return _of_object(requested, number, object_of_file(name), Path(path), own_name)
     name = known_name(name, known_line_patterns()) or name
     if name in _reduces():
         base, finish = _reduces()[name]
+        # A closed form exists for the authors' own number and for a reduce into an end only.
         form = (("all_reduce" if "_multicast" in name[len(base) :] else "reduce"), base)
         plain = "_both_sides" not in name[len(base) :] and number is None
         return NamedPattern(
-            name=named, make=_of_reduce(named, line_reduces()[base], number, finish), form=form if plain else None
+            name=requested,
+            make=_of_reduce(requested, line_reduces()[base], number, finish),
+            form=form if plain else None,
         )
     if name in _collectives():
-        return _of_collective(named, number, _collectives()[name])
+        return _of_collective(requested, number, _collectives()[name])
     refuse_file_alone(name)
     raise UnknownName("pattern", name, known_line_patterns())
 
 
 Finish = Callable[[int, Reduce], LineSchedule]
-"""From PEs and a reduce to the pattern of one line that is made of it."""
+"""Function from the number of PEs and a reduce to a pattern of one line based on the reduce."""
 
 
 def _into_end(length: int, reduce: Reduce) -> LineSchedule:
+    """Return the reduce into the first PE of the line."""
     return reduce(length, 1, Arrival.ADD)
 
 
 def _into_middle(length: int, reduce: Reduce) -> LineSchedule:
+    """Return the reduce from both ends of the line into its middle."""
     return both_sides(length, 1, Arrival.ADD, reduce)
 
 
@@ -155,84 +192,120 @@ _FINISHES: dict[str, Finish] = {
     "_multicast": lambda length, reduce: reduce_multicast(_into_end(length, reduce), 0),
     "_both_sides_multicast": lambda length, reduce: reduce_multicast(_into_middle(length, reduce), length // 2),
 }
-"""Functions that make a collective of a reduce, by the suffix of its name."""
+"""Functions that make a collective from a reduce, by the suffix of the collective's name."""
 
 
 def _reduces() -> dict[str, tuple[str, Finish]]:
-    """Return the reduce and what is made of it, by name."""
+    """Return the patterns that are based on reduces, by name: the reduce's name and a function."""
     return {base + end: (base, finish) for base in line_reduces() for end, finish in _FINISHES.items()}
 
 
 def _collectives() -> dict[str, LineCollective]:
-    return {name: one for pattern in patterns().values() for name, one in pattern.collectives.items()}
+    """Return the collectives that are not based on a reduce, by name."""
+    return {name: collective for pattern in patterns().values() for name, collective in pattern.collectives.items()}
 
 
 def _of_reduce(
-    named: str, reduce: LineReduce, number: int | None, finish: Finish
+    pattern_name: str, reduce: LineReduce, number: int | None, finish: Finish
 ) -> Callable[[int, int, int], LineSchedule]:
+    """Return a function that makes a pattern from a reduce.
+
+    Args:
+        pattern_name: Requested name, for error messages.
+        reduce: The reduce.
+        number: Requested number; None for the number that the authors of the pattern choose.
+        finish: Function that makes the pattern from the reduce.
+
+    Raises:
+        BadInput: A number is requested and the reduce has none.
+    """
     if number is not None and reduce.authors_number is None:
-        raise _without_number(named)
+        raise _without_number(pattern_name)
 
     def make(length: int, words: int, level_cycles: int) -> LineSchedule:
-        chosen = number or (reduce.authors_number(length, words, level_cycles) if reduce.authors_number else 1)
-        return finish(length, reduce.make(chosen))
+        chosen_number = number or (reduce.authors_number(length, words, level_cycles) if reduce.authors_number else 1)
+        return finish(length, reduce.make(chosen_number))
 
     return make
 
 
-def _of_collective(named: str, number: int | None, collective: LineCollective) -> NamedPattern:
+def _of_collective(pattern_name: str, number: int | None, collective: LineCollective) -> NamedPattern:
+    """Return the pattern of a collective; raise BadInput for a number that it does not accept."""
     if number is not None and not collective.takes_number:
-        raise _without_number(named)
+        raise _without_number(pattern_name)
     form = collective.form if number is None else None
-    return NamedPattern(name=named, make=lambda length, _words, _level: collective.make(length, number), form=form)
+    return NamedPattern(
+        name=pattern_name, make=lambda length, _words, _level: collective.make(length, number), form=form
+    )
 
 
-def _without_number(named: str) -> BadInput:
-    message = f"pattern {named!r}: has no number to choose; leave out what is behind {named.partition(NUMBER)[0]}"
+def _without_number(pattern_name: str) -> BadInput:
+    """Return the error for a pattern name with a number that the pattern does not accept."""
+    name = pattern_name.partition(NUMBER)[0]
+    message = f"pattern {pattern_name!r}: has no number to choose; give {name!r} without a number"
     return BadInput(message)
 
 
-def _of_object(named: str, number: int | None, thing: Any, path: Path, own_name: str) -> NamedPattern:
-    """Return the pattern that an object of a user's own is."""
-    if isinstance(thing, Pattern):
-        chosen = _of_pattern(named, number, thing)
-    elif callable(thing):
+def _of_object(pattern_name: str, number: int | None, user_object: Any, path: Path, own_name: str) -> NamedPattern:
+    """Return the pattern that an object in a user's file defines.
+
+    Args:
+        pattern_name: Requested name, for error messages.
+        number: Requested number, or None.
+        user_object: A Pattern, or a function of (length, lines, arrival).
+        path: File with the object.
+        own_name: Name of the object in that file.
+
+    Raises:
+        BadInput: The object is neither a Pattern nor such a function, or does not accept the
+            number.
+    """
+    if isinstance(user_object, Pattern):
+        pattern = _of_pattern(pattern_name, number, user_object)
+    elif callable(user_object):
         try:
-            inspect.signature(thing).bind(2, 1, Arrival.ADD)
+            inspect.signature(user_object).bind(2, 1, Arrival.ADD)
         except (TypeError, ValueError) as error:
             message = f"{path}: {own_name}: is called with {ARGUMENTS}, which it does not take ({error}); {REMEDY}"
             raise BadInput(message) from error
         if number is not None:
-            raise _without_number(named)
-        chosen = NamedPattern(name=named, make=lambda length, _words, _level: thing(length, 1, Arrival.ADD))
+            raise _without_number(pattern_name)
+        pattern = NamedPattern(
+            name=pattern_name, make=lambda length, _words, _level: user_object(length, 1, Arrival.ADD)
+        )
     else:
-        message = f"{path}: {own_name}: is of type {type(thing).__name__}, and no pattern; {REMEDY}"
+        message = f"{path}: {own_name}: is of type {type(user_object).__name__}, and no pattern; {REMEDY}"
         raise BadInput(message)
     return NamedPattern(
-        name=named,
-        make=_guarded(chosen.make, path, own_name),
+        name=pattern_name,
+        make=_guarded(pattern.make, path, own_name),
         form=None,
-        reduce=chosen.reduce if number is None else None,
+        reduce=pattern.reduce if number is None else None,
     )
 
 
-def _of_pattern(named: str, number: int | None, pattern: Pattern) -> NamedPattern:
+def _of_pattern(pattern_name: str, number: int | None, pattern: Pattern) -> NamedPattern:
+    """Return the named pattern of a user's Pattern: its reduce or else its first collective."""
     if pattern.reduce is not None:
         return NamedPattern(
-            name=named, make=_of_reduce(named, pattern.reduce, number, _into_end), reduce=pattern.reduce
+            name=pattern_name, make=_of_reduce(pattern_name, pattern.reduce, number, _into_end), reduce=pattern.reduce
         )
     for collective in pattern.collectives.values():
-        return _of_collective(named, number, collective)
-    message = f"{named}: this Pattern has neither a reduce nor a collective; {REMEDY}"
+        return _of_collective(pattern_name, number, collective)
+    message = f"{pattern_name}: this Pattern has neither a reduce nor a collective; {REMEDY}"
     raise BadInput(message)
 
 
 def _guarded(
     make: Callable[[int, int, int], Any], path: Path, own_name: str
 ) -> Callable[[int, int, int], LineSchedule]:
-    """``make`` of a user's own, whose errors and results of another type become one line."""
+    """Return ``make`` of a user's file, with errors converted to one-line messages.
+
+    Exceptions and results of a wrong type or length become BadInput.
+    """
 
     def guarded(length: int, words: int, level_cycles: int) -> LineSchedule:
+        """Call ``make`` and check its result."""
         try:
             schedule = make(length, words, level_cycles)
         except WseError:

@@ -1,4 +1,4 @@
-"""Memory use: how many bytes of a PE's SRAM each use takes in each stage of a Program."""
+"""Memory use: the SRAM bytes of a PE by purpose, for each stage of a Program."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ import numpy as np
 from wse.program.program import Program
 
 USES: Final = ("code", "weights", "kv", "activations", "buffers")
-"""Uses of SRAM, as ``Buffer.use`` names them."""
+"""Values of ``Buffer.use``: what SRAM is used for."""
 
 
 def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]:
-    """SRAM of one PE of a stage by use, with what is free; shared space counts once, for its largest user.
+    """Return the SRAM bytes of one PE of a stage by use, including the entry ``free``.
 
-    Activations and buffers share addresses over time. Each address counts for the use whose buffer reaches it first in
-    the order of sizes, so that all uses with ``free`` add up to the SRAM of a PE.
+    Activations and buffers that are live at different times share addresses. Each address is
+    counted once, for the largest buffer that contains it. The values, ``free`` included, add up to
+    the SRAM of a PE.
+
+    Args:
+        program: The Program.
+        stage: Index of the stage.
+        sram_bytes: SRAM of a PE in bytes.
     """
     uses = dict.fromkeys(USES, 0)
     sharing = _stages_in_sram(program, stage)
@@ -33,11 +39,11 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
 
 
 def _stages_in_sram(program: Program, stage: int) -> set[int]:
-    """Return a stage and those in the same SRAM: all above it, and of those below the fullest."""
-    fullest = max(program.stages_below(stage), key=lambda i: program.stages[i].sram_top_byte, default=stage)
-    return {stage, fullest, *program.stages_above(stage)}
+    """Return the stage, all stages above it in the same SRAM, and the fullest one below it."""
+    fullest_below = max(program.stages_below(stage), key=lambda i: program.stages[i].sram_top_byte, default=stage)
+    return {stage, fullest_below, *program.stages_above(stage)}
 
 
 def fullest_stage(program: Program) -> int:
-    """Return the stage whose PEs use the most SRAM."""
+    """Return the index of the stage whose PEs use the most SRAM."""
     return max(range(len(program.stages)), key=lambda i: program.stages[i].sram_top_byte)

@@ -1,4 +1,7 @@
-"""Mixture: which columns of a region hold which experts, and how many pairs of tokens and experts come to each."""
+"""Mixture: assignment of the experts of a model to the columns of a region.
+
+The methods also count the (token, expert) pairs of each column, which determine its work.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ from wse.arrays import I64
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mixture:
-    """The columns that hold the experts of every layer that has any.
+    """Columns of a region that store the experts of every layer with experts.
 
     Attributes:
         count: Experts of a layer.
-        active: Those that a token uses.
-        by_column: int32 ``[cols, held]``: the experts of which a column stores a share, -1 for padding.
+        active: Experts that each token uses.
+        by_column: int32 ``[cols, experts per column]``, the experts of which a column stores a
+            shard; -1 is padding.
     """
 
     count: int
@@ -25,18 +29,21 @@ class Mixture:
     by_column: npt.NDArray[np.int32]
 
     def most_pairs(self, tokens: int) -> int:
-        """Pairs of a token and an expert that a column may have to work on: a token chooses an expert once."""
+        """Return the maximum number of (token, expert) pairs on a column, for ``tokens`` tokens."""
         return tokens * min(self.active, int(self.by_column.shape[1]))
 
     def pairs_by_column(self, pairs: I64) -> I64:
-        """int64 ``[cols]``: pairs on each column, of ``pairs`` ``[experts]`` by expert."""
+        """Return the pairs on each column as int64 ``[cols]``, given the pairs of each expert."""
         pairs_held = np.where(self.by_column < 0, 0, pairs[self.by_column])
         return np.asarray(pairs_held.sum(axis=1), np.int64)
 
     def even_pairs(self, tokens: int) -> I64:
-        """int64 ``[experts]``: pairs by expert where tokens choose as evenly as they can, what is over spread out."""
+        """Return the pairs of each expert, int64 ``[experts]``, if tokens choose experts evenly.
+
+        Any remainder is distributed over the experts at equal distances.
+        """
         all_pairs = tokens * self.active
-        over = all_pairs % self.count
+        remainder = all_pairs % self.count
         pairs = np.full(self.count, all_pairs // self.count, np.int64)
-        pairs[np.arange(over) * self.count // max(over, 1)] += 1
+        pairs[np.arange(remainder) * self.count // max(remainder, 1)] += 1
         return pairs

@@ -1,8 +1,9 @@
-"""A phase of a Program: the steps of one prefill chunk, of one decoded token of each user, or of several of one user.
+"""Phase of a Program: one prefill chunk, one decode pass, or one verification pass.
 
-Users are those whose prompts are answered together. Each has a cache and counters of its own; a decoded token is one of
-each user. A pass over several new tokens of one user, such as drafted ones that are to be verified, finds those before
-them in that user's cache and gives the id that follows each.
+The users of a Program are sequences that are processed together; each has a cache and counters of
+its own. A decode pass generates one token for each user. A verification pass processes several new
+tokens of one user, such as draft tokens. The cache of the user contains the tokens before them, and
+the pass yields the id that follows each token.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from wse.program.steps import Steps
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Phase:
-    """A run through a sequence of steps.
+    """A pass over a sequence of steps.
 
     Attributes:
         name: ``prefill``, ``decode`` or ``verify``.
-        tokens: Tokens that it processes: of a user's prompt, one of each user, or several new ones of one user.
-        user: Whose tokens it reads; -1 for decode, which works for all.
-        on_mesh: Whether tokens lie on the rows, a share each, rather than on every PE.
-        cached: Tokens in the user's cache before a prefill chunk; 0 for the others, where it varies.
-        steps: The steps, one object for all phases that go through the same ones.
+        tokens: Tokens that the phase processes: a chunk of a user's prompt, one token of each user,
+            or several new tokens of one user.
+        user: User whose tokens are read; -1 for decode, which processes all users.
+        on_mesh: True if the tokens are divided among the rows of PEs. False if every PE has all of
+            them.
+        cached: Tokens in the user's cache before a prefill chunk; 0 for other phases, where the
+            number varies.
+        steps: Steps of the phase. Phases with the same steps refer to the same object.
     """
 
     name: str
@@ -34,21 +38,27 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """True if it is the first of a run, or one of decode, before which nothing of its user is cached."""
+        """True if nothing is cached before the phase: the first phase of a run, or decode."""
         return self.cached == 0 and self.user <= 0
 
     def user_of(self, step: int, turn: int) -> int:
-        """Return the user whose counters a step depends on in a turn of its loop."""
+        """Return the user whose counters a step depends on.
+
+        Args:
+            step: Index of the step.
+            turn: Iteration of the step's loop. In a loop over users it is the user.
+        """
         loop = int(self.steps.loop[step])
         return turn if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
     def round_of(self, step: int, turn: int) -> int:
-        """Return the round by which a step's operands vary: the turn of its loop.
+        """Return the round of a step, by which the values of the operands of that step vary.
 
-        Outside of loops the user, 0 for decode.
+        The round is the iteration of the step's loop. Outside of loops, the round is the user (0
+        for decode).
         """
         return turn if self.steps.loop[step] >= 0 else max(self.user, 0)
 
     def of_pairs(self, step: int, pairs: int) -> Phase:
-        """Return the phase with one step alone, as it is where the column has so many pairs of tokens and experts."""
+        """Return the phase with one step only, for ``pairs`` (token, expert) pairs on a column."""
         return replace(self, steps=self.steps.of_pairs(step, pairs))

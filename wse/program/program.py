@@ -1,8 +1,8 @@
-"""The Program: what the compiler emits and what execution, the fabric model and the wavelet model read.
+"""Program: the output of the compiler, which all three backends read.
 
-Frozen arrays and names for people; nothing here is looked up by name while a token runs. Of addresses only
-``Buffer.address`` counts bytes from the start of SRAM; those of tiles count elements as operands do
-(`wse.program.steps`).
+A Program consists of frozen arrays, and of names that are only for people. Nothing is looked up by
+name while a token runs. ``Buffer.address`` counts bytes from the start of SRAM. The addresses of
+tiles count elements, as operands of steps do (`wse.program.steps`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,22 @@ from wse_mappings.mesh.placement import Rect
 from wse_mappings.schedule import LineSchedule
 
 ORDINALS = "ordinals"
-"""The tensor whose values are 1, 2, 3 and so on: a tile of it tells a kernel the indices that the tile was cut with."""
+"""Name of a virtual tensor with the values 1, 2, 3, ...
+
+A tile of this tensor shows a kernel with which indices the tile was cut.
+"""
 
 TIMES = "@"
-"""Stands in the name of a tensor between a matrix and a vector of its layer: their product, computed before a run."""
+"""Separator in tensor names ``MATRIX@VECTOR``: their product, which is computed before a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The layers that one region stores: a rectangle on ``wafer``, and the same on each of ``span`` wafers from there.
+    """Layers that one region stores.
 
-    The rectangles of several wafers stand side by side as one region; columns are counted through them.
+    A region is a rectangle of PEs on ``wafer`` and the same rectangle on each of the ``span - 1``
+    wafers after it. These rectangles form one region side by side: columns are counted through all
+    of them.
     """
 
     wafer: int
@@ -44,12 +49,12 @@ class Stage:
     last_layer: int  # one past the last
     has_embedding: bool
     has_head: bool
-    sram_base_byte: int  # first byte after code, stack and what the runtime keeps
-    sram_top_byte: int  # one past the last byte in use; past the end of SRAM when the stage does not fit
-    span: int = 1
-    first_part: int = 0  # of the first layer, as `wse_mappings.cuts.layer_parts` counts them
-    last_part: int = LAYER_PARTS  # of the last layer, one past the last
-    attention: tuple[int, int] = (0, 0)  # first column of the region that attention works on, and their number
+    sram_base_byte: int  # first byte after code, stack and the memory of the runtime
+    sram_top_byte: int  # one past the last byte in use; past the end of SRAM if the stage does not fit
+    span: int = 1  # number of wafers
+    first_part: int = 0  # first part of the first layer; parts as in `wse_mappings.cuts.layer_parts`
+    last_part: int = LAYER_PARTS  # one past the last part of the last layer
+    attention: tuple[int, int] = (0, 0)  # columns of the region that compute attention: the first one, their number
 
     @property
     def cols(self) -> int:
@@ -58,19 +63,19 @@ class Stage:
 
     @property
     def wafers(self) -> range:
-        """The wafers that it is on."""
+        """Indices of the wafers that the stage occupies."""
         return range(self.wafer, self.wafer + self.span)
 
     @property
     def has_attention(self) -> bool:
-        """True if it holds attention of any layer."""
+        """True if the stage contains the attention of any layer."""
         layers = LayerRange(self.first_layer, self.last_layer, self.first_part, self.last_part)
         return any(parts.has_attention for _, parts in layers.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """A named stretch of every PE's SRAM in one stage."""
+    """A named address range that one stage reserves in the SRAM of each of its PEs."""
 
     stage: int
     name: str
@@ -78,12 +83,16 @@ class Buffer:
     address: int
     bytes: int
     element: str  # element type
-    live: tuple[tuple[int, int, int], ...]  # phase, first and last step; empty: always live
+    live: tuple[tuple[int, int, int], ...]  # (phase, first step, last step) of each use; empty: always live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColourUse:
-    """The colours ``first`` to ``first + colours - 1`` of one pattern in a stage; repainted ones are shared in turn."""
+    """Router colours that one pattern uses in one stage.
+
+    The colours are ``first`` to ``first + colours - 1``. If ``repainted`` is true, several patterns
+    use these colours one after another, and the routes are rewritten at run time.
+    """
 
     stage: int
     pattern: str
@@ -95,32 +104,36 @@ class ColourUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
-    """A model placed on wafers and lowered to steps.
+    """A model that is placed on wafers and lowered to steps.
 
     Attributes:
-        model_name, mapping_name, wafer_name: For people.
-        wafer_rows, wafer_cols, wafers: The mesh of each wafer, and their number.
-        turned: Whether rows of the mesh, as the Program counts them, are columns of the wafer.
-        sram_bytes_per_pe: What a PE has, whether or not the stages need more.
-        prefill_name: The distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or ``thin-gemm``.
-        element_types: Element type of each view, in the order of ``wse.program.isa.operands.VIEWS``.
-        weight_type: How the weights of linear layers are held: an element type or a coding.
-        context: Tokens that a user's cache has room for.
-        batch: Users, whose tokens are decoded at once.
-        vocab_size: Logits of the model.
-        stages, patterns, phases, buffers, tiles: See their types. Phases: prefill chunks in order, user by user,
-            then decode, then, where requested, a pass over several tokens of each user; prefill or decode may be
-            missing where layers are timed alone.
-        op_names, op_kinds, op_layers, op_stages: Ops in graph order; layer -1 for those outside the layers.
+        model_name, mapping_name, wafer_name: Names for people.
+        wafer_rows, wafer_cols, wafers: Mesh of each wafer, and the number of wafers.
+        turned: True if the mesh of the Program is transposed: its rows are columns of the wafer.
+        sram_bytes_per_pe: SRAM of a PE, even if the stages need more.
+        prefill_name: Distributed product of prefill: ``mesh-gemm``, ``mesh-gemm-own-weights`` or
+            ``thin-gemm``.
+        element_types: Element type of each view, in the order of
+            ``wse.program.isa.operands.VIEWS``.
+        weight_type: Storage of the weights of linear layers: an element type or a coding.
+        context: Maximum number of tokens in a user's cache.
+        batch: Number of users. One decode pass generates a token for each.
+        vocab_size: Number of logits of the model.
+        stages, patterns, phases, buffers, tiles: See their types. The phases are the prefill chunks
+            in order, user by user; then decode; then, if requested, one verification pass for each
+            user. Prefill or decode may be missing if layers are timed alone.
+        op_names, op_kinds, op_layers, op_stages: Ops in graph order. The layer is -1 for ops
+            outside the layers.
         op_edges: int32 ``[edges, 2]``.
-        colour_uses: Colours by stage and pattern.
-        ids_address: Element address (float32) of the users' next token ids in the embedding's stage, and behind them
-            those of a pass over several tokens; -1 for layers alone.
-        root_row: Row of the head's region where logits are summed.
-        logits_out: Whether logits go to the host.
+        colour_uses: Colours of each stage and pattern.
+        ids_address: Address of the users' next token ids in the stage with the embedding, in
+            float32 elements. The ids of a verification pass follow. -1 if the Program has layers
+            only.
+        root_row: Row of the head's region where the logits are summed.
+        logits_out: True if logits are sent to the host.
         sampling: ``wafer`` (arg max on PEs) or ``host``.
-        padding_fraction: Share of the weight elements in SRAM that are padding.
-        mixtures: By stage, where experts are, if there are any.
+        padding_fraction: Fraction of the weight elements in SRAM that are padding.
+        mixtures: Columns of the experts in each stage; None for a stage without experts.
     """
 
     model_name: str
@@ -157,71 +170,83 @@ class Program:
 
     @property
     def prefill(self) -> tuple[Phase, ...]:
-        """The chunks of the prompts in order."""
+        """Phases of the prompt chunks, in order."""
         return tuple(phase for phase in self.phases if phase.name == "prefill")
 
     @property
     def decode(self) -> Phase:
-        """The phase of one generated token of each user."""
+        """Phase that generates one token for each user."""
         return self.phases[self.decode_index]
 
     @property
     def decode_index(self) -> int:
-        """The place of ``decode`` among the phases."""
+        """Index of the decode phase in ``phases``."""
         return len(self.prefill)
 
     @property
     def verify(self) -> tuple[Phase, ...]:
-        """The passes over several new tokens of one user, by user; none where they were not requested."""
+        """Verification passes over several new tokens, one per user; empty if not requested."""
         return tuple(phase for phase in self.phases if phase.name == "verify")
 
     @property
     def verify_tokens(self) -> int:
-        """Tokens of such a pass; 0 where there is none."""
+        """Tokens of one verification pass; 0 if the Program has none."""
         return self.verify[0].tokens if self.verify else 0
 
     def host_places(self, phase: Phase) -> range:
-        """Places at the host of the ids and logits of a phase: those of users, then of a pass over several tokens."""
+        """Return the indices of a phase's ids and logits in the arrays of the host.
+
+        The arrays have one place per user, followed by one per token of a verification pass.
+        """
         if phase.name == "verify":
             return range(self.batch, self.batch + phase.tokens)
         return range(self.batch) if phase.user < 0 else range(phase.user, phase.user + 1)
 
     @property
     def fits(self) -> bool:
-        """True if every stage fits the SRAM of its PEs. Only such a Program can be executed."""
+        """True if every stage fits into the SRAM of its PEs, which execution requires."""
         return all(stage.sram_top_byte <= self.sram_bytes_per_pe for stage in self.stages)
 
     def cache_slots(self, tokens: int) -> Slots:
-        """Cache slots in use on the fullest row of each stage when a user's cache stores so many tokens."""
-        of_rows = {rows: CacheBalance.slots_after(tokens, rows) for rows in {stage.rect.rows for stage in self.stages}}
-        return tuple(of_rows[stage.rect.rows] for stage in self.stages)
+        """Return the cache slots in use in each stage when a user's cache stores ``tokens`` tokens.
+
+        The slots are those of the fullest row of PEs of the stage.
+        """
+        slots_by_rows = {
+            rows: CacheBalance.slots_after(tokens, rows) for rows in {stage.rect.rows for stage in self.stages}
+        }
+        return tuple(slots_by_rows[stage.rect.rows] for stage in self.stages)
 
     def shares_pes(self, first: int, second: int) -> bool:
-        """Return whether two stages are on the same PEs of some wafer."""
+        """Return True if two stages have the same rectangle and at least one wafer in common."""
         a, b = self.stages[first], self.stages[second]
         return a.rect == b.rect and bool(set(a.wafers) & set(b.wafers))
 
     def stages_above(self, stage: int) -> tuple[int, ...]:
-        """Stages in the same SRAM at higher addresses."""
+        """Return the stages that are stored at higher addresses on the same PEs."""
         top = self.stages[stage].sram_top_byte
-        higher = (i for i, other in enumerate(self.stages) if i != stage and other.sram_base_byte >= top)
+        higher = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_base_byte >= top)
         return tuple(i for i in higher if self.shares_pes(stage, i))
 
     def stages_below(self, stage: int) -> tuple[int, ...]:
-        """Stages in the same SRAM at lower addresses."""
+        """Return the stages that are stored at lower addresses on the same PEs."""
         base = self.stages[stage].sram_base_byte
-        lower = (i for i, other in enumerate(self.stages) if i != stage and other.sram_top_byte <= base)
+        lower = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_top_byte <= base)
         return tuple(i for i in lower if self.shares_pes(i, stage))
 
     def used_bytes(self, stage: int) -> int:
-        """Return the bytes in use on a PE of a stage, on its own and by those above it in the same SRAM."""
+        """Return the SRAM bytes in use on a PE of a stage, including those of stages above it."""
         higher = [self.stages[i] for i in self.stages_above(stage)]
         return self.stages[stage].sram_top_byte + sum(
             stage_above.sram_top_byte - stage_above.sram_base_byte for stage_above in higher
         )
 
     def cache_bytes(self) -> list[tuple[int, int]]:
-        """KV cache on a PE by stage: (bytes that it takes, bytes that it could take if all free SRAM were its own)."""
+        """Return the KV cache bytes on a PE, for each stage.
+
+        Returns:
+            For each stage the reserved bytes, and the reserved bytes plus all free SRAM.
+        """
         cached = [0] * len(self.stages)
         for buffer in self.buffers:
             cached[buffer.stage] += buffer.bytes if buffer.use == "kv" else 0
@@ -231,23 +256,32 @@ class Program:
         ]
 
     def chosen_wafers(self, stage: int, columns: I64) -> frozenset[int]:
-        """The wafers of a stage to which pairs of tokens and experts come: int64 ``[cols]`` pairs on each column."""
+        """Return the wafers of a stage with columns to which (token, expert) pairs are sent.
+
+        Args:
+            stage: Index of the stage.
+            columns: int64 ``[cols]``, the number of pairs of each column of the region.
+        """
         pairs = columns.reshape(self.stages[stage].span, -1).sum(axis=1)
         return frozenset(wafer for wafer, count in zip(self.stages[stage].wafers, pairs.tolist(), strict=True) if count)
 
     def element_type(self, view: str) -> str:
-        """Element type of a view."""
+        """Return the element type of a view."""
         return self.element_types[VIEWS.index(view)]
 
     def digest(self) -> str:
-        """sha256 over every array, number and name of the Program, as hex."""
+        """Return a SHA-256 hash, in hex, over all arrays, numbers and names of the Program."""
         digest = hashlib.sha256()
         _feed(digest, self)
         return digest.hexdigest()
 
 
 def _feed(digest: hashlib._Hash, value: Any) -> None:
-    """Add a value and all that it holds, each with its kind and size so that no two Programs read the same."""
+    """Add a value and everything in it to a hash.
+
+    The type and size of each item are added too, so that different Programs give different input to
+    the hash.
+    """
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).tobytes())

@@ -1,17 +1,21 @@
-"""Steps: what each step of a phase is, as arrays over the steps.
+"""Steps of a phase, as arrays with one element per step.
 
 Address operands count elements of a view from the first byte of the stage that programs may use
-(``Stage.sram_base_byte``). An operand of a step is linear in what varies while it runs:
+(``Stage.sram_base_byte``). An operand of a step is a linear function of the values that vary at run
+time:
 
-    operand = fixed + (per_slot + per_slot_round * round) * slots + per_round * round + odd * (round % 2)
+    operand = fixed + (per_slot + per_slot_round * round) * slots
+              + per_round * round + odd * (round % 2)
 
-where ``slots`` is the number of cache slots in use on the fullest row of the step's stage, of the user with the most,
-and ``round`` counts the turns of the step's loop; a step outside of loops is in the round of the phase's user.
+where ``slots`` is the number of cache slots in use on the fullest row of the step's stage, for the
+user with the longest cache. ``round`` is the iteration of the step's loop. For a step outside of
+loops, it is the user of the phase.
 
-What depends on a user's counters runs in a loop over the users, whose turns are the users.
+Steps that depend on the counters of a user are in a loop over the users, with one iteration per
+user.
 
-Operands of steps that work on pairs of tokens and experts hold for the most pairs that a column may get; ``per_pair``
-less for each fewer.
+Steps with mixtures of experts process (token, expert) pairs. The operands of such a step are valid
+for the maximum number of pairs on a column. For each pair fewer, ``per_pair`` is subtracted.
 """
 
 from __future__ import annotations
@@ -28,62 +32,73 @@ from wse.program.isa.instructions import KERNELS
 from wse.program.isa.operands import FIRST_OPERAND
 
 Slots = tuple[int, ...]
-"""Cache slots in use on the fullest row of each stage, of the user with the most."""
+"""Cache slots in use on the fullest row of each stage, for the user with the longest cache."""
 
 HOST = -1
-"""The host's place among wafer numbers."""
+"""Index that stands for the host where wafers are expected."""
 
 
 class Kind(IntEnum):
-    """The two kinds of steps."""
+    """Type of a step: computation or transfer."""
 
     COMPUTE = 0  # one kernel on every PE of a rectangle
-    TRANSFER = 1  # words that move, in one of the ways of `wse.program.transfers.kinds`
+    TRANSFER = 1  # words that move, with one of the transfer types of `wse.program.transfers.kinds`
 
 
-_COMPUTE: Final = int(Kind.COMPUTE)  # an attribute of an enumeration takes longer to find than a step to look at
+_COMPUTE: Final = int(Kind.COMPUTE)  # a global int, because looking up an enum member would dominate `computes`
 
 ROWS, COLUMNS = 0, 1
 """Axis of a pattern's lines: along rows (east-west) or along columns (north-south)."""
 
 SKEWED = 2
-"""Besides, an axis of a tile's outer index: PE (i, j) of a square holds block ``skew(i, P)[j]`` of
-`wse_mappings.mesh.ring`."""
+"""A third axis, for the outer index of a tile only, with the layout of Cannon's algorithm.
+
+PE (i, j) of a P x P square stores block ``skew(i, P)[j]`` (`wse_mappings.mesh.ring`).
+"""
 
 
 OPERAND_COUNT = FIRST_OPERAND + max(len(kernel.operands) for kernel in KERNELS)
-"""Operands of a step, of which most use fewer. Kernels have the most."""
+"""Number of operands of every step: the maximum over all kernels.
+
+Kernels have more operands than transfers.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Steps:
-    """A sequence of steps, as a struct of arrays.
+    """A sequence of steps, stored as one array per property.
 
-    Phases that go through the same steps hold one Steps object, so two phases have the same steps if and only if their
-    ``steps`` are the same object. It is equal to itself alone and serves as a key of what follows from steps.
+    Phases with the same steps share one Steps object. Two phases therefore have the same steps if
+    and only if their ``steps`` are the same object. An instance is equal only to itself, and can be
+    a key for values that are derived from the steps.
 
     Attributes:
         kind: int32 ``[steps]``, a Kind.
-        code: int32 ``[steps]``: COMPUTE: index into ``instructions.KERNELS``; TRANSFER: into ``kinds.TRANSFERS``.
-        pattern: int32 ``[steps]``: index into ``Program.patterns`` of a transfer that has one; -1 elsewhere.
-        axis: int32 ``[steps]``: ROWS or COLUMNS of the pattern's lines.
-        view: int32 ``[steps]``: index into ``wse.program.isa.operands.VIEWS`` of the elements that a step moves.
-        stage, op: int32 ``[steps]``: indices into ``Program.stages`` and ``Program.op_names``.
-        loop: int32 ``[steps]``: index into ``loops`` or -1.
-        overlap: int32 ``[steps]``: steps of one overlap group, which run at the same time, have one number; -1 alone.
-        in_chain: bool ``[steps]``: whether a transfer of an overlap group is one of the chain that the group's kernels
-            are, which follow each other: it starts when the kernel before it is done, and the next one waits for it.
-        repaints: int32 ``[steps]``: how often the step's routes are rewritten, over all turns of its loop.
-        routed: bool ``[steps]``: whether a step's work depends on which experts were chosen.
-        joined: bool ``[steps]``: whether a step runs in the task of the step before it, which computes, and no task is
-            dispatched for it.
-        over_heads: bool ``[steps]``: whether the vectors of a kernel may go over heads instead of one head's elements,
-            which it does where that takes fewer cycles. It changes no sum.
-        fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``: see the module
-            docstring.
-        most_pairs: int64 ``[steps]``: pairs of tokens and experts for which ``fixed`` holds.
-        loops: int32 ``[loops, 3]``: first step, one past the last, turns.
-        over_users: bool ``[loops]``: whether a loop's turns are the users, whose counters its steps depend on.
+        code: int32 ``[steps]``. COMPUTE: index into ``instructions.KERNELS``. TRANSFER: index into
+            ``kinds.TRANSFERS``.
+        pattern: int32 ``[steps]``, index into ``Program.patterns``; -1 for steps without a pattern.
+        axis: int32 ``[steps]``: ROWS or COLUMNS, the direction of the pattern's lines.
+        view: int32 ``[steps]``, index into ``wse.program.isa.operands.VIEWS`` of the elements that
+            a step moves.
+        stage, op: int32 ``[steps]``, indices into ``Program.stages`` and ``Program.op_names``.
+        loop: int32 ``[steps]``, index into ``loops``, or -1.
+        overlap: int32 ``[steps]``, index of the overlap group. The steps of a group run at the same
+            time. -1 for a step that runs alone.
+        in_chain: bool ``[steps]``. The kernels of an overlap group form a chain: each starts when
+            the one before has finished. True for a transfer that is a link of this chain.
+        repaints: int32 ``[steps]``, how often the step's routes are rewritten, summed over the
+            iterations of its loop.
+        routed: bool ``[steps]``, True if the work of a step depends on which experts were chosen.
+        joined: bool ``[steps]``, True if a step runs in the task of the preceding compute step, so
+            that no task is dispatched for it.
+        over_heads: bool ``[steps]``, True if a kernel may vectorise over heads instead of over the
+            elements of a head. It does so if that needs fewer cycles. The sums are the same.
+        fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``;
+            see the module docstring.
+        most_pairs: int64 ``[steps]``, number of (token, expert) pairs for which ``fixed`` is valid.
+        loops: int32 ``[loops, 3]``: first step, one past the last step, number of iterations.
+        over_users: bool ``[loops]``, True if a loop has one iteration per user. Its steps then
+            depend on that user's counters.
     """
 
     kind: I32
@@ -114,33 +129,39 @@ class Steps:
         return len(self.kind)
 
     def computes(self, step: int) -> bool:
-        """Return whether a step runs a kernel; the others move words."""
+        """Return True if a step runs a kernel, False if it moves words."""
         return bool(self.kind[step] == _COMPUTE)
 
     def operands(self, step: int, slots: Slots, round_: int = 0) -> list[int]:
-        """Return the OPERAND_COUNT operands of one step."""
+        """Return the OPERAND_COUNT operands of one step.
+
+        Args:
+            step: Index of the step.
+            slots: Cache slots in use in each stage.
+            round_: Round of the step (``Phase.round_of``).
+        """
         in_use = slots[self.stage[step]]
         if round_ == 0:
             return [
-                fixed + more * in_use
-                for fixed, more in zip(self.fixed[step].tolist(), self.per_slot[step].tolist(), strict=True)
+                fixed + slot_factor * in_use
+                for fixed, slot_factor in zip(self.fixed[step].tolist(), self.per_slot[step].tolist(), strict=True)
             ]
         varying = self.per_slot[step] * in_use + self.per_round[step] * round_ + self.odd[step] * (round_ % 2)
         return list((self.fixed[step] + varying + self.per_slot_round[step] * (in_use * round_)).tolist())
 
     @property
     def linear(self) -> tuple[I64, ...]:
-        """The terms of all operands, each ``[steps, OPERAND_COUNT]``."""
+        """Terms of all operands, each ``[steps, OPERAND_COUNT]``."""
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def of_pairs(self, step: int, pairs: int) -> Steps:
-        """Return a sequence of one step alone, as it is where the column has so many pairs of tokens and experts."""
+        """Return a sequence of one step, for a column with ``pairs`` (token, expert) pairs."""
         arrays: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
         arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.most_pairs[step] - pairs)
         return replace(self, **arrays, most_pairs=np.array([pairs], np.int64))
 
     def turns(self, step: int) -> int:
-        """Return the number of times that a step runs."""
+        """Return the number of times that a step runs: the iterations of its loop, or 1."""
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
 
@@ -162,4 +183,7 @@ _OF_STEPS = (
         "over_heads",
     ),
 )
+"""Attributes with one value per step."""
+
 _OPERANDS = ("fixed", "per_slot", "per_round", "odd", "per_slot_round", "per_pair")
+"""Attributes with one value per operand of every step."""

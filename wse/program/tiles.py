@@ -1,4 +1,4 @@
-"""Tiles: the blocks of tensors that PEs store, and where their elements stand."""
+"""Tiles: blocks of tensors that PEs store, and the tensor index of each of their elements."""
 
 from __future__ import annotations
 
@@ -12,14 +12,26 @@ from wse.number_formats import CODINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TilePart:
-    """The source of a stretch of a tile's values.
+    """Source of the values of one part of a tile.
 
-    The value of element (a, b) at PE (i, j) is ``tensor[outer[a], inner[b]]``, swapped when ``transposed``; an index
-    of -1 is padding and gives 0. Indices are ``[rows or cols, n]``: they vary over the mesh axis that is named, the
-    outer one also over both, SKEWED. Without ``outer`` the tensor is a vector. With ``offset`` ``[cols, n]`` the inner
-    index, which then varies over rows, comes n times side by side, with that much added; -1 makes padding of it.
-    Where it has ``sharers``, the PEs along the other axis than the inner index's, one after another, hold equal blocks
-    of the inner elements, the last ones maybe fewer or none.
+    Element (a, b) at PE (i, j) is ``tensor[outer[a], inner[b]]``, or ``tensor[inner[b], outer[a]]``
+    if ``transposed``. An index of -1 is padding with the value 0. Index arrays have the shape
+    ``[rows or cols, n]``.
+
+    Attributes:
+        tensor: Name of the tensor.
+        outer: Outer indices; None if the tensor is a vector.
+        outer_axis: Mesh axis along which the outer indices vary, or SKEWED, for indices that vary
+            along both.
+        inner: Inner indices.
+        inner_axis: Mesh axis along which the inner indices vary.
+        transposed: Whether the tensor has its dimensions in the opposite order.
+        offset: ``[cols, n]``, for inner indices that vary over rows. The inner indices are repeated
+            n times side by side, and the k-th copy is increased by ``offset[col, k]``. An offset of
+            -1 makes padding of a copy.
+        sharers: Number of consecutive PEs, along the axis other than ``inner_axis``, that store the
+            inner elements together. Each stores an equal block; the last ones may store fewer or
+            none.
     """
 
     tensor: str
@@ -33,28 +45,36 @@ class TilePart:
 
     @property
     def width(self) -> int:
-        """Inner elements on a PE."""
-        held = int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
-        return -(-held // self.sharers)
+        """Number of inner elements on a PE."""
+        index_count = int(self.inner.shape[1]) * (1 if self.offset is None else int(self.offset.shape[1]))
+        return -(-index_count // self.sharers)
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Elements on all PEs of a region of that shape that are no padding."""
-        places = (cols, rows)  # that an index stands at, by the axis that it varies along
-        inner = np.count_nonzero(self.inner >= 0)
+        """Return the elements, without padding, on all PEs of a ``rows`` x ``cols`` region."""
+        positions = (cols, rows)  # PEs along each mesh axis: a row has `cols` PEs, a column has `rows`
+        inner_count = np.count_nonzero(self.inner >= 0)
         if self.offset is not None:
-            of_column = 1 if self.outer is None else np.count_nonzero(self.outer >= 0, axis=1)
-            return int(inner * (np.count_nonzero(self.offset >= 0, axis=1) * of_column).sum())
-        outer = places[1 - self.inner_axis] if self.outer is None else np.count_nonzero(self.outer >= 0)
-        return int(inner * outer) // self.sharers
+            outer_by_column = 1 if self.outer is None else np.count_nonzero(self.outer >= 0, axis=1)
+            return int(inner_count * (np.count_nonzero(self.offset >= 0, axis=1) * outer_by_column).sum())
+        outer_count = positions[1 - self.inner_axis] if self.outer is None else np.count_nonzero(self.outer >= 0)
+        return int(inner_count * outer_count) // self.sharers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tile:
-    """A weight tile that every PE of a stage stores: ``[outer, inner]`` elements of ``view``, row-major.
+    """A weight tile that every PE of a stage stores: ``[outer, inner]`` elements, row-major.
 
-    With a ``coding`` they are codes, and those that share a byte are neighbours in a column, the first in its low bits.
-    Parts stand side by side; where there are several ``blocks``, the first of as many equal blocks of every part come
-    first, side by side, then the second ones.
+    Attributes:
+        stage: Index of the stage.
+        name: Name of the tile.
+        address: Address in elements of ``view``.
+        view: Name of the view that the elements belong to.
+        outer, inner: Shape.
+        parts: Sources of the values, side by side along ``inner``.
+        coding: Coding of quantised weights; empty if elements are stored as they are. Codes that
+            share a byte are neighbours in a column, the first one in the low bits.
+        blocks: If more than 1, every part is divided into this number of equal blocks. Block 0 of
+            every part is stored first, side by side, then block 1 of every part, and so on.
     """
 
     stage: int
@@ -69,9 +89,9 @@ class Tile:
 
     @property
     def elements(self) -> int:
-        """Elements of ``view`` that it takes."""
+        """Elements of ``view`` that the tile occupies."""
         return CODINGS[self.coding].code_bytes(self.outer, self.inner) if self.coding else self.outer * self.inner
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Elements on all PEs of a region of that shape that are no padding."""
+        """Return the elements, without padding, on all PEs of a ``rows`` x ``cols`` region."""
         return sum(part.real_elements(rows, cols) for part in self.parts)

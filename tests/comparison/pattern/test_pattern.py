@@ -159,7 +159,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     [
         ({"patterns": "chian"}, "unknown pattern 'chian': did you mean 'chain'?"),
         ({"patterns": "chain@3"}, "pattern 'chain@3': has no number to choose"),
-        ({"patterns": "two_phase@0"}, "pattern 'two_phase@0': behind @ give a whole number of at least 1"),
+        ({"patterns": "two_phase@0"}, "pattern 'two_phase@0': after @ give a whole number of at least 1"),
         ({"patterns": "k_tree@99"}, "k_tree@99 on 64 PEs: k_tree: 99 groups in level 1"),
         ({"pes": [1]}, "--pes 1: give numbers from 2 to 2,000"),
         ({"words": [0]}, "--words 0: give numbers from 1 to 1,000,000"),

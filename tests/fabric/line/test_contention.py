@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wse.backends.fabric.line.conflicts import Conflict, SharedEnd
-from wse.backends.fabric.line.contention import Contender, Window, delay_cycles, delays_of, meet
+from wse.backends.fabric.line.contention import Contender, Window, delay_cycles, delays_of, overlap_in_time
 from wse.backends.fabric.line.pieces import Resource
 
 HERE: SharedEnd = (0, 0, 0)
@@ -29,7 +29,7 @@ def shared(
 ) -> Outcome:
     conflict = Conflict(other_piece=0, resource=resource, low=0, high=0, shared_ends=shared_ends)
     delays = delays_of(mine, [Contender(conflict, window, feeds=False, owner=None) for window in theirs])
-    return Outcome(*delay_cycles(delays.shares), [effect.cycles for _, effect in delays.effects_on_others])
+    return Outcome(*delay_cycles(delays.shared_spans), [effect.cycles for _, effect in delays.effects_on_others])
 
 
 def taken_in_turn(streams: list[list[int]], *, in_order: bool) -> list[int]:
@@ -106,8 +106,8 @@ def test_places_that_streams_pass_at_different_times_are_apart() -> None:
     far = ((0, 20, 0), (20, 0, 0))
     assert shared(mine, theirs, shared_ends=far).cycles == 10  # half-way both come at once
     assert shared(mine, theirs, shared_ends=far[:1]).cycles == 0
-    assert meet(*mine[:2], *theirs[:2], far)
-    assert not meet(*mine[:2], *theirs[:2], far[:1])
+    assert overlap_in_time(*mine[:2], *theirs[:2], far)
+    assert not overlap_in_time(*mine[:2], *theirs[:2], far[:1])
 
 
 @given(mine=FULL, theirs=FULL, shift=st.integers(-50, 50), farther=st.integers(-50, 50))
@@ -116,7 +116,7 @@ def test_streams_that_do_not_meet_delay_neither(
 ) -> None:
     one, other = window(arrivals(*mine)), window(arrivals(*theirs))
     shared_ends = ((0, shift, 0), (max(farther, 0), shift + max(-farther, 0), 0))
-    if not meet(*one[:2], *other[:2], shared_ends):
+    if not overlap_in_time(*one[:2], *other[:2], shared_ends):
         assert shared(one, other, shared_ends=shared_ends) == (0.0, 1, [])
 
 

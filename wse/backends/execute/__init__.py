@@ -1,1 +1,1 @@
-"""Program, weights and tokens to logits: real arithmetic on the bytes of the PEs' SRAM. Knows no clock."""
+"""Execution of a Program: real arithmetic on the bytes of the PEs' SRAM, without timing."""

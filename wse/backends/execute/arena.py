@@ -1,8 +1,9 @@
-"""The SRAM of one region's PEs, laid out so that a kernel streams through memory.
+"""SRAM of one region's PEs, in a layout that lets kernels stream through memory.
 
-Memory is ``[block, address, lane]``: a block holds up to 128 neighbouring PEs of one mesh row, and the element at
-one address stands side by side for its PEs. An element of ``s`` bytes at PE byte address ``b`` is index ``b / s``
-of the view with that element size, so buffers of different types keep apart whatever their type.
+Memory is ``[block, address, lane]``. A block contains up to 128 neighbouring PEs of one mesh row,
+the lanes. Elements at the same address are side by side for all lanes of a block. An element of
+``s`` bytes at byte address ``b`` of a PE has index ``b / s`` in the view with that element size.
+Buffers of different types therefore never overlap.
 """
 
 from __future__ import annotations
@@ -15,29 +16,32 @@ import numpy as np
 import numpy.typing as npt
 
 from wse.backends.execute.line_loads import LineLoads
-from wse.backends.execute.tiles import Share
+from wse.backends.execute.tiles import PatchShard
 from wse_kernels.library import MOST_LANES, compiled_kernel
 
 VECTOR_LANES = 16  # float32 values of a 512-bit register
 CACHE_LINE_BYTES = 64
 LANES_A_BLOCK = 6
-"""Lanes that a block is worth: coming to one takes as long as 20 where PEs have few words, as none where full."""
+"""Cost of starting a block, in lanes.
+
+Measured values are between 0 for PEs with full SRAM and 20 for PEs with few words.
+"""
 STORE_NUMBERS, STORE_CODES = (compiled_kernel(name).serial for name in ("store_numbers", "store_codes"))
-"""Kernels that several threads may call at a time, for stretches of memory that have no byte in common."""
+"""Kernels that several threads may call at a time, for memory ranges without common bytes."""
 STORAGE: dict[str, type[np.generic]] = {
     "float32": np.float32,
     "float16": np.uint16,
     "bfloat16": np.int16,
     "uint8": np.uint8,
 }
-"""The storage type that stands for each element type in a kernel's views."""
+"""Storage type in the kernels' views, for each element type."""
 
 
 class Arena:
-    """The SRAM of ``rows`` x ``cols`` PEs from ``base_byte`` to ``top_byte``, initialised to zero.
+    """SRAM of ``rows`` x ``cols`` PEs from ``base_byte`` to ``top_byte``, initialised to zero.
 
     Attributes:
-        carried: How often transfers were executed whose words are not in `links` yet.
+        pending_loads: Number of executions of transfers whose words are not in `links` yet.
     """
 
     def __init__(self, rows: int, cols: int, base_byte: int, top_byte: int) -> None:
@@ -47,101 +51,123 @@ class Arena:
         self.bytes_per_pe = _whole_words(top_byte - base_byte)
         self.blocks = rows * self.blocks_per_row
         self._memory = _aligned_zeros(self.blocks * self.bytes_per_pe * self.lanes)
-        self.carried: Counter[LineLoads] = Counter()
+        self.pending_loads: Counter[LineLoads] = Counter()
         self._links: npt.NDArray[np.int64] = np.zeros((4, rows, cols), np.int64)
 
     @property
     def links(self) -> npt.NDArray[np.int64]:
         """Words that left each PE, int64 ``[4, rows, cols]``: north, east, south, west."""
-        for loads, times in self.carried.items():
+        for loads, times in self.pending_loads.items():
             loads.add(self._links, times)
-        self.carried.clear()
+        self.pending_loads.clear()
         return self._links
 
     @staticmethod
     def host_bytes(rows: int, cols: int, base_byte: int, top_byte: int) -> int:
-        """Return the bytes of memory for an SRAM of that shape, without counters."""
+        """Return the bytes of this computer's memory for such an SRAM, without counters."""
         blocks_per_row, lanes = _block_shape(cols)
         return rows * blocks_per_row * lanes * _whole_words(top_byte - base_byte)
 
     def view(self, element_type: str) -> npt.NDArray[Any]:
-        """Return the whole arena as ``[block, element, lane]`` in the storage type of ``element_type``."""
+        """Return the whole arena as ``[block, element, lane]``, in the storage type."""
         typed = self._memory.view(STORAGE[element_type])
         return typed.reshape(self.blocks, -1, self.lanes)
 
     def read(self, element_type: str, address: int, count: int) -> npt.NDArray[np.generic]:
-        """Return elements of all PEs from an element index on, ``[rows, cols, count]``, as ``element_type``."""
+        """Return elements of all PEs, ``[rows, cols, count]``.
+
+        Args:
+            element_type: Type of the elements.
+            address: Index of the first element.
+            count: Number of elements of each PE.
+        """
         return np.stack([self.read_row(element_type, row, address, count) for row in range(self.rows)])
 
     def read_row(self, element_type: str, row: int, address: int, count: int) -> npt.NDArray[np.generic]:
-        """Return elements of one mesh row, ``[cols, count]``."""
+        """Return elements of one mesh row, ``[cols, count]``; arguments as in `read`."""
         first = row * self.blocks_per_row
         view = self.view(element_type)[first : first + self.blocks_per_row, address : address + count, :]
         flat = np.ascontiguousarray(view.transpose(0, 2, 1)).reshape(-1, count)[: self.cols]
         return flat.view(number_type(element_type))
 
     def read_col(self, element_type: str, col: int, address: int, count: int) -> npt.NDArray[np.generic]:
-        """Return elements of one mesh column, ``[rows, count]``."""
+        """Return elements of one mesh column, ``[rows, count]``; arguments as in `read`."""
         first, lane = divmod(col, self.lanes)
         view = self.view(element_type)[first :: self.blocks_per_row, address : address + count, lane]
         return np.ascontiguousarray(view).view(number_type(element_type))
 
     def read_pe(self, element_type: str, row: int, col: int, address: int, count: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes of ``count`` elements of one PE as they are in its SRAM."""
+        """Return the bytes of ``count`` elements of one PE, as they are in its SRAM."""
         block, lane = divmod(col, self.lanes)
         column = self.view(element_type)[row * self.blocks_per_row + block, address : address + count, lane]
         return np.ascontiguousarray(column).view(np.uint8)
 
-    def store(self, element_type: str, address: int, values: npt.NDArray[np.generic], share: Share) -> None:
-        """Store the part of each PE of a patch of ``values [rows, columns]`` from element index ``address`` on.
+    def store(self, element_type: str, address: int, values: npt.NDArray[np.generic], shard: PatchShard) -> None:
+        """Store the shard of each PE of a patch.
 
-        Numbers are rounded to ``element_type``, from ``uint8`` codes are stored as they are, beside those already in a
-        byte. A vector ``[rows]`` has one column. What is padding becomes 0.
+        Numbers are rounded to ``element_type``. For ``uint8``, codes are stored as they are, next
+        to codes already in the same byte. Padding becomes 0.
+
+        Args:
+            element_type: Element type of the tile.
+            address: Index of the tile's first element.
+            values: Values of the tensor, ``[rows, columns]``; a vector ``[rows]`` has one column.
+            shard: Values that each PE of the patch stores.
         """
         matrix = np.ascontiguousarray(values.reshape(len(values), -1))
         matrix = matrix.view(STORAGE[values.dtype.name])
-        patch = share.patch
+        patch = shard.patch
         rows, cols = patch.last_row - patch.first_row, patch.last_col - patch.first_col
         operands = np.array([address, patch.first_row, rows, patch.first_col, cols, self.blocks_per_row], np.int64)
-        indices = share.rows, share.columns, share.row_places, share.column_places
+        indices = shard.rows, shard.columns, shard.row_places, shard.column_places
         if element_type == "uint8":
-            STORE_CODES(self.view(element_type), matrix, *indices, share.row_shifts, share.column_shifts, operands)
+            STORE_CODES(self.view(element_type), matrix, *indices, shard.row_shifts, shard.column_shifts, operands)
         else:
             STORE_NUMBERS(self.view(element_type), matrix, *indices, operands)
 
     def byte_offset(self, row: int, col: int, byte: int, element_bytes: int) -> int:
-        """Return the index in ``memory`` of byte ``byte`` of a PE's SRAM in an element of a given size."""
+        """Return the index in ``memory`` of a byte of a PE's SRAM.
+
+        Args:
+            row, col: The PE.
+            byte: Byte address in its SRAM.
+            element_bytes: Size of the element that contains the byte.
+        """
         block = row * self.blocks_per_row + col // self.lanes
-        element, inside = divmod(byte - self.base_byte, element_bytes)
+        element, byte_in_element = divmod(byte - self.base_byte, element_bytes)
         index = (block * (self.bytes_per_pe // element_bytes) + element) * self.lanes + col % self.lanes
-        return index * element_bytes + inside
+        return index * element_bytes + byte_in_element
 
     @property
     def memory(self) -> npt.NDArray[np.uint8]:
-        """Every byte, in arena order."""
+        """All bytes, in the order of the arena."""
         return self._memory
 
 
 def _block_shape(cols: int) -> tuple[int, int]:
-    """Return the blocks of a mesh row and the lanes of a block."""
-    fewest = -(-cols // MOST_LANES)
-    shapes = [(blocks, _lanes(-(-cols // blocks))) for blocks in range(fewest, 2 * fewest)]
-    whole = [(blocks, lanes) for blocks, lanes in shapes[1:] if lanes % VECTOR_LANES == 0]
-    return min(shapes[:1] + whole, key=lambda shape: shape[0] * (shape[1] + LANES_A_BLOCK))
+    """Return the number of blocks of a mesh row, and of lanes of a block, with the lowest cost."""
+    min_blocks = -(-cols // MOST_LANES)
+    shapes = [(blocks, _lanes(-(-cols // blocks))) for blocks in range(min_blocks, 2 * min_blocks)]
+    full_registers = [(blocks, lanes) for blocks, lanes in shapes[1:] if lanes % VECTOR_LANES == 0]
+    return min(shapes[:1] + full_registers, key=lambda shape: shape[0] * (shape[1] + LANES_A_BLOCK))
 
 
 def _whole_words(byte_count: int) -> int:
+    """Return a number of bytes, rounded up to whole 32-bit words."""
     return -(-byte_count // 4) * 4
 
 
 def _lanes(cols: int) -> int:
-    """Return the lanes for a number of PEs, in whole vector registers where that wastes at most one lane in eight."""
-    whole = -(-cols // VECTOR_LANES) * VECTOR_LANES
-    return whole if whole * 7 <= cols * 8 else cols
+    """Return the lanes for a number of PEs.
+
+    They are rounded up to whole vector registers if that wastes at most one lane in eight.
+    """
+    rounded_up = -(-cols // VECTOR_LANES) * VECTOR_LANES
+    return rounded_up if rounded_up * 7 <= cols * 8 else cols
 
 
 def _aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
-    """Return zeroed bytes that begin at a cache line, so that vectors do not cross cache lines unnecessarily."""
+    """Return zeroed bytes that start at a cache line, so that vectors do not straddle lines."""
     memory = np.zeros(size + CACHE_LINE_BYTES, np.uint8)
     first = -memory.ctypes.data % CACHE_LINE_BYTES
     return memory[first : first + size]

@@ -1,4 +1,4 @@
-"""Backend: the interface between whatever executes a Program and those who ask for tokens."""
+"""Backend: the interface of whatever executes a Program."""
 
 from __future__ import annotations
 
@@ -20,70 +20,87 @@ from wse.program.steps import Slots
 class Backend(Protocol):
     """An executor of one Program, with its weights in SRAM and the tokens of all users.
 
-    `wse.backends.execute.engine.Engine` is the one on the cores of this machine. Another one, on other processes or on
-    a GPU, must give the same bits: the order of every sum is part of the Program.
+    `wse.backends.execute.engine.Engine` executes on the cores of this machine. Another backend, in
+    other processes or on a GPU, must produce the same bits, because the order of every sum is part
+    of the Program.
     """
 
     @property
     def tokens(self) -> list[int]:
-        """The last token id of each user.
+        """Last token id of each user.
 
-        Raises BadModel when no logit of a token was a number.
+        Raises:
+            BadModel: The logits of a token contained NaN or infinity.
         """
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last token, float32 ``[users, vocabulary]``, if the Program sends logits to the host."""
+        """Logits of the last token, float32 ``[users, vocabulary]``, if logits leave the wafer."""
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last pass over several tokens, float32 ``[tokens, vocabulary]``, if they go to the host."""
+        """Logits of the last verification pass, float32 ``[tokens, vocabulary]``.
+
+        They exist only if logits leave the wafer.
+        """
 
     @property
     def step_times(self) -> StepTimes | None:
-        """Wall times of the steps of all passes so far, of a backend created with ``profile``."""
+        """Wall times of the steps of all passes so far; None unless created with ``profile``."""
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Number of tokens of the last phase that chose each expert, by layer, int64 ``[experts]``."""
+        """Tokens of the last phase that chose each expert, int64 ``[experts]``, by layer."""
 
     def cache_slots(self, user: int) -> Slots:
         """Return the cache slots that a user occupies on the fullest row of each stage."""
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile the kernels that are needed; ``report`` is called with (done, all, name) before each one.
+        """Compile the kernels that are needed.
 
-        Gives the reason why what was compiled could not be kept for the next run; empty where it was.
+        Args:
+            report: Function that is called with (kernels compiled, all kernels, name) before each
+                kernel.
+
+        Returns:
+            The reason why the compiled kernels could not be stored for the next run; empty if they
+            were.
         """
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk; yield the index of each phase when it is done.
+        """Run each user's prompt chunk by chunk; then ``tokens`` are the ids after the prompts.
 
-        Then ``tokens`` follow the prompts.
+        Yields:
+            The index of each phase when it has finished.
         """
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one token of each user and return the ids that follow.
+        """Run one decode pass for all users and return the ids that follow.
 
-        ``tokens`` replace the ids that the wafer stores.
+        Args:
+            tokens: Ids to use instead of those that the wafer stores.
         """
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
-        """Announce the tokens of the next pass of a user, so that it may begin before `verify` asks for its ids.
+        """Announce the tokens of a user's next verification pass, so that the pass can begin early.
 
-        Another user's pass may be verified in between, but nothing else be done.
+        Until `verify` is called for this user, only verification passes of other users may run.
         """
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a pass over new tokens of one user and return the id that follows each.
+        """Run a verification pass over new tokens of one user and return the id after each token.
 
-        `keep` says how many count.
+        `keep` must be called next, with the number of accepted tokens.
         """
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` of the last pass of a user and remove the others from the cache.
+        """Keep the first tokens of a user's last verification pass, and remove the others.
 
-        ``next_id`` replaces the id that followed them, where the host drew another.
+        Args:
+            tokens: Number of tokens to keep.
+            user: Index of the user.
+            next_id: Id to use instead of the one that followed the last token, if the host sampled
+                another.
         """
 
     def link_words(self) -> npt.NDArray[np.int64]:
@@ -95,8 +112,8 @@ class CheckpointableBackend(Backend, Protocol):
 
     Attributes:
         program: The Program.
-        streams: The host's part: ids and logits that came out last.
-        passes_at_once: Passes that may be under way at a time.
+        streams: The host's part: the last ids and logits.
+        passes_at_once: Maximum number of passes in flight.
     """
 
     program: Program
@@ -104,20 +121,27 @@ class CheckpointableBackend(Backend, Protocol):
     passes_at_once: int
 
     def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk, or only the chunks from ``first`` to before ``last``."""
+        """Run each user's prompt chunk by chunk; yield the index of each finished phase.
+
+        Args:
+            prompts: Token ids of each user's prompt.
+            first: Index of the first prefill phase to run.
+            last: Index after the last prefill phase to run; None runs all remaining phases.
+        """
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the state of the run without weights, in the form of `wse.backends.execute.engine_state`."""
+        """Return the state of the run without weights (see `wse.backends.execute.engine_state`)."""
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Restore a state that `state` returned.
 
-        Raises ValueError for a state of another Program.
+        Raises:
+            ValueError: The state is that of another Program.
         """
 
 
 class BackendFactory(Protocol):
-    """A function that creates backends, such as the class Engine, whose docstring has the arguments."""
+    """A function that creates backends, such as the class `Engine` (see there for arguments)."""
 
     def __call__(
         self,

@@ -1,6 +1,6 @@
-"""Binding: a phase becomes a list of calls with their arguments, so that a token runs without look-ups.
+"""Binding: conversion of a phase to a list of calls, so that a token is executed without look-ups.
 
-The list depends on how many cache slots are in use; a new one is made when that number grows.
+The list depends on the number of cache slots in use. A new list is made when that number changes.
 """
 
 from __future__ import annotations
@@ -28,20 +28,32 @@ from wse.program.steps import Kind, Slots, Steps
 from wse_kernels.library import compiled_kernel
 
 BLOCK_S: Final = 1e-7
-"""Seconds of a core to come to a block whose operands were fetched, about."""
+"""Approximate seconds of a core to start a block whose operands have been prefetched."""
 MOST_BYTES_AHEAD: Final = 8192
-"""Bytes of an operand, in all lanes of a block: more are fetched soon enough once they are read one after another."""
-KEPT: Final = 4
-"""Phases that stay bound: those that kernels were compiled for are run next. A chunk may have ten thousand calls."""
+"""Maximum size of an operand, over all lanes of a block, that is prefetched.
+
+Larger operands are prefetched well enough by hardware, once they are read sequentially.
+"""
+CACHED_PHASES: Final = 4
+"""Number of phases that stay bound. A chunk may have ten thousand calls.
+
+Phases for which kernels were just compiled are run next, so they need not be bound again.
+"""
 
 ROUTER: Final = kernel_named("router_choose")
-"""The kernel that leaves the ids of the chosen experts."""
+"""Kernel that writes the ids of the chosen experts."""
 
 
 class BoundPhase(NamedTuple):
-    """A phase prepared for execution: its calls in order, the step of each, and the cache slots that they depend on.
+    """A phase prepared for execution.
 
-    ``loads`` has how often each transfer loads links of a stage, by the stage, where its calls do not count that.
+    Attributes:
+        phase: The phase.
+        slots: Cache slots in use, on which the calls depend.
+        calls: Calls, in order.
+        steps: Step of each call.
+        loads: Number of times that a transfer puts its words on links, by stage and `LineLoads`, if
+            its calls do not count the words.
     """
 
     phase: Phase
@@ -52,13 +64,19 @@ class BoundPhase(NamedTuple):
 
 
 class Binder:
-    """A factory of bound phases of one Program, for given arenas, cache counters and host streams.
+    """Factory of bound phases of one Program.
 
-    Steps of stages without an arena make no calls. ``outputs``, where given, read the results of ops between steps.
+    Args:
+        program: The Program.
+        arenas: SRAM of the stages in this process. Steps of other stages make no calls.
+        control: Cache counters of each user, by stage.
+        streams: Host part and counters.
+        routing: Choices of experts, which are recorded.
+        outputs: Reader of the outputs of ops between steps, or None.
 
     Attributes:
-        contents: What reads buffers of single PEs between steps, the last turn of a loop's; None: nothing. It counts
-            for phases that are bound from then on.
+        contents: Reader of buffers of single PEs between steps, in the last iteration of a loop;
+            None to read nothing. Changes affect only phases that are bound afterwards.
     """
 
     def __init__(
@@ -79,43 +97,53 @@ class Binder:
         self._views = {stage: [arena.view(t) for t in program.element_types] for stage, arena in arenas.items()}
         self._moves = TransferCalls(program, arenas, self._views, control, streams, routing)
         self.crossings = self._moves.crossings
-        self._equal: dict[tuple[Steps, bool, int], Phase] = {}  # the first of those that make the same calls
-        self._bound = lru_cache(maxsize=KEPT)(self._bind)
+        self._equal: dict[tuple[Steps, bool, int], Phase] = {}  # first phase of those with equal calls
+        self._bound = lru_cache(maxsize=CACHED_PHASES)(self._bind)
 
     def bind(self, phase: Phase, slots: Slots) -> BoundPhase:
-        """Return a phase bound for ``slots`` cache slots of the user with the most. The last results are cached.
+        """Return a bound phase. The last results are cached.
 
-        Chunks of a prompt that go through the same steps with as many slots are bound once.
+        Prompt chunks with the same steps and slots are bound once.
+
+        Args:
+            phase: The phase.
+            slots: Cache slots in use, for the user with the longest cache.
         """
         return self._bound(self._equal.setdefault((phase.steps, phase.begins, phase.user), phase), slots)
 
     def _bind(self, phase: Phase, slots: Slots) -> BoundPhase:
+        """Return a new bound phase.
+
+        Outputs and choices of experts are read after the last iteration of a loop, the contents of
+        PEs within it.
+        """
         bound = BoundPhase(phase, slots, [], [], Counter())
-        after = self._reads_of_choices(phase, slots)
+        calls_after_step = self._reads_of_choices(phase, slots)
         for step, calls in ({} if self._outputs is None else self._outputs.calls(phase, slots)).items():
-            after.setdefault(step, []).extend(calls)
-        seen = {} if self.contents is None else self.contents.calls(phase)
+            calls_after_step.setdefault(step, []).extend(calls)
+        content_calls = {} if self.contents is None else self.contents.calls(phase)
         step = 0
         while step < len(phase.steps):
             loop = int(phase.steps.loop[step])
             if loop < 0:
                 self._add(bound, step, 0)
-                _append(bound, step, seen.get(step, []))
-                _append(bound, step, after.get(step, []))
+                _append(bound, step, content_calls.get(step, []))
+                _append(bound, step, calls_after_step.get(step, []))
                 step += 1
                 continue
             first, end, turns = (int(v) for v in phase.steps.loops[loop])
             for turn in range(turns):
-                for inside in range(first, end):
-                    self._add(bound, inside, turn)
+                for loop_step in range(first, end):
+                    self._add(bound, loop_step, turn)
                     if turn == turns - 1:
-                        _append(bound, inside, seen.get(inside, []))
-            for inside in range(first, end):
-                _append(bound, inside, after.get(inside, []))
+                        _append(bound, loop_step, content_calls.get(loop_step, []))
+            for loop_step in range(first, end):
+                _append(bound, loop_step, calls_after_step.get(loop_step, []))
             step = end
         return bound
 
     def _add(self, bound: BoundPhase, step: int, turn: int) -> None:
+        """Append the calls of a step in one iteration of its loop."""
         phase, slots = bound.phase, bound.slots
         place = phase, step, slots, turn, phase.user_of(step, turn)
         if phase.steps.computes(step):
@@ -128,6 +156,7 @@ class Binder:
             bound.loads[stage, loads] += 1
 
     def _compute(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
+        """Return the call of a kernel; empty if its stage is in another process."""
         kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
         if stage not in self._arenas:
             return []
@@ -136,11 +165,11 @@ class Binder:
         a[2] = arena.blocks_per_row
         compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user][stage])
         function = compiled.for_time((kernel.core_s(a) * arena.lanes + BLOCK_S) * a[1] * arena.blocks_per_row)
-        operands = np.array([*a, *self._stretches(kernel, stage, a)], np.int64)
+        operands = np.array([*a, *self._prefetch_ranges(kernel, stage, a)], np.int64)
         return [(function, (*(memory[i] for i in compiled.takes), operands))]
 
-    def _stretches(self, kernel: Kernel, stage: int, a: list[int]) -> list[int]:
-        """Return the first byte and the length of each operand that is worth prefetching for a block."""
+    def _prefetch_ranges(self, kernel: Kernel, stage: int, a: list[int]) -> list[int]:
+        """Return the first byte and length of each operand that is worth prefetching."""
         arena, found = self._arenas[stage], []
         for operand in kernel.operands:
             if operand.view and operand.extent is not None:
@@ -151,20 +180,21 @@ class Binder:
         return found
 
     def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """Return the calls that record the ids of chosen experts, by the last step of each router."""
+        """Return the calls that record ids of chosen experts, by the last step of each router."""
         reads: dict[int, list[Call]] = {}
         chooses = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])
         for step in np.flatnonzero(chooses).tolist():
             stage, op = int(phase.steps.stage[step]), phase.steps.op[step]
             if stage in self._arenas:
                 operands = ROUTER.by_name(phase.steps.operands(step, slots))
-                chosen = operands["ids"], operands["M"] * operands["A"], operands["E"]
+                ids_and_sizes = operands["ids"], operands["M"] * operands["A"], operands["E"]
                 last = int(np.flatnonzero(phase.steps.op == op)[-1])
-                call = (self._routing.read, (self._arenas[stage], self._program.op_layers[op], *chosen))
+                call = (self._routing.read, (self._arenas[stage], self._program.op_layers[op], *ids_and_sizes))
                 reads.setdefault(last, []).append(call)
         return reads
 
 
 def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:
+    """Append calls of a step to a bound phase."""
     bound.calls.extend(calls)
     bound.steps.extend([step] * len(calls))

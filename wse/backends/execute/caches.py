@@ -1,4 +1,4 @@
-"""The counters of every user's cache, as an engine and whoever follows it keep them."""
+"""Cache counters of all users, for an engine and for a process that mirrors it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from wse_mappings.cuts.cache_balance import CacheBalance
 
 
 class Caches:
-    """The cache counters of each user.
+    """Cache counters of each user.
 
     Attributes:
-        by_user: By user, the counters by the rows of the regions that hold layers.
+        by_user: For each user, the counters by the number of rows of the regions.
     """
 
     def __init__(self, program: Program) -> None:
@@ -25,7 +25,7 @@ class Caches:
         return tuple(self.by_user[user][rows].slots for rows in self._heights)
 
     def length(self, user: int) -> int:
-        """Return the tokens in a user's cache."""
+        """Return the number of tokens in a user's cache."""
         return self.by_user[user][self._heights[0]].length
 
     def append(self, phase: Phase) -> None:
@@ -44,4 +44,5 @@ class Caches:
             cache.take_back(tokens)
 
     def _caches_of(self, phase: Phase) -> list[dict[int, CacheBalance]]:
+        """Return the caches that a phase changes: those of its user, or of all users."""
         return self.by_user if phase.user < 0 else [self.by_user[phase.user]]

@@ -1,7 +1,8 @@
-"""The part of an engine on one wafer: it runs the segments of its wafer, and words cross to and from other parts.
+"""Part of an engine on one wafer: it runs the segments of its wafer and exchanges crossings.
 
-Parts of all wafers together do what one `wse.backends.execute.engine.Engine` does, on the same bytes in the same order:
-only what crosses from wafer to wafer, and ids and logits, go from part to part and to the host.
+The parts of all wafers together compute the same as one `wse.backends.execute.engine.Engine`, on
+the same bytes in the same order. Only crossings between wafers, ids and logits are exchanged
+between parts, and with the host.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ Tiles = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SegmentReport:
-    """The report of a segment to the host.
+    """Report of a segment to the host.
 
     Attributes:
-        tokens: int64 ``[places]``: ids that went to the host; None where none did.
-        logits: float32 ``[places, vocabulary]``: in the same way.
-        pairs: Tokens that chose each expert, by layer whose router ran, int64 ``[experts]``.
-        outputs: Indices of watched ops that ended, and their values.
+        tokens: int64 ``[places]``, ids that were sent to the host; None if there were none.
+        logits: float32 ``[places, vocabulary]``, logits that were sent to the host; None if there
+            were none.
+        pairs: Number of tokens that chose each expert, int64 ``[experts]``, for each layer whose
+            router ran.
+        outputs: Indices and values of watched ops that ended.
     """
 
     tokens: npt.NDArray[np.int64] | None
@@ -46,7 +49,10 @@ class SegmentReport:
 
 
 class EnginePart:
-    """The engine of one wafer, with its SRAM, weights and counters only. Arguments are those of `Engine`."""
+    """Engine of one wafer, with only its SRAM, weights and counters.
+
+    The arguments are those of `Engine`, plus the index of the wafer.
+    """
 
     def __init__(
         self,
@@ -62,7 +68,7 @@ class EnginePart:
         self._program, self._wafer = program, wafer
         self._drawn_ids: Sequence[int] = ()
         self._outputs: list[tuple[int, Values]] = []
-        self._bound: dict[int, BoundPhase] = {}  # of passes that are under way, by phase
+        self._bound: dict[int, BoundPhase] = {}  # bound phases of passes in progress, by phase
         self._segments = lru_cache(maxsize=None)(partial(segments, program))
         self.engine = Engine(
             program,
@@ -79,14 +85,17 @@ class EnginePart:
     def run(
         self, index: int, number: int, ids: Sequence[int], drawn_ids: Sequence[int], *tiles: Tiles
     ) -> tuple[SegmentReport, *tuple[Tiles, ...]]:
-        """Run a segment of this wafer; return a report, and the tiles of each crossing that it sends.
+        """Run a segment of this wafer.
 
         Args:
-            index: The phase.
-            number: The segment among those of the phase.
-            ids: The ids of the pass, as `Engine.begin` takes them.
-            drawn_ids: Each user's id that the host drew, where the segment begins with these.
-            tiles: Of each crossing that the segment receives.
+            index: Index of the phase.
+            number: Index of the segment among those of the phase.
+            ids: Ids of the pass, as for `Engine.begin`.
+            drawn_ids: Id of each user that the host sampled, if the segment begins with them.
+            tiles: Tiles of each crossing that the segment receives.
+
+        Returns:
+            A report, and the tiles of each crossing that the segment sends.
         """
         engine, segment = self.engine, self._segments(self._program.phases[index].steps)[number]
         bound = engine.begin(index, ids) if segment.begins else self._bound[index]
@@ -108,19 +117,19 @@ class EnginePart:
         return report, *(engine.crossings.pop(step) for step in segment.sends)
 
     def keep(self, user: int, tokens: int, next_id: int) -> None:
-        """Keep the first tokens of a user's last pass, like `Engine.keep_ids`."""
+        """Keep the first tokens of a user's last verification pass, as `Engine.keep_ids` does."""
         self.engine.keep_ids(user, tokens, next_id)
 
     def precompile(self) -> str:
         """Compile the kernels of this wafer's steps; return why they could not be cached, or ""."""
-        return self.engine.precompile(lambda done, total, name: None)
+        return self.engine.precompile(lambda count, total, name: None)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Return the words on each link of this wafer so far, int64 ``[1, 4, mesh rows, mesh cols]``."""
+        """Return the words on each link of this wafer, int64 ``[1, 4, mesh rows, mesh cols]``."""
         return self.engine.link_words()
 
     def step_times(self) -> tuple[dict[int, tuple[F64, I64]], float]:
-        """Return seconds and bytes of the steps by phase, and the seconds of all passes."""
+        """Return the seconds and bytes of the steps by phase, and the seconds of all passes."""
         times = self.engine.step_times
         assert times is not None
         return times.by_phase, times.passes_s
@@ -137,17 +146,22 @@ class EnginePart:
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Restore a state that `state` returned.
 
-        Raises ValueError for a state of another Program.
+        Raises:
+            ValueError: The state is that of another Program.
         """
         self.engine.restore(arrays)
 
     def _draw(self, user: int) -> Draw:
+        """Return a function that returns the id that the host sampled for a user."""
         return lambda logits: self._drawn_ids[user]
 
 
 def _calls_of(bound: BoundPhase, segment: Segment) -> BoundPhase:
-    """Return the calls of one segment. The last segment of a wafer includes the link loads of the whole pass."""
-    own = {*segment.receives, *segment.steps}
-    chosen = [(call, step) for call, step in zip(bound.calls, bound.steps, strict=True) if step in own]
-    calls, steps = [call for call, _ in chosen], [step for _, step in chosen]
+    """Return the calls of one segment.
+
+    The last segment of a wafer includes the link loads of the whole pass.
+    """
+    segment_steps = {*segment.receives, *segment.steps}
+    segment_calls = [(call, step) for call, step in zip(bound.calls, bound.steps, strict=True) if step in segment_steps]
+    calls, steps = [call for call, _ in segment_calls], [step for _, step in segment_calls]
     return bound._replace(calls=calls, steps=steps, loads=bound.loads if segment.ends else Counter())

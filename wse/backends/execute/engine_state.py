@@ -1,7 +1,7 @@
-"""The state of an engine between two passes: all that a run needs to go on from there, besides its weights.
+"""State of an engine between two passes: everything that a run needs to continue, except weights.
 
-What lives in SRAM from pass to pass are caches and token ids; activations do not. Beside that there are the counters
-of caches, the counts of words, and what the host saw last.
+In SRAM, only caches and token ids live from pass to pass; activations do not. The state also has
+the counters of caches, the counts of words, and the host's last ids and logits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wse.program.program import Program
 
 
 class StatefulParts(Protocol):
-    """An engine, as far as its state goes."""
+    """An engine, reduced to the attributes that make up its state."""
 
     program: Program
     arenas: dict[int, Arena]
@@ -28,18 +28,21 @@ class StatefulParts(Protocol):
 
 
 def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that `restore` needs, by name. Some belong to the engine and change with the next pass."""
+    """Return the arrays that `restore` needs, by name.
+
+    Some of them belong to the engine and change with the next pass.
+    """
     program, streams = engine.program, engine.streams
     wafers, mesh = program.wafers, (program.wafer_rows, program.wafer_cols)
-    crossed = np.zeros((wafers + 1, wafers + 1), np.int64)  # [1 + source, 1 + target]: the host is wafer -1
+    crossed_bytes = np.zeros((wafers + 1, wafers + 1), np.int64)  # [1 + source, 1 + target]: the host is wafer -1
     for (source, target), size in streams.crossed.items():
-        crossed[1 + source, 1 + target] = size
+        crossed_bytes[1 + source, 1 + target] = size
     arrays: dict[str, npt.NDArray[Any]] = {name: np.concatenate(views, axis=1) for name, views in _memory(engine)}
     arrays |= {f"links.{i}": arena.links for i, arena in engine.arenas.items()}
     return arrays | {
         **counters_of(engine.caches),
         "links": np.array(list(streams.links.values()), np.int64).reshape(-1, 4, *mesh),
-        "crossed": crossed,
+        "crossed": crossed_bytes,
         "host_logits": streams.host_logits,
         "host_tokens": streams.host_tokens,
     }
@@ -48,15 +51,19 @@ def state_of(engine: StatefulParts) -> dict[str, npt.NDArray[Any]]:
 def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Set an engine to the state of another engine of the same Program.
 
+    Args:
+        engine: The engine.
+        arrays: State from `state_of`.
+
     Raises:
-        ValueError: an array is missing, or is not of the type or the shape that the Program's has.
+        ValueError: An array is missing, or has a different type or shape than the Program requires.
     """
-    wanted = state_of(engine)
-    for name, array in wanted.items():
-        kept = arrays.get(name)
-        if kept is None or (kept.dtype, kept.shape) != (array.dtype, array.shape):
-            has = "is missing" if kept is None else f"{kept.dtype} {list(kept.shape)}"
-            message = f"{name}: {has}, needed: {array.dtype} {list(array.shape)}"
+    required_arrays = state_of(engine)
+    for name, array in required_arrays.items():
+        saved = arrays.get(name)
+        if saved is None or (saved.dtype, saved.shape) != (array.dtype, array.shape):
+            description = "is missing" if saved is None else f"{saved.dtype} {list(saved.shape)}"
+            message = f"{name}: {description}, needed: {array.dtype} {list(array.shape)}"
             raise ValueError(message)
     for name, views in _memory(engine):
         at = 0
@@ -67,18 +74,18 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
         counters[...] = arrays[name]
     for i, arena in engine.arenas.items():
         arena.links[...] = arrays[f"links.{i}"]
-    streams, crossed = engine.streams, arrays["crossed"]
+    streams, crossed_bytes = engine.streams, arrays["crossed"]
     streams.crossed.clear()
-    for source, target in np.argwhere(crossed).tolist():
-        streams.crossed[source - 1, target - 1] = int(crossed[source, target])
-    for own, kept in zip(streams.links.values(), arrays["links"], strict=True):
-        own[...] = kept
+    for source, target in np.argwhere(crossed_bytes).tolist():
+        streams.crossed[source - 1, target - 1] = int(crossed_bytes[source, target])
+    for link_words, saved_words in zip(streams.links.values(), arrays["links"], strict=True):
+        link_words[...] = saved_words
     streams.host_logits[...] = arrays["host_logits"]
     streams.host_tokens[...] = arrays["host_tokens"]
 
 
 def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
-    """Return the cache counters of each user by name, which follow from the passes alone."""
+    """Return the cache counters of each user by name; they depend only on the passes so far."""
     return {
         f"cache.{user}.{rows}.{name}": array
         for user, by_rows in enumerate(caches.by_user)
@@ -88,17 +95,23 @@ def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
 
 
 def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
-    """Yield the memory of the buffers of each stage that are live between passes: views ``[blocks, bytes x lanes]``."""
+    """Yield the memory of the buffers of each stage that are live between passes.
+
+    The items are a name and views ``[blocks, bytes x lanes]``.
+    """
     for number, arena in engine.arenas.items():
-        kept = [
+        live_buffers = [
             buffer
             for buffer in engine.program.buffers
             if buffer.stage == number and not buffer.live and buffer.use not in ("code", "weights")
         ]
-        yield f"memory.{number}", [_bytes(arena, buffer.address, buffer.bytes) for buffer in kept]
+        yield f"memory.{number}", [_bytes(arena, buffer.address, buffer.bytes) for buffer in live_buffers]
 
 
 def _bytes(arena: Arena, address: int, count: int) -> npt.NDArray[np.uint8]:
-    """Return the bytes of all PEs from an SRAM address on. The bytes of an element are interleaved over its lanes."""
+    """Return the bytes of all PEs from an SRAM address on.
+
+    The bytes of an element are interleaved over its lanes.
+    """
     first = (address - arena.base_byte) * arena.lanes
     return arena.memory.reshape(arena.blocks, -1)[:, first : first + count * arena.lanes]

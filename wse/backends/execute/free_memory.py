@@ -1,7 +1,9 @@
-"""The memory of this machine that a process can still take: of the machine, its control groups and its own limit.
+"""Memory that this process can still allocate.
 
-On Linux; elsewhere only what the system tells any program, and nothing where it tells nothing. Files that are kept in
-memory count as free, as the kernel lets them go first.
+It is limited by the machine, by control groups and by ``ulimit``.
+
+All limits are known on Linux. Elsewhere only those that the operating system reports to every
+program are known, if any. File pages in memory count as free, because the kernel drops them first.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ KIB: Final = 1024
 
 
 class GroupFiles(NamedTuple):
-    """Names of the files of a memory control group, by version of the interface."""
+    """Names of the files of a memory control group, for one version of the interface."""
 
     limit: str
     usage: str
@@ -28,13 +30,20 @@ VERSION_2: Final = GroupFiles("memory.max", "memory.current", "inactive_file")
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """Return the bytes that this process can still allocate; None where unknown. ``root`` has /proc and /sys."""
+    """Return the bytes that this process can still allocate; None if unknown.
+
+    Args:
+        root: Folder that contains ``proc`` and ``sys``.
+    """
     limits = [*_machine(root), *_control_groups(root), *_process_limit(root)]
     return max(0, min(limits)) if limits else None
 
 
 def _machine(root: Path) -> Iterator[int]:
-    """Yield the kernel's estimate of memory available without swapping (proc_meminfo(5), MemAvailable)."""
+    """Yield the kernel's estimate of the memory that is available without swapping.
+
+    This is MemAvailable of proc_meminfo(5), or else the number of free pages.
+    """
     amount = _amounts(root / "proc/meminfo").get("MemAvailable")
     if amount is not None:
         yield amount * KIB
@@ -44,7 +53,7 @@ def _machine(root: Path) -> Iterator[int]:
 
 
 def _control_groups(root: Path) -> Iterator[int]:
-    """Yield the remaining bytes of the control groups of this process and of their parents (cgroups(7))."""
+    """Yield the remaining bytes of this process's control groups and their parents (cgroups(7))."""
     with suppress(OSError, ValueError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -56,18 +65,21 @@ def _control_groups(root: Path) -> Iterator[int]:
                 continue
             group = PurePosixPath(path.lstrip("/"))
             for folder in (group, *group.parents):
-                yield from _of_group(base / folder, files)
+                yield from _remaining_group_bytes(base / folder, files)
 
 
-def _of_group(folder: Path, files: GroupFiles) -> Iterator[int]:
-    """Yield the limit of a group minus its usage; nothing where it has no limit."""
+def _remaining_group_bytes(folder: Path, files: GroupFiles) -> Iterator[int]:
+    """Yield the limit of a control group minus its usage; nothing if the group has no limit."""
     with suppress(OSError, ValueError):
         limit, usage = (int((folder / name).read_text()) for name in (files.limit, files.usage))
         yield limit - usage + _amounts(folder / "memory.stat").get(files.file_pages, 0)
 
 
 def _process_limit(root: Path) -> Iterator[int]:
-    """Yield the limit of this process's address space, ``ulimit -v``, minus what is mapped; not on Windows."""
+    """Yield the bytes that this process can still map: the ``ulimit -v`` limit minus its size.
+
+    Nothing is yielded if there is no limit or the size is unknown, as on Windows.
+    """
     with suppress(ImportError, OSError):
         import resource
 
@@ -78,7 +90,7 @@ def _process_limit(root: Path) -> Iterator[int]:
 
 
 def _amounts(path: Path) -> dict[str, int]:
-    """Return the numbers of lines such as ``MemAvailable: 123 kB`` by name; empty where the file does not exist."""
+    """Return the numbers of lines such as ``MemAvailable: 123 kB`` by name; {} without a file."""
     try:
         words = [line.replace(":", " ").split() for line in path.read_text().splitlines()]
     except OSError:

@@ -1,7 +1,8 @@
-"""Words on links of messages whose way does not depend on what PEs store: a pass adds as many each time it is run.
+"""Words on links of messages whose paths do not depend on the contents of PEs.
 
-The kernels that move such messages count nothing. What each transfer adds is computed from its messages when somebody
-asks, and multiplied with how often it was executed.
+The kernels that move such messages count nothing. The words of each transfer are computed from its
+messages when they are requested, and multiplied by the number of times that the transfer was
+executed.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineLoads:
-    """The words on links of one transfer along the rows or columns of a region.
+    """Words that one transfer along rows or columns of a region puts on links.
 
     Attributes:
-        schedule: Its pattern.
-        elements: Elements of all parts of a message.
-        element_bytes: Bytes of one.
-        round: The round of the pattern, which chooses the lines' variants.
-        first_line: The first line that takes part.
-        lines: Lines that do.
-        along_columns: Whether lines are columns.
+        schedule: Pattern of the transfer.
+        elements: Number of elements of a message, over all parts.
+        element_bytes: Bytes per element.
+        round: Round of the pattern, which selects the variants of the lines.
+        first_line: First participating line.
+        lines: Number of participating lines.
+        along_columns: True if lines are columns.
     """
 
     schedule: LineSchedule
@@ -40,12 +41,19 @@ class LineLoads:
     along_columns: bool
 
     def add(self, links: I64, times: int) -> None:
-        """Add the words of ``times`` transfers to int64 ``[4, rows, cols]``, by the direction in which they leave."""
+        """Add the words of ``times`` transfers to ``links``.
+
+        Args:
+            links: int64 ``[4, rows, cols]``, words by direction and by the PE that they leave.
+            times: Number of transfers.
+        """
         by_line = links.transpose(0, 2, 1) if self.along_columns else links
-        onward, back = (SOUTH, NORTH) if self.along_columns else (EAST, WEST)
+        forward, backward = (SOUTH, NORTH) if self.along_columns else (EAST, WEST)
         lines = slice(self.first_line, self.first_line + self.lines)
         words = -(-self.elements * self.element_bytes // WORD_BYTES)
-        kinds, which = np.unique(self.schedule.variants[self.round, lines], return_inverse=True)
-        added = times * words_on_links(self.schedule, words, kinds, np.arange(len(kinds)), len(kinds))[:, which]
-        by_line[onward, lines] += added[0]
-        by_line[back, lines] += added[1]
+        kinds, variant_of_line = np.unique(self.schedule.variants[self.round, lines], return_inverse=True)
+        added_words = (
+            times * words_on_links(self.schedule, words, kinds, np.arange(len(kinds)), len(kinds))[:, variant_of_line]
+        )
+        by_line[forward, lines] += added_words[0]
+        by_line[backward, lines] += added_words[1]

@@ -1,4 +1,4 @@
-"""Products of matrices with the vectors of the norm before them, computed before a run from both as PEs store them."""
+"""Products of matrices with the gain or bias of the norm before them, computed before a run."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from collections.abc import Callable
 import numpy as np
 
 from wse.backends.execute.quantise import Read
-from wse.backends.execute.tiles import STRETCH_VALUES, Source
+from wse.backends.execute.tiles import VALUES_PER_READ, Source
 from wse.program.program import TIMES
 
 
 def with_norm_products(tensor: Callable[[str], Source], read: Read) -> Callable[[str], Source]:
-    """Return a source of tensors that also has products with norms, such as ``layers.0.q@attention_norm``.
+    """Return a source of tensors that also provides products with norm vectors.
+
+    An example is ``layers.0.q@attention_norm``.
 
     Args:
-        tensor: Gives the matrices ``[out, in]`` and vectors ``[in]``.
-        read: Reads rows of a tensor in the element type that PEs store weights in.
+        tensor: Function that returns matrices ``[out, in]`` and vectors ``[in]``.
+        read: Function that reads rows of a tensor in the element type of the weights in SRAM.
     """
 
     def with_products(name: str) -> Source:
+        """Return a tensor, or the product of a matrix and a vector as float32 ``[out]``."""
         matrix_name, _, vector_name = name.partition(TIMES)
         if not vector_name:
             return tensor(name)
@@ -28,7 +31,7 @@ def with_norm_products(tensor: Callable[[str], Source], read: Read) -> Callable[
         outputs, inputs = matrix.shape
         factors = read(vector_name, vector, (0, inputs)).astype(np.float64)
         product = np.empty(outputs, np.float32)
-        step = max(1, STRETCH_VALUES // inputs)
+        step = max(1, VALUES_PER_READ // inputs)
         for first in range(0, outputs, step):
             last = min(first + step, outputs)
             product[first:last] = read(matrix_name, matrix, (first, last)).astype(np.float64) @ factors

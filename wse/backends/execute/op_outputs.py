@@ -1,6 +1,7 @@
-"""Places of ops' outputs: addresses in the steps of a Program, and which PEs store which features.
+"""Locations of ops' outputs: addresses in the steps of a Program, and the features on each PE.
 
-The cuts are those of the Program's own tiles, and of logits that which `wse.compiler.passes.shard` makes.
+The division of features among PEs is that of the Program's own tiles. For logits, it is that of
+`wse.compiler.passes.shard`.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from wse.program.transfers.host_streams import LogitsOut
 from wse.program.transfers.kinds import of_kind, transfer_of
 from wse_mappings.cuts.split import padded_blocks
 
-_Made = dict[str, tuple[str, ...]]
-_NORM: Final[_Made] = {"rms_scale": ("out",), "layer_scale": ("out",)}
-_ACTIVATED: Final[_Made] = {"activate": ("out",), "activate_share": ("out",)}
-_STREAM: Final[_Made] = {"residual_add": ("x",), "store": ("out",)}  # stored where a norm comes before the sum
-_MADE_BY: Final[dict[str, _Made]] = {
+_Outputs = dict[str, tuple[str, ...]]
+_NORM: Final[_Outputs] = {"rms_scale": ("out",), "layer_scale": ("out",)}
+_ACTIVATED: Final[_Outputs] = {"activate": ("out",), "activate_share": ("out",)}
+_STREAM: Final[_Outputs] = {"residual_add": ("x",), "store": ("out",)}  # `store` if a norm precedes the sum
+_OUTPUT_OPERANDS: Final[dict[str, _Outputs]] = {
     "embedding": {"store": ("out",)},
     "norm": _NORM,
     "post_norm": {"add": ("x",)},
@@ -44,30 +45,38 @@ _MADE_BY: Final[dict[str, _Made]] = {
     "shared_down": _STREAM,
     "head": {"argmax_fold": ("logits",)},
 }
-"""Kernels whose operands hold what an op makes, by its kind: those of its last such step."""
+"""Kernels and operands that contain the output of an op, by the type of the op.
+
+The last step of the op with one of these kernels counts.
+"""
 
 _AS_HIDDEN: Final = ("attention_norm", "mlp_norm", "final_norm", "embedding")
-"""Tensors of which a row has what it has of the hidden vector."""
+"""Tensors that are divided among rows like the hidden vector."""
 
-READABLE: Final = frozenset(_MADE_BY)
-"""Kinds of ops that can be read. What others make lies by the choice of experts, or in turn on rows and columns."""
+READABLE: Final = frozenset(_OUTPUT_OPERANDS)
+"""Types of ops whose outputs can be read.
+
+Outputs of other ops depend on the choice of experts, or alternate between rows and columns.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The location of a part of an op's output.
+    """Location of a part of an op's output.
 
     Attributes:
-        after: The step after which it is there.
-        stage: The stage whose PEs store it.
-        view: Of its elements.
-        address: Its first element on every PE, of the first token.
-        cut: int32 ``[PEs of a line, n]``: which of the op's features each holds, -1 for padding.
-        axis: ROWS where the PEs along a row hold them, COLUMNS where those down a column do.
-        line: The row, or the column, to read; all others hold the same, or where it is a row of logits nothing.
+        ready_step: Step after which the part can be read.
+        stage: Stage whose PEs store it.
+        view: View of its elements.
+        address: Address of the first element of the first token, on every PE.
+        cut: int32 ``[PEs of a line, n]``, features of the op on each PE; -1 for padding.
+        axis: ROWS if the PEs along a row store different features, COLUMNS if those along a column
+            do.
+        line: Row or column to read. All others have the same values, except for logits, which only
+            this row has.
     """
 
-    after: int
+    ready_step: int
     stage: int
     view: str
     address: int
@@ -77,7 +86,7 @@ class Part:
 
 
 def at_the_end(op: Op) -> bool:
-    """Return whether an op comes after all layers and so computes the last token of a prompt only."""
+    """Return True if an op is after all layers, and so has only the last token of a prompt."""
     return op.layer < 0 and op.kind != "embedding"
 
 
@@ -101,36 +110,45 @@ def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
 
 
 def parts_of(program: Program, spec: ModelSpec, phase: Phase, op: Op, steps: Sequence[int], slots: Slots) -> list[Part]:
-    """Return the parts of an op's output that its steps in a phase produce.
+    """Return the parts of an op's output that its steps in a phase compute.
 
-    There are none of a norm that goes into a product, nor of queries whose norms go into their scores.
+    The result is empty for a norm that is merged into a product, and for queries whose norms are
+    merged into their scores.
+
+    Args:
+        program: The Program.
+        spec: The model.
+        phase: The phase.
+        op: The op.
+        steps: Steps of the op in the phase.
+        slots: Cache slots in use.
     """
     if op.kind == "head":
         return _logits(program, phase, steps, slots)
     if op.kind == "qkv" and _scales_scores(program, phase, op.layer):
         return []
-    kernels = {CODES[kernel]: names for kernel, names in _MADE_BY[op.kind].items()}
-    made = [s for s in steps if phase.steps.computes(s) and int(phase.steps.code[s]) in kernels]
-    if not made:
+    kernels = {CODES[kernel]: names for kernel, names in _OUTPUT_OPERANDS[op.kind].items()}
+    output_steps = [s for s in steps if phase.steps.computes(s) and int(phase.steps.code[s]) in kernels]
+    if not output_steps:
         return []
-    step = made[-1]
+    step = output_steps[-1]
     kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
     address, views = kernel.by_name(_operands(phase, step, slots)), kernel.views
     axis, cuts = _cuts(program, spec, op, stage, on_mesh=phase.on_mesh and not at_the_end(op))
     return [
-        Part(after=steps[-1], stage=stage, view=views[name], address=address[name], cut=cut, axis=axis)
+        Part(ready_step=steps[-1], stage=stage, view=views[name], address=address[name], cut=cut, axis=axis)
         for name, cut in zip(kernels[int(phase.steps.code[step])], cuts, strict=True)
     ]
 
 
 def _scales_scores(program: Program, phase: Phase, layer: int) -> bool:
-    """Return whether a layer's scores are scaled by the norms of its queries."""
-    scaled = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["scale_heads"])
-    return layer in np.array(program.op_layers)[phase.steps.op[scaled]]
+    """Return True if a layer's scores are scaled by the norms of its queries."""
+    is_scaling = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["scale_heads"])
+    return layer in np.array(program.op_layers)[phase.steps.op[is_scaling]]
 
 
 def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: bool) -> tuple[int, list[I32]]:
-    """Return the axis along which each output of an op is divided, and how."""
+    """Return the axis along which an op's outputs are divided, and the features of each."""
     match op.kind:
         case "qkv":
             widths = [heads * spec.head_size for heads in (spec.head_count, spec.kv_head_count, spec.kv_head_count)]
@@ -143,14 +161,17 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
             return ROWS, [_outputs_of(program, stage, op.weights[0])]
         case "router":  # the same on every PE
             assert spec.experts is not None
-            chosen = np.arange(2 * spec.experts.active, dtype=np.int32).reshape(2, 1, -1)
-            return COLUMNS, list(chosen)
+            id_and_weight_cuts = np.arange(2 * spec.experts.active, dtype=np.int32).reshape(2, 1, -1)
+            return COLUMNS, list(id_and_weight_cuts)
         case _:
             return ROWS if on_mesh else COLUMNS, [_hidden_of(program, stage)]
 
 
 def _hidden_of(program: Program, stage: int) -> I32:
-    """Return the hidden features on each row of a stage, int32 ``[rows, n]`` (gains of norms, embedding)."""
+    """Return the hidden features on each row of a stage, int32 ``[rows, n]``.
+
+    They are those of the gains of norms or of the embedding.
+    """
     parts = (part for tile in program.tiles if tile.stage == stage for part in tile.parts)
     return next(part.inner for part in parts if part.tensor.rpartition(".")[2] in _AS_HIDDEN)
 
@@ -173,14 +194,16 @@ def _logits(program: Program, phase: Phase, steps: Sequence[int], slots: Slots) 
             operands = argmax.by_name(a)
             first, n, address, view = operands["first"], operands["n"], operands["logits"], "acc"
         elif logits[step]:
-            sent = transfer_of(program, phase, step, slots)
-            assert isinstance(sent, LogitsOut)
-            first, n, address = sent.first, sent.elements // tokens, sent.source
+            transfer = transfer_of(program, phase, step, slots)
+            assert isinstance(transfer, LogitsOut)
+            first, n, address = transfer.first, transfer.elements // tokens, transfer.source
             view = VIEWS[phase.steps.view[step]]
         else:
             continue
         cut = padded_blocks(program.vocab_size, program.stages[stage].cols)[:, first : first + n]
-        part = Part(after=step - 1, stage=stage, view=view, address=address, cut=cut, axis=ROWS, line=program.root_row)
+        part = Part(
+            ready_step=step - 1, stage=stage, view=view, address=address, cut=cut, axis=ROWS, line=program.root_row
+        )
         parts.setdefault(first, part)
     return list(parts.values())
 

@@ -1,7 +1,7 @@
-"""Outputs of ops, read from the SRAM of PEs as each of them ends, and put together as whole tensors.
+"""Outputs of ops, read from the SRAM of PEs when each op ends, and assembled to whole tensors.
 
-Nothing is computed again. What all rows or all columns store alike is read from one of them; logits, of which only a
-chunk of the vocabulary is on the wafer at a time, are read chunk by chunk.
+Nothing is recomputed. If all rows or all columns store the same values, one of them is read. Only a
+chunk of the vocabulary is on the wafer at a time, so logits are read chunk by chunk.
 """
 
 from __future__ import annotations
@@ -29,14 +29,27 @@ Values = npt.NDArray[Any]
 
 
 class Outputs:
-    """A reader of the outputs of some ops.
+    """Reader of the outputs of some ops.
 
-    ``on_output`` is called with an op's index and its values, ``[tokens, ...]``, as it ends.
+    When an op ends, ``on_output`` is called with its index and its values ``[tokens, ...]``. The
+    shapes are:
 
-    They are ``[tokens, hidden]`` of the residual stream and of what is normalised; ``[tokens, heads, features]`` of
-    attention, and of queries, keys and values, whose heads follow each other; ``[tokens, features]`` inside of
-    feed-forward blocks; ``[tokens, 2, chosen]`` of ids and weights of experts; ``[tokens, vocabulary]`` of the head.
-    The last norm and the head have the last token of a prompt alone. Values of bfloat16 come as float32.
+    - ``[tokens, hidden]`` for the residual stream and normalised vectors
+    - ``[tokens, heads, features]`` for attention, and for queries, keys and values, in this order
+      of heads
+    - ``[tokens, features]`` inside feed-forward blocks
+    - ``[tokens, 2, chosen]`` for ids and weights of experts
+    - ``[tokens, vocabulary]`` for the head
+
+    The last norm and the head only have the last token of a prompt. bfloat16 values are returned as
+    float32.
+
+    Args:
+        program: The Program.
+        spec: The model.
+        arenas: SRAM of the stages, by stage.
+        ops: Indices of the ops to read.
+        on_output: Function that receives an op's index and values.
     """
 
     def __init__(
@@ -53,55 +66,77 @@ class Outputs:
         self._ops = {index: by_name[names[index]] for index in ops}
 
     def calls(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """Return the calls that read outputs, by the step of a phase after which they are made."""
+        """Return the calls that read outputs, by the step after which they are made."""
         calls: defaultdict[int, list[Call]] = defaultdict(list)
         for index, op in self._ops.items():
             steps = np.flatnonzero(phase.steps.op == index).tolist()
-            if not steps:  # what follows the layers is of the last chunk alone
+            if not steps:  # ops after the layers are only in the last chunk
                 continue
             parts = parts_of(self._program, self._spec, phase, op, steps, slots)
             if not parts:
                 continue
             tokens = 1 if at_the_end(op) and phase.name == "prefill" else phase.tokens
             on_rows = phase.on_mesh and not at_the_end(op)
-            shares = balanced_counts(tokens, self._arenas[parts[0].stage].rows) if on_rows else None
+            tokens_by_row = balanced_counts(tokens, self._arenas[parts[0].stage].rows) if on_rows else None
             shape = (tokens, *shape_of(op, self._spec))
             element_type = self._program.element_type(parts[0].view)
             values = np.zeros((tokens, math.prod(shape[1:])), np.float16 if element_type == "float16" else np.float32)
             for part in parts:
-                calls[part.after].append((self._read, (part, shares, values)))
-            calls[max(part.after for part in parts)].append((self._report, (index, values.reshape(shape))))
+                calls[part.ready_step].append((self._read, (part, tokens_by_row, values)))
+            calls[max(part.ready_step for part in parts)].append((self._report, (index, values.reshape(shape))))
         return calls
 
-    def _read(self, part: Part, shares: I32 | None, values: Values) -> None:
-        """Store the features of one part in the output; ``shares`` has the tokens of each row (None: all on each)."""
+    def _read(self, part: Part, tokens_by_row: I32 | None, values: Values) -> None:
+        """Copy the features of one part of an output to its place.
+
+        Args:
+            part: Location of the part.
+            tokens_by_row: Number of tokens on each row; None if every row has all of them.
+            values: The output ``[tokens, features]``, which is filled.
+        """
         arena, (places, n) = self._arenas[part.stage], part.cut.shape
-        tokens = len(values) if shares is None else int(shares.max())
-        element_type, where = self._program.element_type(part.view), (part.address, tokens * n)
-        if shares is not None:
-            values_by_row = arena.read(element_type, *where)[:, :places].reshape(arena.rows, places, tokens, n)
-            by_token = values_by_row.transpose(0, 2, 1, 3)[np.arange(tokens) < shares[:, None]]
+        tokens = len(values) if tokens_by_row is None else int(tokens_by_row.max())
+        element_type, address_and_count = self._program.element_type(part.view), (part.address, tokens * n)
+        if tokens_by_row is not None:
+            values_by_row = arena.read(element_type, *address_and_count)[:, :places].reshape(
+                arena.rows, places, tokens, n
+            )
+            by_token = values_by_row.transpose(0, 2, 1, 3)[np.arange(tokens) < tokens_by_row[:, None]]
         else:
             read = arena.read_row if part.axis == ROWS else arena.read_col
-            by_token = read(element_type, part.line, *where)[:places].reshape(places, tokens, n).transpose(1, 0, 2)
-        real = part.cut >= 0
-        values[:, part.cut[real]] = by_token[:, real]
+            by_token = (
+                read(element_type, part.line, *address_and_count)[:places].reshape(places, tokens, n).transpose(1, 0, 2)
+            )
+        is_real = part.cut >= 0
+        values[:, part.cut[is_real]] = by_token[:, is_real]
 
     def _report(self, op: int, values: Values) -> None:
-        self._on_output(op, values.copy())  # the next pass reads into the same
+        """Report a complete output."""
+        self._on_output(op, values.copy())  # the next pass overwrites the array
 
 
 class Routing:
-    """The choices of experts in the last phase, read from one PE.
+    """Choices of experts in the last phase, read from one PE.
 
-    ``pairs``: by layer, int64 ``[experts]``, how many tokens chose each expert.
+    Attributes:
+        pairs: For each layer, int64 ``[experts]``: number of tokens that chose each expert.
     """
 
     def __init__(self) -> None:
         self.pairs: dict[int, npt.NDArray[np.int64]] = {}
 
     def read(self, arena: Arena, layer: int, address: int, count: int, experts: int) -> None:
-        """Count the chosen ids at ``address`` of the first PE after a router's last step, when all PEs have them."""
+        """Count the chosen experts of a layer, after the last step of its router.
+
+        All PEs then have the ids, so they are read from the first PE.
+
+        Args:
+            arena: SRAM of the stage.
+            layer: Index of the layer.
+            address: Address of the ids, in float32 elements.
+            count: Number of ids.
+            experts: Number of experts.
+        """
         ids = arena.read_row("float32", 0, address, count)[0]
-        real = ids[(ids >= 0) & (ids < experts)].astype(np.int64)
-        self.pairs[layer] = np.bincount(real, minlength=experts)
+        valid_ids = ids[(ids >= 0) & (ids < experts)].astype(np.int64)
+        self.pairs[layer] = np.bincount(valid_ids, minlength=experts)

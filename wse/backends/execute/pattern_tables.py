@@ -1,4 +1,7 @@
-"""Tables of patterns, as kernels take them: of messages, and of exchanges, where a PE gets words of one PE at most."""
+"""Patterns as tables for the kernels: of messages, and of exchanges.
+
+In an exchange, each PE receives words from at most one PE.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,27 @@ class Runs(NamedTuple):
     """An exchange along rows, in the form that kernel ``exchange_along_rows`` needs.
 
     Attributes:
-        runs: int32 ``[run, 3]``: how far off the senders are, the first PE that gets words, and one past the last.
-        first: int32 ``[variants + 1]``: the first run of each variant.
-        chosen: uint8 ``[run, length]``: 1 for the PEs that get words.
+        runs: int32 ``[runs, 3]``: distance to the senders, first receiving PE, one past the last.
+        first: int32 ``[variants + 1]``, first run of each variant.
+        receives: uint8 ``[runs, length]``, 1 for PEs that receive words in the run.
     """
 
     runs: I32
     first: I32
-    chosen: U8
+    receives: U8
 
 
 @lru_cache(maxsize=64)
-def stretches_of(schedule: LineSchedule, elements: int, element_bytes: int) -> I32:
-    """Return the messages of a schedule with the first element and the number of elements of each, int32 ``[m, 5]``.
+def message_spans(schedule: LineSchedule, elements: int, element_bytes: int) -> I32:
+    """Return the messages of a schedule with the elements that each carries, int32 ``[m, 5]``.
 
-    Parts are cut where words end.
+    The last two columns are the first element and the number of elements. Parts of messages end at
+    word boundaries.
+
+    Args:
+        schedule: The pattern.
+        elements: Number of elements before they are divided into parts.
+        element_bytes: Bytes per element.
     """
     words = -(-elements * element_bytes // WORD_BYTES)
     begin, end = np.minimum(schedule.spans_of_messages(words) * WORD_BYTES // element_bytes, elements)
@@ -42,7 +51,7 @@ def stretches_of(schedule: LineSchedule, elements: int, element_bytes: int) -> I
 
 @lru_cache(maxsize=64)
 def multicasts_cover(schedule: LineSchedule) -> bool:
-    """Return whether the messages of each line are sums followed by multicasts that reach all PEs with sums."""
+    """Return True if each line computes sums and then multicasts them to all PEs that took part."""
     for variant in range(len(schedule.first) - 1):
         messages, _, part = schedule.of_variant(variant)
         multicast = messages[:, 2] == Arrival.MULTICAST
@@ -50,65 +59,73 @@ def multicasts_cover(schedule: LineSchedule) -> bool:
         is_sum = np.isin(sums[:, 2], (Arrival.ADD, Arrival.MAX)).all()
         if part is not None or not is_sum or multicast[: len(sums)].any():
             return False
-        covered = np.zeros(schedule.length, np.bool_)
+        is_covered = np.zeros(schedule.length, np.bool_)
         for source, target in messages[multicast, :2].tolist():
-            covered[min(source, target) : max(source, target) + 1] = True
-        if not covered[sums[:, :2]].all():
+            is_covered[min(source, target) : max(source, target) + 1] = True
+        if not is_covered[sums[:, :2]].all():
             return False
     return True
 
 
 @lru_cache(maxsize=64)
 def senders_of(schedule: LineSchedule) -> I32 | None:
-    """Return the PE from which each PE receives words, -1 for none, int32 ``[variants, length]``.
+    """Return the PE from which each PE receives words, int32 ``[variants, length]``; -1 for none.
 
-    None where words are combined, cut, passed on or given to several PEs, or a PE gets those of two. That it is an
-    exchange holds where nothing is sent from where other words arrive: the caller vouches for it.
+    The result is None if words are combined, divided into parts, or if a PE receives from two PEs.
+    The caller must ensure that no PE sends from an address where other words arrive; otherwise the
+    pattern is no exchange.
     """
     source, target, arrival = schedule.messages.T
     if schedule.parts > 1 or not np.isin(arrival, (Arrival.REPLACE, Arrival.COPY, Arrival.DROP)).all():
         return None
     variants, length = len(schedule.first) - 1, schedule.length
-    variant, stored = np.repeat(np.arange(variants), np.diff(schedule.first)), arrival != Arrival.DROP
-    places = variant[stored] * length + target[stored]
+    variant, is_stored = np.repeat(np.arange(variants), np.diff(schedule.first)), arrival != Arrival.DROP
+    places = variant[is_stored] * length + target[is_stored]
     if len(np.unique(places)) < len(places):
         return None
     senders = np.full((variants, length), -1, np.int32)
-    senders[variant[stored], target[stored]] = source[stored]
+    senders[variant[is_stored], target[is_stored]] = source[is_stored]
     return senders
 
 
 @lru_cache(maxsize=64)
 def runs_of(schedule: LineSchedule) -> Runs:
-    """Return the exchange of a schedule along rows."""
-    of_variants = senders_of(schedule)
-    assert of_variants is not None
-    runs, first, chosen = [], [0], []
-    for senders in of_variants:
+    """Return the exchange of a schedule along rows.
+
+    Consecutive PEs whose senders are equally far away form a run.
+    """
+    senders_by_variant = senders_of(schedule)
+    assert senders_by_variant is not None
+    runs, first, receives = [], [0], []
+    for senders in senders_by_variant:
         shifts = senders - np.arange(len(senders))
         for shift in np.unique(shifts[senders >= 0]).tolist():
-            taken = (senders >= 0) & (shifts == shift)
-            at = np.flatnonzero(taken)
-            runs.append((shift, at[0], at[-1] + 1))
-            chosen.append(taken)
+            in_run = (senders >= 0) & (shifts == shift)
+            pes = np.flatnonzero(in_run)
+            runs.append((shift, pes[0], pes[-1] + 1))
+            receives.append(in_run)
         first.append(len(runs))
     return Runs(
         runs=np.array(runs, np.int32).reshape(-1, 3),
         first=np.array(first, np.int32),
-        chosen=np.array(chosen, np.uint8).reshape(-1, schedule.length),
+        receives=np.array(receives, np.uint8).reshape(-1, schedule.length),
     )
 
 
 @lru_cache(maxsize=1024)
 def columns_of(schedule: LineSchedule, round_: int) -> tuple[I32, U8]:
-    """Return the senders and the chosen columns of a round, in the form that ``exchange_along_columns`` needs.
+    """Return the senders and the columns of a round, as ``exchange_along_columns`` needs them.
 
-    Variants that do the same are one.
+    Equal variants are merged.
+
+    Returns:
+        int32 ``[n, length]``, senders of each distinct variant; uint8 ``[n, columns]``, 1 if a
+        column uses the variant.
     """
     senders = senders_of(schedule)
     assert senders is not None
-    kept, number = np.unique(senders, axis=0, return_inverse=True)
-    of_column = number.reshape(-1)[schedule.variants[round_]]
-    chosen = (of_column == np.arange(len(kept))[:, None]).astype(np.uint8)
-    used = chosen.any(axis=1)
-    return kept[used], chosen[used]
+    distinct_senders, number = np.unique(senders, axis=0, return_inverse=True)
+    variant_of_column = number.reshape(-1)[schedule.variants[round_]]
+    receives = (variant_of_column == np.arange(len(distinct_senders))[:, None]).astype(np.uint8)
+    is_used = receives.any(axis=1)
+    return distinct_senders[is_used], receives[is_used]

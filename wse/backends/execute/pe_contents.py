@@ -1,4 +1,4 @@
-"""Contents of the buffers of single PEs, read from their SRAM when the last step that needs a buffer is done."""
+"""Contents of the buffers of single PEs, read from SRAM after the last step that needs each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class PePlace(NamedTuple):
-    """A PE of the mesh."""
+    """Position of a PE on the wafers."""
 
     wafer: int
     row: int
@@ -25,12 +25,16 @@ class PePlace(NamedTuple):
 
 
 class PeContents:
-    """A reader of the buffers of some PEs.
+    """Reader of the buffers of some PEs.
 
-    Buffers that share addresses are read before another one overwrites them.
+    Buffers that share addresses are read before another one overwrites them:
 
-    A buffer that is always needed is read as the phase ends, one that the last step that needs it writes another over
-    before that step. In steps that several users take in turn, the buffers are those of the last. Code has no bytes.
+    - A buffer that is always live is read at the end of the phase.
+    - Other buffers are read after the last step that needs them. If that step overwrites a buffer
+      itself, the buffer is read before the step.
+    - In steps that are repeated for several users, the buffers are those of the last user.
+
+    Code has no bytes to read.
     """
 
     def __init__(
@@ -40,37 +44,52 @@ class PeContents:
         places: Collection[PePlace],
         on_bytes: Callable[[PePlace, int, Bytes], None],
     ) -> None:
-        """Create a reader. ``on_bytes`` is called with a PE, the index of a buffer in the Program, and its bytes."""
+        """Create a reader.
+
+        Args:
+            program: The Program.
+            arenas: SRAM of the stages, by stage.
+            places: The PEs.
+            on_bytes: Function that receives a PE, the index of a buffer in the Program, and its
+                bytes.
+        """
         self._program, self._arenas, self._places, self._on_bytes = program, arenas, places, on_bytes
 
     def calls(self, phase: Phase) -> dict[int, list[Call]]:
-        """Return the calls that read the buffers of a phase, by the step after which they are made."""
-        equal = [index for index, other in enumerate(self._program.phases) if other.steps is phase.steps]
+        """Return the calls that read buffers of a phase, by the step after which they are made."""
+        same_steps = [
+            index for index, other_phase in enumerate(self._program.phases) if other_phase.steps is phase.steps
+        ]
         calls: dict[int, list[Call]] = {}
         for index, buffer in readable_buffers(self._program):
-            spans = [(last, first) for live_phase, first, last in buffer.live if live_phase in equal]
+            spans = [(last, first) for live_phase, first, last in buffer.live if live_phase in same_steps]
             if buffer.live and not spans:
                 continue
-            after, first = max(spans, default=(len(phase.steps) - 1, 0))
-            if first < after and self._is_overwritten(buffer, equal, after):
-                after -= 1
+            read_step, first = max(spans, default=(len(phase.steps) - 1, 0))
+            if first < read_step and self._is_overwritten(buffer, same_steps, read_step):
+                read_step -= 1
             for place in self._places:
                 if buffer.stage in self._arenas and holds(self._program, buffer, place):
-                    calls.setdefault(after, []).append((self._read, (place, index)))
+                    calls.setdefault(read_step, []).append((self._read, (place, index)))
         return calls
 
     def _is_overwritten(self, buffer: Buffer, phases: Collection[int], step: int) -> bool:
-        """Return whether the last step that needs a buffer is also the first one that overwrites it."""
+        """Return True if the last step that needs a buffer also writes another buffer over it."""
         begin, end = buffer.address, buffer.address + buffer.bytes
-        others = (other for other in self._program.buffers if other.stage == buffer.stage and other is not buffer)
+        other_buffers = (
+            other_buffer
+            for other_buffer in self._program.buffers
+            if other_buffer.stage == buffer.stage and other_buffer is not buffer
+        )
         return any(
             phase in phases and first == step
-            for other in others
-            if other.address < end and other.address + other.bytes > begin
-            for phase, first, _ in other.live
+            for other_buffer in other_buffers
+            if other_buffer.address < end and other_buffer.address + other_buffer.bytes > begin
+            for phase, first, _ in other_buffer.live
         )
 
     def _read(self, place: PePlace, index: int) -> None:
+        """Read a buffer of a PE and report its bytes."""
         buffer, arena = self._program.buffers[index], self._arenas[self._program.buffers[index].stage]
         stage = self._program.stages[buffer.stage]
         col = place.col - stage.rect.col + (place.wafer - stage.wafer) * stage.rect.cols
@@ -81,13 +100,13 @@ class PeContents:
 
 
 def readable_buffers(program: Program) -> list[tuple[int, Buffer]]:
-    """Return the buffers that have bytes, with their indices: all except code."""
+    """Return all buffers except code, with their indices."""
     return [(index, buffer) for index, buffer in enumerate(program.buffers) if buffer.element in STORAGE]
 
 
 def holds(program: Program, buffer: Buffer, place: PePlace) -> bool:
-    """Return whether a buffer is in the SRAM of a PE."""
+    """Return True if a buffer is in the SRAM of a PE."""
     stage = program.stages[buffer.stage]
     rect = stage.rect
-    inside = 0 <= place.row - rect.row < rect.rows and 0 <= place.col - rect.col < rect.cols
-    return inside and place.wafer in stage.wafers
+    is_in_region = 0 <= place.row - rect.row < rect.rows and 0 <= place.col - rect.col < rect.cols
+    return is_in_region and place.wafer in stage.wafers

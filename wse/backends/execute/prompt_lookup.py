@@ -1,7 +1,8 @@
-"""Drafts by prompt lookup: the tokens that followed an earlier place of the text that ends as the text does now.
+"""Drafts by prompt lookup: the tokens after an earlier occurrence of the text's last tokens.
 
-Source: A. Saxena, Prompt Lookup Decoding, November 2023, github.com/apoorvumang/prompt-lookup-decoding: the longest run
-of at most three last tokens that occurs before, at its first place.
+Source: A. Saxena, Prompt Lookup Decoding, November 2023,
+github.com/apoorvumang/prompt-lookup-decoding. The longest run of at most three last tokens that
+occurred before is used, at its first occurrence.
 """
 
 from __future__ import annotations
@@ -10,13 +11,18 @@ from collections.abc import Sequence
 from typing import Final
 
 LONGEST_RUN: Final = 3
-"""Last tokens of the text that are looked up at most, as in the source."""
+"""Maximum number of last tokens of the text that are looked up, as in the source."""
 
 
 def prompt_lookup(text_ids: Sequence[int], tokens: int) -> tuple[int, ...]:
-    """Return the draft of so many tokens, at least 1, after a text; none where no run of its last tokens occurs before.
+    """Return a draft after a text; empty if no run of its last tokens occurred before.
 
-    A run that is followed by fewer tokens is no match, so that a draft is as long as the pass that verifies it takes.
+    An occurrence counts only if enough tokens follow it. A draft therefore has exactly the length
+    that a verification pass needs.
+
+    Args:
+        text_ids: Token ids of the text.
+        tokens: Number of draft tokens, at least 1.
 
     >>> prompt_lookup((7, 8, 9, 4, 5, 8, 9), 2)
     (4, 5)

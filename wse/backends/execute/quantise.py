@@ -1,9 +1,10 @@
-"""Weights to codes and scales, when they are stored.
+"""Quantisation of weights to codes and scales while they are stored.
 
-Symmetric, to the nearest, ties to even: scale = max|w| / the largest code over what shares it, rounded up to the
-scale's type so that no code is beyond the largest; code = w / scale. fp8's codes are the e4m3 numbers nearest to
-w / scale, those of mxfp4 the e2m1 numbers, with a power of two as scale. What a checkpoint holds in the type that is
-requested stays as it is. For sources see `wse.number_formats`.
+Quantisation is symmetric, to nearest, ties to even. The scale is max|w| divided by the largest
+code, over the weights that share it. The scale is rounded up to its type, so that no code exceeds
+the largest. A code is w / scale. The codes of fp8 are the nearest e4m3 numbers. Those of mxfp4 are
+the nearest e2m1 numbers, with a power of two as scale. Codes that a checkpoint already has in the
+requested type are not changed. For sources see `wse.number_formats`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from wse.arrays import F32
 from wse.backends.execute.arena import number_type
-from wse.backends.execute.kept_codes import KeptPart, too_large
+from wse.backends.execute.checkpoint_codes import CheckpointCodes, too_large
 from wse.backends.execute.tiles import Source, Tensor, decoded_values, is_read_whole
 from wse.models.spec import ModelSpec
 from wse.models.tensors.checkpoint import TensorRows
@@ -39,41 +40,53 @@ from wse.program.program import Program
 Codes = npt.NDArray[np.uint8]
 
 VALUES_AT_ONCE: Final = 1 << 18
-"""Weights that are quantised at a time, which bounds the memory that it takes."""
+"""Number of weights that are quantised at a time, which limits the memory that is needed."""
 
 Read = Callable[[str, Source, tuple[int, int]], Tensor]
-"""Rows of a tensor, by its name, from the first to one past the last, as float32; it refuses what is no number."""
+"""Function that reads rows of a tensor as float32 and refuses values that are not numbers.
+
+The arguments are the name, the tensor, and the first and one past the last row.
+"""
 
 
 def with_codes(
     program: Program, spec: ModelSpec, tensor: Callable[[str], Source], read: Read, *, allow_nonfinite: bool
 ) -> Callable[[str], Source]:
-    """A source of tensors by name that has codes and scales of quantised weights too, made from those of ``tensor``.
+    """Return a source of tensors that also provides codes and scales of quantised weights.
 
-    A matrix that a checkpoint holds as such codes keeps its own, bit for bit, and their scales.
+    They are computed from the tensors of ``tensor``. If a checkpoint already has a matrix in the
+    requested coding, its codes and scales are used bit for bit.
+
+    Args:
+        program: The Program, for the types of weights and activations.
+        spec: The model.
+        tensor: Function that returns tensors by name.
+        read: Function that reads rows of a tensor.
+        allow_nonfinite: Whether weights may contain infinity and NaN.
     """
     weight_type, activations = program.weight_type, program.element_type("act")
 
     def coded_tensor(name: str) -> Source:
+        """Return a tensor, or the codes or the scales of a quantised tensor."""
         if name == GROUP_NUMBERS:
             return np.arange(MOST_GROUPS, dtype=np.uint8)
-        whole = name.rpartition(".")[0]
-        stored_names = [codes_name(whole), scales_name(whole)]
+        weights_name = name.rpartition(".")[0]
+        stored_names = [codes_name(weights_name), scales_name(weights_name)]
         if name not in stored_names:
             return tensor(name)
-        source, part = tensor(whole), stored_names.index(name)
-        coding = coding_of(spec, whole, weight_type)
+        source, part = tensor(weights_name), stored_names.index(name)
+        coding = coding_of(spec, weights_name, weight_type)
         assert coding is not None
-        kept = source.codes_and_scales if isinstance(source, TensorRows) else None
-        if kept is not None and weight_type == spec.packing.method:
-            return KeptPart(name, kept[part], coding, part, None if allow_nonfinite else activations)
-        return _Part(whole, source, coding, number_type(program.element_type(coding.scale_view)), read, part)
+        checkpoint_codes = source.codes_and_scales if isinstance(source, TensorRows) else None
+        if checkpoint_codes is not None and weight_type == spec.packing.method:
+            return CheckpointCodes(name, checkpoint_codes[part], coding, part, None if allow_nonfinite else activations)
+        return _Part(weights_name, source, coding, number_type(program.element_type(coding.scale_view)), read, part)
 
     return coded_tensor
 
 
 class _Part:
-    """The codes (0) or the scales (1) of a tensor, made of its rows as they are requested."""
+    """Codes (part 0) or scales (part 1) of a tensor, computed from its rows on demand."""
 
     def __init__(
         self, name: str, source: Source, coding: Coding, scale_type: np.dtype[Any], read: Read, part: int
@@ -85,16 +98,16 @@ class _Part:
             (outputs, inputs) if part == 0 else (-(-outputs // coding.block), coding.groups(inputs))
         )
 
-        self._unit = coding.block if part else 1  # outputs of a row of ours
+        self._unit = coding.block if part else 1  # rows of the source per row of this tensor
         self._step = coding.block * max(1, VALUES_AT_ONCE // max(1, coding.block * inputs))  # whole blocks
 
     @property
     def is_read_whole(self) -> bool:
-        """True if the source is read whole."""
+        """True if the source is decoded completely by any read."""
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the number of values that the source decodes at a time for these rows, a few rows at once."""
+        """Return the number of values that the source decodes at a time to compute some rows."""
         begin, end = first * self._unit, min(last * self._unit, self._source.shape[0])
         return decoded_values(self._source, begin, min(begin + self._step, end))
 
@@ -109,25 +122,37 @@ class _Part:
             weights = self._read(self._name, source, (begin, end)).astype(np.float32, copy=False)
             part = quantise(self._name, weights, self._coding, self._scale_type)[self._part]
             at = begin // unit
-            wanted = slice(max(first, at), min(last, at + len(part)))
-            result[wanted.start - first : wanted.stop - first] = part[wanted.start - at : wanted.stop - at]
+            row_range = slice(max(first, at), min(last, at + len(part)))
+            result[row_range.start - first : row_range.stop - first] = part[row_range.start - at : row_range.stop - at]
         return result
 
 
 def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any]) -> tuple[Codes, Tensor]:
-    """Codes uint8 ``[out, in]`` (the low bits of two's complement numbers, e4m3 or e2m1), scales ``[blocks, groups]``.
+    """Return the codes and scales of a matrix.
 
-    A weight that is not finite makes the scale of its group not finite, and so all weights that share it.
+    A weight that is not finite makes the scale of its group not finite, and so affects all weights
+    of the group.
 
-    Raises BadModel when a weight is too large for the type of scales.
+    Args:
+        name: Name of the tensor, for error messages.
+        weights: float32 ``[out, in]``.
+        coding: The coding.
+        scale_type: Type of the scales.
+
+    Returns:
+        Codes uint8 ``[out, in]`` (the low bits of two's complement numbers, or e4m3 or e2m1
+        numbers), and scales ``[blocks, groups]``.
+
+    Raises:
+        BadModel: A weight is too large for the type of the scales.
     """
     outputs, inputs = weights.shape
     blocks, height = -(-outputs // coding.block), coding.block
     groups, width = coding.groups(inputs), coding.group or inputs
     padded = np.zeros((blocks * height, groups * width), np.float32)
     padded[:outputs, :inputs] = weights
-    whole = padded.reshape(blocks, height, groups, width)
-    top = np.abs(whole).max(axis=(1, 3))
+    by_group = padded.reshape(blocks, height, groups, width)
+    top = np.abs(by_group).max(axis=(1, 3))
     scale: Tensor
     if coding.scale_view == "raw":
         scale, factor = _powers(top, coding.largest)
@@ -138,18 +163,23 @@ def quantise(name: str, weights: F32, coding: Coding, scale_type: np.dtype[Any])
             raise too_large(name, float(top[np.isfinite(top)].max()), scale_type)
     finite = np.isfinite(factor)
     divisor = np.where(finite & (top > 0), factor, np.float32(1))[:, None, :, None]
-    ratio = np.divide(np.where(finite[:, None, :, None], whole, np.float32(0)), divisor, dtype=np.float32)
-    return _nearest(ratio, coding).reshape(blocks * height, -1)[:outputs, :inputs], scale
+    ratio = np.divide(np.where(finite[:, None, :, None], by_group, np.float32(0)), divisor, dtype=np.float32)
+    return _nearest_codes(ratio, coding).reshape(blocks * height, -1)[:outputs, :inputs], scale
 
 
-def _powers(top: F32, largest: int) -> tuple[Codes, F32]:
-    """Return the e8m0 scales of groups by their largest magnitudes, and the powers of two that they stand for.
+def _powers(top: F32, largest_code: int) -> tuple[Codes, F32]:
+    """Return the e8m0 scales of groups, and the powers of two that they stand for.
 
-    OCP Microscaling Formats 1.0, section 6.3: the largest power of two that is not above the magnitude over that of the
-    largest code. What is then beyond the largest code becomes that.
+    The scale is the largest power of two that is not above max|w| divided by the largest code (OCP
+    Microscaling Formats 1.0, section 6.3). A larger ratio than the largest code is then rounded to
+    that code.
+
+    Args:
+        top: Largest magnitude of each group.
+        largest: Largest code.
     """
     is_finite = np.isfinite(top)
-    exponent = np.frexp(np.where(is_finite, top, np.float32(1)))[1] - np.frexp(np.float32(largest))[1]
+    exponent = np.frexp(np.where(is_finite, top, np.float32(1)))[1] - np.frexp(np.float32(largest_code))[1]
     exponent = np.where(top > 0, np.clip(exponent, -E8M0_BIAS, E8M0_BIAS), -E8M0_BIAS)
     scale = np.where(is_finite, exponent + E8M0_BIAS, E8M0_NAN).astype(np.uint8)
     return scale, np.where(is_finite, np.ldexp(np.float32(1), exponent), np.float32(np.nan)).astype(np.float32)
@@ -163,10 +193,11 @@ def _rounded_up(values: F32, scale_type: np.dtype[Any]) -> Tensor:
     return np.asarray(np.where(near.astype(np.float32) < values, up, near))
 
 
-def _nearest(ratio: F32, coding: Coding) -> Codes:
+def _nearest_codes(ratio: F32, coding: Coding) -> Codes:
+    """Return the codes that are nearest to some ratios of weight and scale."""
     if coding.name == MXFP4:
         return ratio.astype(ml_dtypes.float4_e2m1fn).view(np.uint8)
     if coding.name in (FP8, FP8_BLOCKS):
         return ratio.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
-    whole = np.rint(ratio).astype(np.int8).view(np.uint8)
-    return whole & np.uint8((1 << coding.bits) - 1)
+    integers = np.rint(ratio).astype(np.int8).view(np.uint8)
+    return integers & np.uint8((1 << coding.bits) - 1)

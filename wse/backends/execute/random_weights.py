@@ -1,7 +1,8 @@
-"""Random weights: a model's tensors out of a seed, made where they are read, the same on every mesh and machine.
+"""Random weights: tensors generated from a seed when they are read.
 
-A value follows from the seed, its tensor's name and its place there (`wse_kernels.random_numbers`), so that tiles are
-made one by one and nothing is kept.
+They are equal on every mesh and machine. A value depends only on the seed, the name of its tensor
+and its position there (`wse_kernels.random_numbers`). Tiles can therefore be generated one by one,
+and nothing is stored.
 """
 
 from __future__ import annotations
@@ -19,27 +20,31 @@ from wse.models.tensors.model_tensors import tensor_shapes
 from wse_kernels.library import compiled_kernel
 
 SUM_DEVIATION: Final = math.sqrt((2**32 - 1) / 3)
-"""The standard deviation of the sum of four whole numbers that are drawn evenly among 2 ** 16."""
+"""Standard deviation of the sum of four integers that are uniform below 2 ** 16."""
 NORMAL_NUMBERS: Final = compiled_kernel("normal_numbers").serial
-"""The kernel, which several threads may call at a time."""
+"""Kernel that generates the values; several threads may call it at a time."""
 
 
 class RandomWeights:
-    """The tensors of a model by name, float32, out of a seed of at least 0."""
+    """Tensors of a model by name, float32, generated from a non-negative seed."""
 
     def __init__(self, spec: ModelSpec, seed: int) -> None:
         self._spec, self._seed = spec, seed
         self._shapes = tensor_shapes(spec)
 
     def rows(self, name: str) -> RandomRows:
-        """Return a tensor that is made a stretch of rows at a time."""
+        """Return a tensor whose rows are generated when they are read."""
         shape = self._shapes[name]
         key = int.from_bytes(sha256(f"{self._seed} {name}".encode()).digest()[:8], "little")
         return RandomRows(shape, key, initial_values(self._spec, name, shape))
 
 
 class RandomRows:
-    """A tensor that gives ``rows[first:last]`` as a new float32 array: numbers of one stream in row-major order."""
+    """A tensor whose rows are generated when they are read.
+
+    ``rows[first:last]`` is a new float32 array. The values of a tensor are one stream of random
+    numbers in row-major order.
+    """
 
     def __init__(self, shape: tuple[int, ...], key: int, distribution: Distribution) -> None:
         self.shape = shape

@@ -1,4 +1,4 @@
-"""The rate at which this computer reads memory: no emulation is faster than its PEs' bytes are read."""
+"""Rate at which this computer reads memory, a limit for any emulation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ import numpy.typing as npt
 
 
 def read_bytes_per_s(memory: npt.NDArray[Any], repeats: int = 5) -> float:
-    """Return the bytes a second at which all cores together read ``memory``, each summing a stretch of it with numpy.
+    """Return the bytes per second at which all cores together read ``memory``.
 
-    The fastest of ``repeats`` readings, after one that is not counted.
+    Each core sums a part of the memory with numpy. The result is the fastest of several readings,
+    after one that is not counted.
+
+    Args:
+        memory: Any array.
+        repeats: Number of readings.
     """
     words = memory.reshape(-1).view(np.uint8)[: memory.nbytes // 8 * 8].view(np.uint64)
     cores = os.cpu_count() or 1

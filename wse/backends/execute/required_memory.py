@@ -1,4 +1,4 @@
-"""The memory of the host that the execution of a Program takes, known before any of it is allocated."""
+"""Memory of the host that the execution of a Program needs, known before it is allocated."""
 
 from __future__ import annotations
 
@@ -16,16 +16,21 @@ IN_FLIGHT_BYTES = 4 * VALUES_IN_FLIGHT
 
 
 def required_bytes(program: Program, wafers: Collection[int] | None = None) -> int:
-    """Return the bytes of memory that an engine needs for a Program, or for some ``wafers`` of it.
+    """Return the bytes of memory that an engine needs for a Program, or for some of its wafers.
 
-    They are those of the SRAM, of the words on links, of cache counters and of logits at the host, and
-    `IN_FLIGHT_BYTES` for weights on their way to SRAM, for any model and number of threads. A tensor that is read whole
-    may need more. The program itself and compiled kernels need another 100 MB or so.
+    They consist of the SRAM, the words on links, the cache counters, the logits on the host, and
+    `IN_FLIGHT_BYTES` for weights that are being stored. The last item is the same for any model and
+    number of threads, but a tensor that can only be decoded as a whole may need more. The Program
+    itself and compiled kernels need about another 100 MB.
+
+    Args:
+        program: The Program.
+        wafers: Wafers of this process; None for all.
     """
-    held = range(program.wafers) if wafers is None else wafers
-    stages = [stage for stage in program.stages if stage.wafer in held]
+    wafer_indices = range(program.wafers) if wafers is None else wafers
+    stages = [stage for stage in program.stages if stage.wafer in wafer_indices]
     sram = sum(Arena.host_bytes(s.rect.rows, s.cols, s.sram_base_byte, s.sram_top_byte) for s in stages)
-    pes = sum(s.rect.rows * s.cols for s in stages) + len(held) * program.wafer_rows * program.wafer_cols
+    pes = sum(s.rect.rows * s.cols for s in stages) + len(wafer_indices) * program.wafer_rows * program.wafer_cols
     heights = {stage.rect.rows for stage in program.stages}
     caches = program.batch * sum(CacheBalance.host_bytes(rows, program.context) for rows in heights)
     logits = (program.batch + program.verify_tokens) * program.vocab_size

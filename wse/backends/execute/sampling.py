@@ -1,7 +1,8 @@
-"""Choosing the next token on the host, from logits that the wafer sent out.
+"""Sampling of the next token on the host, from logits that the wafer sent.
 
-Steps, order and meaning are those of Hugging Face transformers 5 (``transformers/generation/logits_process.py``,
-order of ``GenerationMixin._get_logits_processor``): repetition penalty, temperature, top-k, top-p, min-p.
+The steps, their order and their meaning are those of Hugging Face transformers 5
+(``transformers/generation/logits_process.py``, order of ``GenerationMixin._get_logits_processor``):
+repetition penalty, temperature, top-k, top-p, min-p.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ Scores = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """The rule by which the next token is chosen; the defaults take the likeliest.
+    """Rule for choosing the next token. With the defaults, it is the most likely token.
 
     Attributes:
-        temperature: What logits are divided by before a draw; 0 takes the likeliest token instead.
-        top_k: Only tokens at least as likely as the k-th likeliest may be drawn; 0 for no such limit.
-        top_p: Only the likeliest tokens, as few as have this probability together; 1 for no such limit.
-        min_p: Only tokens at least this times as likely as the likeliest; 0 for no such limit.
-        repetition_penalty: What divides the logits of tokens seen before, or multiplies them where they are negative.
-        seed: Of the draws.
+        temperature: Divisor of the logits before a draw; 0 chooses the most likely token instead.
+        top_k: Only tokens that are at least as likely as the k-th most likely one may be drawn; 0
+            for no limit.
+        top_p: Only the smallest set of most likely tokens with this total probability may be drawn;
+            1 for no limit.
+        min_p: Only tokens with at least this fraction of the highest probability may be drawn; 0
+            for no limit.
+        repetition_penalty: Divisor of the positive logits of tokens that occurred before; negative
+            logits are multiplied by it.
+        seed: Seed of the random numbers.
     """
 
     temperature: float = 0.0
@@ -37,17 +42,21 @@ class Sampling:
 
     @property
     def on_host(self) -> bool:
-        """True if the logits have to leave the wafer: for all except its own arg max."""
+        """True if the host must sample, so that logits have to leave the wafer.
+
+        Only the arg max without a repetition penalty is computed on the wafer.
+        """
         return self.temperature > 0 or self.repetition_penalty != 1.0
 
 
 class Sampler:
-    """Draws the ids of one text, reproducibly from a seed.
+    """A generator of the token ids of one text, reproducible from a seed.
 
-    A draw is the arg max of scores plus one Gumbel variate an id, which has the probabilities softmax(scores)
-    (Gumbel, Statistical Theory of Extreme Values, 1954; Maddison et al., arXiv 1411.0030). An id's variate depends on
-    the seed and the number of the draw alone, so logits that differ in their last bits, as those of two meshes do,
-    change a draw only where the two best sums are as close as that; an id at the brink of a limit matters if it wins.
+    A draw is the arg max of the scores plus one Gumbel variate per id. This has the probabilities
+    softmax(scores) (Gumbel, Statistical Theory of Extreme Values, 1954; Maddison et al., arXiv
+    1411.0030). The variate of an id depends only on the seed and the number of the draw. If logits
+    differ in their last bits, as on two meshes, a draw changes only if the two best sums are
+    equally close. An id at the edge of a limit such as top-k matters only if it wins.
     """
 
     def __init__(self, sampling: Sampling, prompt: Sequence[int] = ()) -> None:
@@ -56,7 +65,7 @@ class Sampler:
         self._seen = dict.fromkeys(prompt)
 
     def draw(self, logits: npt.NDArray[np.float32]) -> int:
-        """Return the next id, or -1 when a logit is not finite. float32 ``[vocabulary]``."""
+        """Return the next id for logits float32 ``[vocabulary]``; -1 if a logit is not finite."""
         if not np.isfinite(logits).all():
             return -1
         scores = adjusted_scores(logits, list(self._seen), self._sampling)
@@ -72,20 +81,22 @@ class Sampler:
         draft: Sequence[int],
         draft_probabilities: Sequence[Scores] | None = None,
     ) -> list[int]:
-        """Return the drafted ids that are accepted, and one more: together as if they were drawn one by one.
+        """Return the draft ids that are accepted, and one more id.
 
-        Leviathan, Kalman, Matias, arXiv 2211.17192, algorithm 1; p are the model's probabilities, q the draft's:
+        The ids have the same distribution as if they were drawn one by one (Leviathan, Kalman,
+        Matias, arXiv 2211.17192, algorithm 1). With p for the probabilities of the model and q for
+        those of the draft:
 
-        1. A drafted id is accepted with probability min(1, p / q); else the next id is drawn from max(0, p - q), over
-           its sum, and what is behind it is given up.
-        2. Behind the last drafted id one more is drawn from p.
+        1. A draft id is accepted with probability min(1, p / q). Otherwise the next id is drawn
+           from the normalised max(0, p - q), and the remaining draft ids are dropped.
+        2. After the last draft id, one more id is drawn from p.
 
         Args:
-            logits: float32 ``[n + 1, vocabulary]``, finite: those that follow the token before the draft, and each of
-                its n ids.
-            draft: Its ids.
-            draft_probabilities: float64 ``[vocabulary]`` q at each of them, from which they were drawn; None for a
-                draft that could have been no other, whose q are 1.
+            logits: float32 ``[n + 1, vocabulary]``, finite: the logits after the token before the
+                draft, and after each of its n ids.
+            draft: The n draft ids.
+            draft_probabilities: float64 ``[vocabulary]`` for each draft id: the q from which it was
+                drawn. None if the draft is deterministic, so that its q are 1.
         """
         ids: list[int] = []
         for index, token in enumerate(draft):
@@ -103,42 +114,68 @@ class Sampler:
         return [*ids, self._draw_from(self._probabilities(logits[len(ids)]))]  # 2
 
     def _probabilities(self, logits: npt.NDArray[np.float32]) -> Scores:
+        """Return the probabilities of the next id."""
         return probabilities(logits, list(self._seen), self._sampling)
 
     def _draw_from(self, weights: Scores) -> int:
+        """Draw an id with probability in proportion to its weight, and remember it."""
         token = draw(weights, self._random)
         self._seen[token] = None
         return token
 
     def skip(self, token: int, vocabulary: int) -> None:
-        """Advance the random numbers and the ids seen as if ``token`` had just been drawn out of ``vocabulary`` ids."""
+        """Advance the random numbers and the known ids as if ``token`` had just been drawn.
+
+        Args:
+            token: The id.
+            vocabulary: Number of ids.
+        """
         if self._sampling.temperature > 0:
             self._random.gumbel(size=vocabulary)
         self._seen[token] = None
 
 
 def draw(weights: Scores, random: np.random.Generator) -> int:
-    """Return an id with probability in proportion to its weight, float64 ``[vocabulary]`` of at least 0, not all 0."""
+    """Return an id with probability in proportion to its weight.
+
+    Args:
+        weights: float64 ``[vocabulary]``, at least 0, and not all 0.
+        random: Source of random numbers.
+    """
     with np.errstate(divide="ignore"):
         return int((np.log(weights) + random.gumbel(size=len(weights))).argmax())
 
 
 def probabilities(logits: npt.NDArray[np.float32], text_ids: list[int], sampling: Sampling) -> Scores:
-    """float64 ``[vocabulary]``: the probabilities that ids are drawn with; at temperature 0 the likeliest has all."""
+    """Return the probabilities with which ids are drawn, float64 ``[vocabulary]``.
+
+    At temperature 0, the most likely id has the probability 1.
+
+    Args:
+        logits: float32 ``[vocabulary]``.
+        text_ids: Distinct ids of the prompt and the text so far.
+        sampling: The rule.
+    """
     scores = adjusted_scores(logits, text_ids, sampling)
     if sampling.temperature == 0:
-        likeliest = np.zeros_like(scores)
-        likeliest[scores.argmax()] = 1.0
-        return likeliest
+        one_hot = np.zeros_like(scores)
+        one_hot[scores.argmax()] = 1.0
+        return one_hot
     weights: Scores = np.exp(scores)
     weights /= weights.sum()
     return weights
 
 
 def adjusted_scores(logits: npt.NDArray[np.float32], text_ids: list[int], sampling: Sampling) -> Scores:
-    """float64 ``[vocabulary]``: scores whose softmax is drawn from, -inf where an id may not be; the best is 0.
+    """Return the scores whose softmax is drawn from, float64 ``[vocabulary]``.
 
-    At temperature 0 the penalised logits. ``text_ids`` are those of prompt and text so far, each once.
+    The best score is 0, and excluded ids have -inf. At temperature 0, the result is the logits
+    after the repetition penalty.
+
+    Args:
+        logits: float32 ``[vocabulary]``.
+        text_ids: Distinct ids of the prompt and the text so far.
+        sampling: The rule.
     """
     scores: Scores = logits.astype(np.float64)
     if sampling.repetition_penalty != 1.0:
@@ -146,7 +183,7 @@ def adjusted_scores(logits: npt.NDArray[np.float32], text_ids: list[int], sampli
         scores[text_ids] = np.where(old < 0, old * penalty, old / penalty)
     if sampling.temperature == 0:
         return scores
-    with np.errstate(over="ignore"):  # a tiny temperature may send all except the best to -inf
+    with np.errstate(over="ignore"):  # with a tiny temperature, all scores except the best may become -inf
         scores = (scores - scores.max()) / sampling.temperature
     if 0 < sampling.top_k < len(scores):
         scores[scores < np.partition(scores, -sampling.top_k)[-sampling.top_k]] = -np.inf
@@ -158,9 +195,12 @@ def adjusted_scores(logits: npt.NDArray[np.float32], text_ids: list[int], sampli
 
 
 def _keep_top_p(scores: Scores, top_p: float) -> None:
-    """Rule out the least likely ids, as many as have at most the probability 1 - ``top_p`` together; never the best."""
+    """Exclude the least likely ids with a total probability of at most 1 - ``top_p``.
+
+    The most likely id is never excluded.
+    """
     rising = np.argsort(scores, kind="stable")
     likelihoods = np.exp(scores[rising])
-    below = likelihoods.cumsum() <= (1 - top_p) * likelihoods.sum()
-    below[-1] = False
-    scores[rising[below]] = -np.inf
+    is_excluded = likelihoods.cumsum() <= (1 - top_p) * likelihoods.sum()
+    is_excluded[-1] = False
+    scores[rising[is_excluded]] = -np.inf

@@ -1,4 +1,4 @@
-"""Segments: the steps of a phase in stretches on one wafer each, between which words cross from wafer to wafer."""
+"""Segments of a phase: consecutive steps on one wafer, between crossings to other wafers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from wse.program.transfers.transfer import Transfer
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Segment:
-    """Steps of a phase on one wafer, one after another.
+    """Consecutive steps of a phase on one wafer.
 
     Attributes:
-        wafer: The wafer.
-        receives: Crossings that bring words here before the first step.
+        wafer: Index of the wafer.
+        receives: Crossings whose words must arrive before the first step.
         steps: The steps.
-        sends: Those of them that are crossings to other wafers.
-        begins: Whether it is the first of its wafer in the phase.
-        ends: Whether it is the last.
-        draws: Whether ids that the host draws come in at its first step.
-        tokens_out, logits_out: Whether token ids, or logits, go to the host.
+        sends: Steps that are crossings to other wafers.
+        begins: True for the first segment of its wafer in the phase.
+        ends: True for the last segment of its wafer.
+        draws: True if ids that the host samples enter at the first step.
+        tokens_out, logits_out: True if token ids, or logits, are sent to the host.
     """
 
     wafer: int
@@ -42,31 +42,35 @@ class Segment:
 
 
 def segments(program: Program, steps: Steps) -> tuple[Segment, ...]:
-    """Return the segments of the phases that go through some steps, in the order of these.
+    """Return the segments of the phases with the given steps, in the order of the steps.
 
-    1. A segment ends where the next step is on another wafer, or brings in ids that the host drew.
-    2. What crosses to a wafer arrives when its next segment begins, or in one without steps at the end.
+    1. A segment ends if the next step is on another wafer, or brings in ids that the host sampled.
+    2. Words that cross to a wafer arrive before its next segment. If there is no next segment, one
+       without steps is added at the end.
 
     Raises:
-        WseBug: a region spans wafers, or words cross in a loop.
+        WseBug: A region spans wafers, or words cross in a loop.
     """
     found = list[Segment]()
     arriving: defaultdict[int, list[int]] = defaultdict(list)
     begun_wafers: set[int] = set()
 
     def begin(wafer: int, *, draws: bool = False) -> Segment:
+        """Append a segment for a wafer."""
         receives, begins = tuple(arriving.pop(wafer, ())), wafer not in begun_wafers
         found.append(Segment(wafer=wafer, receives=receives, begins=begins, draws=draws))
         begun_wafers.add(wafer)
         return found[-1]
 
     for step, stage in enumerate(steps.stage.tolist()):
-        placed, kind = program.stages[stage], _transfer_kind(steps, step)
-        if placed.span > 1 or (kind is Crossing and steps.loop[step] >= 0):
+        placed_stage, kind = program.stages[stage], _transfer_kind(steps, step)
+        if placed_stage.span > 1 or (kind is Crossing and steps.loop[step] >= 0):
             message = f"{program.op_names[steps.op[step]]}: spans wafers, or crosses in a loop: it has no segments"
             raise WseBug(message)
         draws = kind is DrawnIn
-        segment = begin(placed.wafer, draws=draws) if _is_cut(found, placed.wafer) or draws else found[-1]  # 1
+        segment = (
+            begin(placed_stage.wafer, draws=draws) if _is_cut(found, placed_stage.wafer) or draws else found[-1]
+        )  # 1
         segment.steps.append(step)
         segment.tokens_out |= kind is TokenOut
         segment.logits_out |= kind is LogitsOut
@@ -82,27 +86,37 @@ def segments(program: Program, steps: Steps) -> tuple[Segment, ...]:
 
 
 def may_overlap(program: Program, steps: Steps, found: Sequence[Segment]) -> bool:
-    """Return whether another pass may begin on a wafer before a pass through ``steps``, cut as ``found``, ends there.
+    """Return True if a pass may begin on a wafer before the previous pass has ended there.
 
-    It may where no later segment of the wafer reads a cache, or a buffer that an earlier one filled.
+    This is so if no later segment of the wafer reads a cache, or a buffer that an earlier segment
+    filled.
+
+    Args:
+        program: The Program.
+        steps: Steps of both passes.
+        found: Segments of the steps.
     """
     for wafer in {segment.wafer for segment in found}:
-        own = [segment for segment in found if segment.wafer == wafer]
-        if any(program.op_layers[steps.op[step]] >= 0 for segment in own[1:] for step in segment.steps):
+        wafer_segments = [segment for segment in found if segment.wafer == wafer]
+        if any(program.op_layers[steps.op[step]] >= 0 for segment in wafer_segments[1:] for step in segment.steps):
             return False
-        spans = [(at, step) for at, segment in enumerate(own) for step in (*segment.receives, *segment.steps)]
+        spans = [
+            (at, step) for at, segment in enumerate(wafer_segments) for step in (*segment.receives, *segment.steps)
+        ]
         for buffer in program.buffers:
             if program.stages[buffer.stage].wafer == wafer:
                 for phase, first, last in buffer.live:
-                    same = program.phases[phase].steps is steps
-                    if same and len({at for at, step in spans if first <= step <= last}) > 1:
+                    has_same_steps = program.phases[phase].steps is steps
+                    if has_same_steps and len({at for at, step in spans if first <= step <= last}) > 1:
                         return False
     return True
 
 
 def _is_cut(found: Sequence[Segment], wafer: int) -> bool:
+    """Return True if a step on a wafer must begin a new segment."""
     return not found or found[-1].wafer != wafer
 
 
 def _transfer_kind(steps: Steps, step: int) -> type[Transfer] | None:
+    """Return the transfer type of a step; None for a compute step."""
     return TRANSFERS[steps.code[step]] if steps.kind[step] == Kind.TRANSFER else None

@@ -1,7 +1,8 @@
-"""Wall times of a run's steps: where this computer's own time goes while it emulates.
+"""Wall times of a run's steps: where this computer spends time while it emulates.
 
-Every call of a pass is timed. The bytes of a step are those that it cannot do without: the operands of a kernel on all
-lanes of its rows, each counted once, or the elements that a transfer moves, once for each PE that takes part.
+Every call of a pass is timed. The bytes of a step are the minimum that must be accessed: for a
+kernel, its operands on all lanes of its rows, each counted once; for a transfer, its elements, once
+for each PE that takes part.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from wse.program.transfers.messages import HostWords, LineMessages
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PassTimes:
-    """The times of all passes through one sequence of steps.
+    """Times of all passes with the same steps.
 
     Attributes:
-        phase: The first phase that went through it.
-        s: Seconds of each step, float64 ``[steps]``.
-        bytes: Bytes of each step, int64 ``[steps]``.
+        phase: First phase that ran these steps.
+        s: float64 ``[steps]``, seconds of each step.
+        bytes: int64 ``[steps]``, bytes of each step.
     """
 
     phase: Phase
@@ -43,9 +44,13 @@ class PassTimes:
 
 
 class StepTimes:
-    """The times of the steps of all passes of a Program, of the stages that have ``arenas``.
+    """Times of the steps of all passes of a Program, for the stages with an arena.
 
-    ``read_bytes_per_s`` measures how many bytes a second all cores read; without it the largest arena is read for that.
+    Args:
+        program: The Program.
+        arenas: SRAM of the stages in this process, by stage.
+        read_bytes_per_s: Function that measures the rate at which all cores read memory. By
+            default, the largest arena is read.
 
     Attributes:
         passes_s: Seconds of the calls of all passes.
@@ -69,11 +74,19 @@ class StepTimes:
 
     @property
     def by_phase(self) -> dict[int, tuple[F64, I64]]:
-        """Seconds and bytes of the steps by the phase that first went through them, for `add` elsewhere."""
+        """Seconds and bytes of the steps, by the index of the first phase that ran them.
+
+        Another process can pass them to `add`.
+        """
         return {self._program.phases.index(times.phase): (times.s, times.bytes) for times in self}
 
     def add(self, by_phase: Mapping[int, tuple[F64, I64]], passes_s: float) -> None:
-        """Add what was timed elsewhere."""
+        """Add times that were measured in another process.
+
+        Args:
+            by_phase: Seconds and bytes of steps, from `by_phase`.
+            passes_s: Seconds of the calls of all passes.
+        """
         self.passes_s += passes_s
         for index, (s, size) in by_phase.items():
             times = self._times_of(self._program.phases[index])
@@ -81,16 +94,23 @@ class StepTimes:
             times.bytes += size
 
     def _read_bytes_per_s(self) -> float:
+        """Measure the rate at which all cores read the largest arena."""
         return read_bytes_per_s(max((arena.memory for arena in self._arenas.values()), key=len))
 
-    def run(self, bound: BoundPhase, look: Callable[[], None]) -> None:
-        """Make the calls of a phase, and ``look`` after each what cores there are, which is not timed."""
+    def run(self, bound: BoundPhase, adapt_cores: Callable[[], None]) -> None:
+        """Make the calls of a phase and time each.
+
+        Args:
+            bound: The phase.
+            adapt_cores: Function to call after each call, to adapt to the available cores. It is
+                not timed.
+        """
         clock, calls_ns = time.perf_counter_ns, []
         for function, arguments in bound.calls:
             call_ns = clock()
             function(*arguments)
             calls_ns.append(clock() - call_ns)
-            look()
+            adapt_cores()
         self.passes_s += sum(calls_ns) / 1e9
         times, steps = self._times_of(bound.phase), np.array(bound.steps, int)
         count = len(bound.phase.steps)
@@ -98,7 +118,7 @@ class StepTimes:
         times.bytes += self._bytes(bound.phase, bound.slots) * (np.bincount(steps, minlength=count) > 0)
 
     def _times_of(self, phase: Phase) -> PassTimes:
-        """Return the times of the steps of a phase, which are begun where there are none."""
+        """Return the times of a phase's steps; they start at zero."""
         if phase.steps not in self._by_steps:
             count = len(phase.steps)
             zeros = np.zeros(count, np.int64)
@@ -109,25 +129,27 @@ class StepTimes:
         """Return the bytes of each step of a phase, int64 ``[steps]``."""
         sizes = np.zeros(len(phase.steps), np.int64)
         for step in np.flatnonzero(np.isin(phase.steps.stage, list(self._arenas))).tolist():
-            of_step = self._kernel_bytes if phase.steps.computes(step) else self._transfer_bytes
-            sizes[step] = of_step(phase, step, slots)
+            step_bytes = self._kernel_bytes if phase.steps.computes(step) else self._transfer_bytes
+            sizes[step] = step_bytes(phase, step, slots)
         return sizes
 
     def _kernel_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
+        """Return the bytes that the calls of a kernel access on all PEs of its rows."""
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
         turns, total = phase.steps.turns(step), 0
         for turn in range(turns):
             a = phase.steps.operands(step, slots, phase.round_of(step, turn))
-            touched = sum(
+            accessed_bytes = sum(
                 kernel.elements_used(operand.name, a) * sizes[operand.view]
                 for operand in kernel.operands
                 if operand.view and operand.extent is not None
             )
-            total += a[1] * max(touched, kernel.bytes_read(a, sizes))
+            total += a[1] * max(accessed_bytes, kernel.bytes_read(a, sizes))
         return int(total * arena.blocks_per_row * arena.lanes)
 
     def _transfer_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
+        """Return the bytes that a transfer moves, summed over the PEs that take part."""
         arena, turns, total = self._arenas[phase.steps.stage[step]], phase.steps.turns(step), 0
         for turn in range(turns):
             transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))

@@ -1,4 +1,4 @@
-"""Patches of tiles stored on several threads at a time: what one reads and rounds, others put into SRAM meanwhile."""
+"""Storing of weights on several threads: some threads read and round values while others store."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from functools import partial
 from typing import Final, NamedTuple
 
 WAITING: Final = 2
-"""Patches in flight for each thread, so that no thread waits for the caller to compute the next one."""
+"""Maximum number of patches in flight per thread, so that no thread waits for the next job."""
 
 
 class PatchJob(NamedTuple):
-    """The storing of a patch.
+    """A job that stores a patch of a tile in SRAM.
 
     Attributes:
-        values: Those of tensors that it reads and holds.
-        store: Stores them.
-        tile: The name of the tile.
-        elements: Those of the tile that the PEs of the patch hold.
+        values: Number of values of tensors that the job reads and keeps in memory.
+        store: Function that stores them.
+        tile: Name of the tile.
+        elements: Number of the tile's elements on the PEs of the patch.
     """
 
     values: int
@@ -29,34 +29,41 @@ class PatchJob(NamedTuple):
 
 
 def stored_patches(jobs: Iterable[PatchJob], threads: int, most_values: int) -> Iterator[PatchJob]:
-    """Carry out jobs that write disjoint memory, and give each in their order once it is done.
+    """Execute jobs that write disjoint memory on several threads.
 
-    Jobs in flight have at most ``most_values`` values together; a job with more runs alone.
+    The jobs in flight have at most ``most_values`` values in total. A job with more values runs
+    alone. If a job or the iterator ``jobs`` fails, its exception is raised in order, after the jobs
+    in flight have finished.
 
-    Raises what the first of them in order raises that fails, or ``jobs`` behind them all, once those are done that were
-    in flight.
+    Args:
+        jobs: The jobs.
+        threads: Number of threads.
+        most_values: Limit for the values of the jobs in flight.
+
+    Yields:
+        Each job, in order, when it has finished.
     """
-    waiting: deque[tuple[PatchJob, Future[None]]] = deque()
+    in_flight: deque[tuple[PatchJob, Future[None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for job in _with_error(jobs):
-            while waiting and (
-                len(waiting) >= WAITING * threads
-                or job.values + sum(other.values for other, _ in waiting) > most_values
+            while in_flight and (
+                len(in_flight) >= WAITING * threads
+                or job.values + sum(earlier_job.values for earlier_job, _ in in_flight) > most_values
             ):
-                yield _done(*waiting.popleft())
-            waiting.append((job, pool.submit(job.store)))
-        while waiting:
-            yield _done(*waiting.popleft())
+                yield _finished_job(*in_flight.popleft())
+            in_flight.append((job, pool.submit(job.store)))
+        while in_flight:
+            yield _finished_job(*in_flight.popleft())
 
 
-def _done(job: PatchJob, future: Future[None]) -> PatchJob:
-    """Return a job, once it is executed. Raises what that raised."""
+def _finished_job(job: PatchJob, future: Future[None]) -> PatchJob:
+    """Wait until a job has finished and return it; raise its exception if it failed."""
     future.result()
     return job
 
 
 def _with_error(jobs: Iterable[PatchJob]) -> Iterator[PatchJob]:
-    """Yield the jobs, and where they end with an error one that raises it."""
+    """Yield the jobs; if the iterator fails, yield a last job that raises its exception."""
     try:
         yield from jobs
     except Exception as error:
@@ -64,4 +71,5 @@ def _with_error(jobs: Iterable[PatchJob]) -> Iterator[PatchJob]:
 
 
 def _fail(error: Exception) -> None:
+    """Raise an exception."""
     raise error

@@ -1,4 +1,4 @@
-"""Words that leave a region: what reached other regions, other wafers and the host, and the host's own part in it."""
+"""Words that leave a region, for other regions, other wafers or the host, and the host's part."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ from wse.program.transfers.transfer import Transfer
 from wse_mappings.plane import EAST
 
 Call = tuple[Callable[..., None], tuple[Any, ...]]
-"""A function and the arguments that it is called with."""
+"""A function and its arguments."""
 
 Draw = Callable[[npt.NDArray[np.float32]], int]
 
 
 class Streams:
-    """The host's part in one Program, and counts of what leaves regions.
+    """The host's part in the execution of one Program, and counters of words that leave regions.
 
-    ``draws`` give users' next ids from logits on the host. What other wafers than ``wafers`` send is not counted.
+    ``draws`` are functions that sample the next id of each user from logits. Only words of the
+    given ``wafers`` are counted.
 
     Attributes:
-        links: By each of ``wafers``, int64 ``[4, mesh rows, mesh cols]``: words that hand-overs sent, by direction.
-        crossed: Bytes by (from wafer, to wafer); the host is wafer -1.
-        host_ids: float32 ``[ids]``: what `TokensIn` and `DraftIn` bring in; the caller fills it before the phase runs.
-        host_logits: float32 ``[users + n, vocabulary]``: what `LogitsOut` brought out last, of each user, and behind
-            the users of each of n tokens of a pass over several of one user.
-        host_tokens: int64 ``[users + n]``: the ids that `TokenOut` brought out last, in the same way.
+        links: For each wafer, int64 ``[4, mesh rows, mesh cols]``: words of transfers between
+            stages, by direction.
+        crossed: Bytes by (sending wafer, receiving wafer); the host is wafer -1.
+        host_ids: float32 ``[ids]``, ids that `TokensIn` and `DraftIn` bring in. The caller sets
+            them before the phase runs.
+        host_logits: float32 ``[users + n, vocabulary]``, last logits that `LogitsOut` brought out:
+            of each user, then of each of the n tokens of a verification pass.
+        host_tokens: int64 ``[users + n]``, last ids that `TokenOut` brought out, in the same order.
     """
 
     def __init__(self, program: Program, draws: Sequence[Draw], wafers: Collection[int]) -> None:
@@ -52,27 +55,38 @@ class Streams:
         self._draws = draws
 
     def ids(self, places: range) -> list[int]:
-        """Return the ids at some places of the host. Raises BadModel when no logit of one was a number."""
+        """Return the ids at some places of the host.
+
+        Raises:
+            BadModel: The logits of a token contained NaN or infinity.
+        """
         ids = self.host_tokens[places]
         if (ids < 0).any():
             message = (
-                f"{self._program.model_name}: the logits are not numbers: a weight is none, or values overflowed "
-                f"{self._program.element_type('act')}; check the weights, or use --dtype bfloat16 or float32"
+                f"{self._program.model_name}: the logits are not numbers: a weight is not a number, or values "
+                f"overflowed {self._program.element_type('act')}; check the weights, or use --dtype bfloat16 or float32"
             )
             raise BadModel(message)
         return list(ids.tolist())
 
     def take_likeliest(self, places: range) -> None:
-        """Take the ids with the largest logits at some places; -1, no id, where a logit is not finite."""
+        """Set the ids at some places to the arg max of the logits; -1 if a logit is not finite."""
         logits = self.host_logits[places]
         self.host_tokens[places] = np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)
 
     def draw(self, users: range) -> None:
-        """Draw the next ids of users from their logits on the host: they are what the next `DrawnIn` brings in."""
+        """Sample the next ids of users from their logits. The next `DrawnIn` brings them in."""
         self.host_tokens[users] = [self._draws[user](self.host_logits[user]) for user in users]
 
     def host_call(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> Call:
-        """Return the call of a stream to or from the host, for what has these places there."""
+        """Return the call that executes a transfer to or from the host.
+
+        Args:
+            arena: SRAM of the stage.
+            element_type: Element type of the words.
+            transfer: The transfer.
+            places: Places of its ids or logits in the arrays of the host.
+        """
         action = {
             HostWords.TOKENS_IN: self._tokens_in,
             HostWords.TOKEN_OUT: self._token_out,
@@ -84,7 +98,7 @@ class Streams:
         return action[words], (arena, element_type, transfer, places)
 
     def count(self, transfer: Transfer) -> None:
-        """Count the bytes between wafers of a transfer that leaves its wafer, and the words to and from their edges."""
+        """Count a transfer that leaves its wafer: its bytes, and its words to and from edges."""
         for ends in transfer.crossings:
             if ends[0] == HOST or ends[0] in self.links:
                 self.crossed[ends] += transfer.crossing_bytes
@@ -96,20 +110,24 @@ class Streams:
             self.links[edge.wafer][EAST, rows, rect.col : rect.col + rect.cols] += _words_east(edge)
 
     def _tokens_in(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
+        """Write ids of the host to the first PE."""
         view, count = arena.view(element_type), transfer.elements
         view[0, transfer.target : transfer.target + count, 0] = self.host_ids[:count]
         self.count(transfer)
 
     def _drawn_in(self, arena: Arena, element_type: str, transfer: Transfer, users: range) -> None:
+        """Sample ids on the host and write them to the first PE."""
         self.draw(users)
         self.host_ids = self.host_tokens[users].astype(np.float32)
         self._tokens_in(arena, element_type, transfer, users)
 
     def _token_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
+        """Read ids from the first PE."""
         self.host_tokens[places] = arena.view(element_type)[0, transfer.source : transfer.source + len(places), 0]
         self.count(transfer)
 
     def _logits_out(self, arena: Arena, element_type: str, transfer: Transfer, places: range) -> None:
+        """Read a chunk of the logits from the row where they are summed."""
         assert isinstance(transfer, LogitsOut)
         count, columns = (
             transfer.elements // len(places),
@@ -119,16 +137,16 @@ class Streams:
         chunk = chunk.reshape(arena.cols, len(places), count)[columns]
         per_col = -(-self._program.vocab_size // arena.cols)
         index = np.arange(arena.cols)[columns, None] * per_col + transfer.first + np.arange(count)[None, :]
-        real = index < self._program.vocab_size
+        is_real = index < self._program.vocab_size
         for i, place in enumerate(places):
-            self.host_logits[place, index[real]] = chunk[:, i][real].astype(np.float32)
+            self.host_logits[place, index[is_real]] = chunk[:, i][is_real].astype(np.float32)
         self.count(transfer)
 
 
 @lru_cache(maxsize=256)
 def _words_east(edge: EdgeStream) -> I64:
-    """int64 ``[cols]``: words of a stream that leave each PE of a row to the east."""
+    """Return the words of a stream that leave each PE of a row to the east, int64 ``[cols]``."""
     columns = np.arange(edge.rect.cols)
     sides = np.arange(edge.first_col, edge.first_col + edge.cols)[:, None]
-    over = (sides <= columns) & (columns < edge.rect.cols - 1) if edge.leaving else columns < sides
-    return np.asarray(edge.words * over.sum(axis=0), np.int64)
+    crosses = (sides <= columns) & (columns < edge.rect.cols - 1) if edge.leaving else columns < sides
+    return np.asarray(edge.words * crosses.sum(axis=0), np.int64)

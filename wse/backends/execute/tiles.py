@@ -1,4 +1,4 @@
-"""The shares of a weight tile: which values of a tensor each PE stores."""
+"""Shards of a weight tile: which values of a tensor each PE stores."""
 
 from __future__ import annotations
 
@@ -17,50 +17,59 @@ from wse.program.tiles import Tile, TilePart
 from wse_mappings.mesh.ring import skew
 
 Tensor = npt.NDArray[np.generic]
-STRETCH_VALUES: Final = 1 << 21
-"""Values of a tensor that are read at a time, where the PEs that hold them differ."""
-VALUES_IN_FLIGHT: Final = 8 * STRETCH_VALUES
-"""Values of tensors, of 4 bytes at the most, that all threads together read and hold at a time."""
+VALUES_PER_READ: Final = 1 << 21
+"""Number of values of a tensor that are read at a time, if they are for different PEs."""
+VALUES_IN_FLIGHT: Final = 8 * VALUES_PER_READ
+"""Maximum number of values that all threads together read and keep in memory, 4 bytes each."""
 
 
 class Source(Protocol):
-    """A tensor that is read by stretches of its rows; a numpy array is one."""
+    """A tensor that is read by ranges of its rows, such as a numpy array."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows first."""
+        """Shape of the tensor, rows first."""
 
     def __getitem__(self, rows: slice, /) -> Tensor:
-        """Return a stretch of rows."""
+        """Return a range of rows."""
 
 
 @runtime_checkable
 class DecodedSource(Protocol):
-    """A source that may decode more than the stretch that it gives."""
+    """A source that may have to decode more values than it returns."""
 
     @property
     def is_read_whole(self) -> bool:
-        """True if all is decoded for any stretch, as of matrices that a file has transposed."""
+        """True if any read decodes the whole tensor, as for transposed matrices in a file."""
 
     def decoded_values(self, first: int, last: int) -> int:
-        """The number of values that it makes, and holds at a time, for rows from the first to one past the last."""
+        """Return the maximum number of values in memory while some rows are read.
+
+        Args:
+            first, last: First row and one past the last row.
+        """
 
 
 def decoded_values(source: Source, first: int, last: int) -> int:
-    """Return the number of values that a source makes for rows from the first to one past the last."""
+    """Return the maximum number of values in memory while some rows of a source are read.
+
+    Args:
+        source: The source.
+        first, last: First row and one past the last row.
+    """
     if isinstance(source, DecodedSource):
         return source.decoded_values(first, last)
     return (last - first) * math.prod(source.shape[1:])
 
 
 def is_read_whole(source: Source) -> bool:
-    """Return whether a source decodes all for any stretch, so that it is better requested all at once."""
+    """Return True if any read of a source decodes the whole tensor, so that one read is best."""
     return isinstance(source, DecodedSource) and source.is_read_whole
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """PEs of a region: mesh rows and columns from the first to one past the last."""
+    """A rectangle of PEs in a region: mesh rows and columns from the first to one past the last."""
 
     first_row: int
     last_row: int
@@ -69,23 +78,36 @@ class Patch:
 
 
 def patches(parts: Sequence[TilePart], sources: Sequence[Source], rows: int, cols: int) -> list[Patch]:
-    """The PEs of a region in patches whose shares come from few rows of the tensors, so that these are read once."""
-    whole = Patch(0, rows, 0, cols)
+    """Divide the PEs of a region into patches whose values come from few rows of the tensors.
+
+    Each row of the tensors is then read about once. The whole region is one patch if the tensors
+    are small, or if such a division does not exist.
+
+    Args:
+        parts: Parts of a tile.
+        sources: Tensor of each part.
+        rows, cols: Shape of the region.
+    """
+    whole_region = Patch(0, rows, 0, cols)
     axes = {_row_axis(part) for part in parts}
     values = max(math.prod(source.shape) for source in sources)
-    count = -(-values // STRETCH_VALUES)
+    count = -(-values // VALUES_PER_READ)
     if count == 1 or len(axes) > 1 or axes == {SKEWED} or any(map(is_read_whole, sources)):
-        return [whole]
-    across = axes == {ROWS}
+        return [whole_region]
+    cuts_columns = axes == {ROWS}
     cut_patches = [
-        Patch(0, rows, *cut) if across else Patch(*cut, 0, cols) for cut in _cuts(cols if across else rows, count)
+        Patch(0, rows, *cut) if cuts_columns else Patch(*cut, 0, cols)
+        for cut in _cuts(cols if cuts_columns else rows, count)
     ]
-    read = sum(last - first for patch in cut_patches for first, last in [row_range(parts[0], patch)])
-    return cut_patches if read <= 2 * sources[0].shape[0] else [whole]
+    read_rows = sum(last - first for patch in cut_patches for first, last in [row_range(parts[0], patch)])
+    return cut_patches if read_rows <= 2 * sources[0].shape[0] else [whole_region]
 
 
 def strips(part: TilePart, patch: Patch) -> list[Patch]:
-    """A patch, cut to mesh rows where indices that vary over rows and columns are more than can be held at a time."""
+    """Divide a patch by mesh rows if its indices would need too much memory.
+
+    This is only needed for parts whose indices vary over rows and columns.
+    """
     is_skewed = part.outer is not None and part.outer_axis == SKEWED
     if part.sharers == 1 and part.offset is None and not is_skewed:
         return [patch]
@@ -94,35 +116,38 @@ def strips(part: TilePart, patch: Patch) -> list[Patch]:
     indices = rows * (patch.last_col - patch.first_col) * max(part.width, outers)
     return [
         replace(patch, first_row=patch.first_row + first, last_row=patch.first_row + last)
-        for first, last in _cuts(rows, -(-indices // STRETCH_VALUES))
+        for first, last in _cuts(rows, -(-indices // VALUES_PER_READ))
     ]
 
 
 def _cuts(length: int, count: int) -> list[tuple[int, int]]:
-    """First and one past the last of about ``count`` stretches of a length."""
+    """Divide a length into about ``count`` intervals; return their (first, end) indices."""
     step = max(1, -(-length // max(1, count)))
     return [(begin, min(begin + step, length)) for begin in range(0, length, step)]
 
 
-def stretches(part: TilePart) -> list[TilePart]:
-    """Return a part whose inner index comes several times as so many parts, whose rows are read one after another."""
+def split_by_offset(part: TilePart) -> list[TilePart]:
+    """Return a part with several offsets as parts with one each, which are read one by one."""
     if part.offset is None:
         return [part]
     return [replace(part, offset=part.offset[:, at : at + 1]) for at in range(part.offset.shape[1])]
 
 
 def row_range(part: TilePart, patch: Patch) -> tuple[int, int]:
-    """First and one past the last row of the tensor that the PEs of a patch hold."""
+    """Return the first and one past the last row of the tensor that the PEs of a patch store."""
     if part.transposed or part.outer is None:
         index = _inner_of_patch(part, patch)
     else:
-        index = _of_patch(part.outer, part.outer_axis, patch)
-    real = index[index >= 0]
-    return (int(real.min()), int(real.max()) + 1) if real.size else (0, 0)
+        index = _index_of_patch(part.outer, part.outer_axis, patch)
+    valid_index = index[index >= 0]
+    return (int(valid_index.min()), int(valid_index.max()) + 1) if valid_index.size else (0, 0)
 
 
 def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
-    """Return the places in a tile's rows of the inner elements of its parts, which stand side by side in ``blocks``."""
+    """Return the positions of each part's inner elements in a row of the tile.
+
+    The parts are side by side in each of ``blocks`` blocks.
+    """
     widths = [part.width // blocks for part in parts]
     first = [sum(widths[:i]) for i in range(len(parts))]
     return [
@@ -132,10 +157,14 @@ def inner_places(parts: Sequence[TilePart], blocks: int) -> list[I32]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """The elements that each PE of a patch takes of some rows of a tensor, as kernels of `wse_kernels.storing` have it.
+class PatchShard:
+    """Values of a tensor that each PE of a patch stores, as arguments of `wse_kernels.storing`.
 
-    ``rows`` and ``columns`` are counted from those of the values; shifts are bits in a byte, of codes that share one.
+    Attributes:
+        patch: The PEs.
+        rows, columns: Indices into the values that were read.
+        row_places, column_places: Positions in the tile.
+        row_shifts, column_shifts: Bits in a byte, for codes that share a byte.
     """
 
     patch: Patch
@@ -147,24 +176,29 @@ class Share:
     column_shifts: I32
 
 
-def share(part: TilePart, first: int, patch: Patch, tile: Tile, places: I32) -> Share:
-    """The share of the PEs of a patch in the tensor's rows from ``first`` on, those of a vector having one column.
+def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I32) -> PatchShard:
+    """Return the values of a part that each PE of a patch stores.
 
-    ``places`` are those of the part's inner elements in a row of the tile.
+    Args:
+        part: Part of the tile.
+        first: First row of the tensor that was read. The rows of a vector have one column.
+        patch: The PEs.
+        tile: The tile.
+        places: Positions of the part's inner elements in a row of the tile, from `inner_places`.
     """
-    width = sum(other.width for other in tile.parts)
+    width = sum(tile_part.width for tile_part in tile.parts)
     sharing = 8 // CODINGS[tile.coding].bits if tile.coding else 1  # codes in a byte
-    inner = _by_lane(_inner_of_patch(part, patch))
-    outer = np.zeros((1, 1, 1), np.int32)
+    inner_index = _by_lane(_inner_of_patch(part, patch))
+    outer_index = np.zeros((1, 1, 1), np.int32)
     if part.outer is not None:
-        outer = _by_lane(_of_patch(part.outer, part.outer_axis, patch))
-    numbers = np.arange(outer.shape[1], dtype=np.int32)
+        outer_index = _by_lane(_index_of_patch(part.outer, part.outer_axis, patch))
+    numbers = np.arange(outer_index.shape[1], dtype=np.int32)
     sides = [
-        (outer, numbers // sharing * np.int32(width), numbers % sharing * np.int32(8 // sharing)),
-        (inner, places, np.zeros_like(places)),
+        (outer_index, numbers // sharing * np.int32(width), numbers % sharing * np.int32(8 // sharing)),
+        (inner_index, places, np.zeros_like(places)),
     ]
     by_row, by_column = sides[::-1] if part.transposed or part.outer is None else sides
-    return Share(
+    return PatchShard(
         patch=patch,
         rows=_shift_indices(by_row[0], first),
         columns=by_column[0],
@@ -176,12 +210,12 @@ def share(part: TilePart, first: int, patch: Patch, tile: Tile, places: I32) -> 
 
 
 def _by_lane(index: I32) -> I32:
-    """``[rows or 1, n, cols or 1]`` of an index ``[rows or 1, cols or 1, n]``."""
+    """Transpose an index ``[rows or 1, cols or 1, n]`` to ``[rows or 1, n, cols or 1]``."""
     return np.ascontiguousarray(index.transpose(0, 2, 1), np.int32)
 
 
-def _of_patch(index: I32, axis: int, patch: Patch) -> I32:
-    """``[rows or 1, cols or 1, n]``: the indices of a patch, 1 where they do not vary."""
+def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
+    """Return the indices of a patch, ``[rows or 1, cols or 1, n]``; 1 where they do not vary."""
     cols = slice(patch.first_col, patch.last_col)
     if axis == ROWS:
         return index[None, cols]
@@ -192,18 +226,18 @@ def _of_patch(index: I32, axis: int, patch: Patch) -> I32:
 
 
 def _inner_of_patch(part: TilePart, patch: Patch) -> I32:
-    """`_of_patch` of the inner index, moved by the offset of a part that has one, or shared out."""
+    """Return the inner indices of a patch, after the part's offset or division among PEs."""
     if part.sharers > 1:
         return _shared_out(part, patch)
-    inner = _of_patch(part.inner, part.inner_axis, patch)
+    index = _index_of_patch(part.inner, part.inner_axis, patch)
     if part.offset is None:
-        return inner
-    moved = part.offset[None, patch.first_col : patch.last_col]
-    return np.where((inner >= 0) & (moved >= 0), inner + moved, np.int32(-1))
+        return index
+    offset = part.offset[None, patch.first_col : patch.last_col]
+    return np.where((index >= 0) & (offset >= 0), index + offset, np.int32(-1))
 
 
 def _shared_out(part: TilePart, patch: Patch) -> I32:
-    """``[rows, cols, n]``: the blocks of the inner index that the PEs of a patch hold, of which each has one."""
+    """Return the block of inner indices that each PE of a patch stores, ``[rows, cols, n]``."""
     width, lanes = part.width, len(part.inner)
     padded = np.full((lanes, part.sharers * width), -1, np.int32)
     padded[:, : part.inner.shape[1]] = part.inner
@@ -213,9 +247,10 @@ def _shared_out(part: TilePart, patch: Patch) -> I32:
 
 
 def _shift_indices(index: I32, first: int) -> I32:
-    """Return the indices counted from ``first`` on; those of padding stay negative."""
+    """Return the indices relative to ``first``; those of padding stay negative."""
     return np.where(index >= 0, index - np.int32(first), np.int32(-1))
 
 
 def _row_axis(part: TilePart) -> int:
+    """Return the mesh axis along which the rows of the tensor vary."""
     return part.inner_axis if part.transposed or part.outer is None else part.outer_axis

@@ -1,8 +1,10 @@
-"""Transfer calls: the calls that execute a transfer's messages, one way for each form that messages have.
+"""Calls that execute the messages of a transfer, with a different method for each message type.
 
-Words over links of the mesh are counted by kernels where they depend on what PEs store, by
-`wse.backends.execute.line_loads` where they do not, and those of transfers that leave their wafer by
-`wse.backends.execute.streams`.
+Words on links of the mesh are counted in three places:
+
+- by kernels, if the number of words depends on the contents of PEs
+- by `wse.backends.execute.line_loads`, if it does not
+- by `wse.backends.execute.streams`, for transfers that leave their wafer
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from wse.backends.execute.accumulations import accumulation_of
 from wse.backends.execute.arena import Arena
 from wse.backends.execute.line_loads import LineLoads
 from wse.backends.execute.outputs import Routing
-from wse.backends.execute.pattern_tables import columns_of, multicasts_cover, runs_of, senders_of, stretches_of
+from wse.backends.execute.pattern_tables import columns_of, message_spans, multicasts_cover, runs_of, senders_of
 from wse.backends.execute.streams import Call, Streams
 from wse.program.phase import Phase
 from wse.program.program import Program
@@ -34,22 +36,36 @@ from wse_kernels.row_sums import MOST_COLS, WIDTH
 from wse_mappings.schedule import Arrival, LineSchedule
 
 LANE_S: Final = 1.5e-9
-"""Seconds of a core for an element that a PE of a row sends another, a single lane; this and the next at 2.6 GHz."""
+"""Seconds of a core, at 2.6 GHz, to send one element from a PE to another PE of its row.
+
+This moves a single lane at a time.
+"""
 VECTOR_S: Final = 2.5e-10
-"""For one that is moved with those of neighbouring lanes, along columns, or to PEs that a multicast passes."""
+"""Seconds of a core for an element that is moved together with those of neighbouring lanes.
+
+This is so along columns, and for PEs that a multicast passes.
+"""
 TRANSPOSED_S: Final = 6e-10
-"""For one of a row whose words are transposed, with all its messages."""
+"""Seconds of a core for an element of a row whose words are transposed, with all its messages."""
 LEAST_WORDS: Final = 8
-"""Elements from which on that is sooner done."""
+"""Number of elements from which on transposing a row is faster."""
 ACCUMULATED_S: Final = 1.2e-10
-"""For one of a column whose sums stay in registers, with all its messages."""
+"""Seconds of a core for an element of a column whose sums stay in registers, with all messages."""
 
 
 class TransferCalls:
-    """Makes the calls of one Program's transfers.
+    """Factory of the calls that execute the transfers of one Program.
 
-    ``views`` has the element views of each stage's arena, ``control`` each user's counters by stage. Of a transfer
-    to or from a stage without an arena, which another process has, the messages go through ``crossings``.
+    Args:
+        program: The Program.
+        arenas: SRAM of the stages in this process, by stage.
+        views: Element views of each of these arenas.
+        control: Cache counters of each user, by stage.
+        streams: Host part and counters.
+        routing: Choices of experts.
+
+    Attributes:
+        crossings: Tiles in transit to and from stages in other processes, by step.
     """
 
     def __init__(
@@ -63,10 +79,18 @@ class TransferCalls:
     ) -> None:
         self._program, self._arenas, self._views, self._control = program, arenas, views, control
         self._streams, self._routing = streams, routing
-        self.crossings: dict[int, npt.NDArray[Any]] = {}  # by step, in transit
+        self.crossings: dict[int, npt.NDArray[Any]] = {}
 
     def calls(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
-        """Return the calls of a step in one turn of its loop, for the user whose counters it depends on."""
+        """Return the calls of a step in one iteration of its loop.
+
+        Args:
+            phase: The phase.
+            step: Index of the step.
+            slots: Cache slots in use.
+            turn: Iteration of the loop.
+            user: User whose counters the step depends on.
+        """
         stage = int(phase.steps.stage[step])
         if stage not in self._arenas and not issubclass(TRANSFERS[phase.steps.code[step]], Crossing):
             return []
@@ -89,9 +113,11 @@ class TransferCalls:
                 return self._with_count(transfer, self._line(transfer, messages))
 
     def _with_count(self, transfer: Transfer, call: Call) -> list[Call]:
+        """Return the call, followed by a call that counts the transfer if it leaves its wafer."""
         return [call, (self._streams.count, (transfer,))] if transfer.leaves_wafer else [call]
 
     def _row_shift(self, transfer: Transfer, user: int) -> Call:
+        """Return the call of kernel ``cache_shift``."""
         site, n = transfer.site, transfer.elements
         arena = self._arenas[site.stage]
         operands = [arena.rows, arena.blocks_per_row, transfer.source, n, transfer.words, arena.cols]
@@ -99,7 +125,7 @@ class TransferCalls:
         return compiled_kernel("cache_shift").for_time(n * arena.rows * arena.cols * VECTOR_S), arguments
 
     def _crossing(self, step: int, transfer: Transfer, messages: Translation) -> list[Call]:
-        """Return the end of a crossing whose other end is in another process, if one is here."""
+        """Return the calls for this process's end of a crossing between processes, if any."""
         count: Call = (self._streams.count, (transfer,))
         if transfer.site.stage in self._arenas:
             return [(self._send, (step, transfer, messages)), count]
@@ -108,7 +134,10 @@ class TransferCalls:
         return []
 
     def _send(self, step: int, transfer: Transfer, messages: Translation) -> None:
-        """Copy the tiles that a crossing reads: ``[rows x blocks, elements, lanes]`` of the columns that send."""
+        """Copy the tiles that a crossing sends.
+
+        They are ``[rows x blocks, elements, lanes]`` of the sending columns.
+        """
         arena, first, last = self._arenas[transfer.site.stage], messages.source_col, messages.cols - 1
         block, lane = divmod(first, arena.lanes)
         blocks = slice(block, (first + last) // arena.lanes + 1)
@@ -118,29 +147,35 @@ class TransferCalls:
         self.crossings[step] = np.array(tiles, order="C").reshape(-1, *tiles.shape[2:])
 
     def _receive(self, step: int, transfer: Transfer, messages: Translation) -> None:
-        """Store the tiles that `_send` made elsewhere, as kernel ``hand_over`` does."""
+        """Store the tiles that `_send` copied in another process."""
         tiles = self.crossings.pop(step)
         rows, lanes = transfer.site.placed_stage.rect.rows, tiles.shape[2]
         first = messages.source_col % lanes if len(tiles) > rows else 0
-        here = replace(messages, source_col=first)
-        function, arguments = self._translation(transfer, here, (tiles, len(tiles) // rows))
+        local_messages = replace(messages, source_col=first)
+        function, arguments = self._translation(transfer, local_messages, (tiles, len(tiles) // rows))
         function(*arguments)
 
     def _translation(
-        self, transfer: Transfer, messages: Translation, elsewhere: tuple[npt.NDArray[Any], int] | None = None
+        self, transfer: Transfer, messages: Translation, remote_tiles: tuple[npt.NDArray[Any], int] | None = None
     ) -> Call:
-        """Kernel ``hand_over``; it counts words on a mesh alone.
+        """Return the call of kernel ``hand_over``.
 
-        ``elsewhere`` has the tiles of a stage that is not here and their blocks a row.
+        The kernel counts words only if they stay on one mesh.
+
+        Args:
+            transfer: The transfer.
+            messages: Its messages.
+            remote_tiles: Tiles of a stage in another process, and their blocks per row; None if the
+                stage is here.
         """
         source, target = transfer.site.placed_stage, self._program.stages[messages.target_stage]
         on_mesh = not (transfer.leaves_wafer or transfer.in_memory)
         target_blocks, vectors = self._arenas[messages.target_stage].blocks_per_row, messages.vectors
-        if elsewhere is None:
+        if remote_tiles is None:
             source_view, blocks = self._view(transfer), self._arenas[transfer.site.stage].blocks_per_row
         else:
-            source_view, blocks = elsewhere
-        address = transfer.source if elsewhere is None else 0
+            source_view, blocks = remote_tiles
+        address = transfer.source if remote_tiles is None else 0
         operands = np.array(
             [
                 *(vectors, blocks, target_blocks, address, transfer.target, transfer.elements // vectors),
@@ -162,7 +197,10 @@ class TransferCalls:
         return compiled_kernel("hand_over").serial, arguments
 
     def loads(self, phase: Phase, step: int, slots: Slots, turn: int) -> LineLoads | None:
-        """The words on links of a step in one turn of its loop, where neither a kernel nor a stream counts them."""
+        """Return the words that a step puts on links, in one iteration of its loop.
+
+        The result is None if a kernel or `Streams` counts the words.
+        """
         transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
         messages = transfer.messages
         if not isinstance(messages, LineMessages) or transfer.leaves_wafer or phase.steps.per_pair[step].any():
@@ -179,32 +217,39 @@ class TransferCalls:
         )
 
     def _line(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Return the kernel of messages along lines, or of an exchange."""
+        """Return the call that executes messages along lines, with the fastest suitable kernel.
+
+        1. An exchange, if no words are combined and source and target are apart.
+        2. Sums in place along rows, on transposed words.
+        3. Sums in place along columns, which stay in registers.
+        4. Otherwise, message by message.
+        """
         arena, schedule, n = self._arenas[transfer.site.stage], messages.schedule, transfer.elements
-        along_columns, apart = messages.axis == COLUMNS, abs(transfer.source - transfer.target) >= n
-        assert apart or messages.in_place, "words arrive among those that are sent"
-        if apart and _is_exchange(schedule, along_rows=not along_columns):
+        along_columns, is_disjoint = messages.axis == COLUMNS, abs(transfer.source - transfer.target) >= n
+        assert is_disjoint or messages.in_place, "words arrive among those that are sent"
+        if is_disjoint and _is_exchange(schedule, along_rows=not along_columns):  # 1
             return self._exchange(transfer, messages)
         in_place = messages.in_place and not along_columns and _sums_whole(schedule)
-        if in_place and n >= LEAST_WORDS and arena.lanes >= WIDTH and arena.blocks_per_row * arena.lanes <= MOST_COLS:
+        fits_kernel = arena.lanes >= WIDTH and arena.blocks_per_row * arena.lanes <= MOST_COLS
+        if in_place and n >= LEAST_WORDS and fits_kernel:  # 2
             return self._in_place(transfer, messages)
         view = self._view(transfer)
         operands = self._line_operands(transfer, messages, n)
         lines = arena.cols if along_columns else messages.rows
         core_s = _core_s(schedule, n, view.itemsize, along_columns=along_columns) * lines / (len(schedule.first) - 1)
-        program = accumulation_of(schedule) if along_columns and not apart else None
-        if program is not None:
+        program = accumulation_of(schedule) if along_columns and not is_disjoint else None
+        if program is not None:  # 3
             core_s = 0.0 if transfer.leaves_wafer else n * arena.rows * arena.cols * ACCUMULATED_S
             return compiled_kernel("along_columns_in_place").for_time(core_s), (view, program, operands)
-        variant = schedule.variants[messages.round % len(schedule.variants)]
-        operands = np.append(operands, not along_columns and not apart and multicasts_cover(schedule))
-        arguments = (view, stretches_of(schedule, n, view.itemsize), schedule.first, variant, operands)
+        variant = schedule.variants[messages.round % len(schedule.variants)]  # 4
+        operands = np.append(operands, not along_columns and not is_disjoint and multicasts_cover(schedule))
+        arguments = (view, message_spans(schedule, n, view.itemsize), schedule.first, variant, operands)
         return compiled_kernel("along_columns" if along_columns else "along_rows").for_time(
             0.0 if transfer.leaves_wafer else core_s
         ), arguments
 
     def _exchange(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Kernel ``exchange_along_rows`` or ``exchange_along_columns``."""
+        """Return the call of kernel ``exchange_along_rows`` or ``exchange_along_columns``."""
         arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
         round_ = messages.round % len(schedule.variants)
         operands = self._line_operands(transfer, messages, transfer.elements)
@@ -217,7 +262,7 @@ class TransferCalls:
         return compiled_kernel(name).for_time(core_s), (view, *tables, operands)
 
     def _in_place(self, transfer: Transfer, messages: LineMessages) -> Call:
-        """Kernel ``along_rows_in_place``."""
+        """Return the call of kernel ``along_rows_in_place``."""
         arena, schedule = self._arenas[transfer.site.stage], messages.schedule
         operands = self._line_operands(transfer, messages, transfer.elements)
         core_s = 0.0 if transfer.leaves_wafer else transfer.elements * messages.rows * arena.cols * TRANSPOSED_S
@@ -226,7 +271,11 @@ class TransferCalls:
         return compiled_kernel("along_rows_in_place").for_time(core_s), arguments
 
     def _counted_line(self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages) -> Call:
-        """Kernel ``along_columns_counted``, whose messages have elements by pairs of tokens and experts on a column."""
+        """Return the call of kernel ``along_columns_counted``.
+
+        Its messages have a number of elements that depends on the (token, expert) pairs of a
+        column.
+        """
         arena, schedule, view = self._arenas[transfer.site.stage], messages.schedule, self._view(transfer)
         index = operand_index(TRANSFERS[phase.steps.code[step]])
         assert len(schedule.first) == 2, "one variant"
@@ -244,6 +293,7 @@ class TransferCalls:
         return compiled_kernel("along_columns_counted").for_time(core_s), arguments
 
     def _line_operands(self, transfer: Transfer, messages: LineMessages, elements: int) -> I64:
+        """Return the operands that all kernels of messages along lines have in common."""
         arena = self._arenas[transfer.site.stage]
         return np.array(
             [
@@ -254,48 +304,55 @@ class TransferCalls:
         )
 
     def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, turn: int) -> None:
-        """Carry out the messages of wafers with experts that the layer's router has just chosen, and no others."""
+        """Execute only the messages of wafers whose experts the layer's router has just chosen."""
         stage = int(phase.steps.stage[step])
         mixture = self._program.mixtures[stage]
         assert mixture is not None
         pairs = self._routing.pairs[self._program.op_layers[phase.steps.op[step]]]
-        chosen = self._program.chosen_wafers(stage, mixture.pairs_by_column(pairs))
-        transfer = transfer_of(self._program, phase, step, slots, turn, chosen)
+        chosen_wafers = self._program.chosen_wafers(stage, mixture.pairs_by_column(pairs))
+        transfer = transfer_of(self._program, phase, step, slots, turn, chosen_wafers)
         assert isinstance(transfer.messages, LineMessages)
         function, arguments = self._line(transfer, transfer.messages)
         function(*arguments)
         self._streams.count(transfer)
 
     def _view(self, transfer: Transfer) -> npt.NDArray[Any]:
+        """Return the element view of the sending stage."""
         return self._views[transfer.site.stage][transfer.site.view]
 
 
 def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
-    """Return whether a pattern is executed as an exchange.
+    """Return True if a pattern is executed as an exchange.
 
-    Along columns that do the same, messages of all lanes at once take no longer; nor does a single message of a row.
+    For columns that all do the same, messages of all lanes at once are equally fast. The same holds
+    for a single message of a row.
     """
     variants = len(schedule.first) - 1
-    worth = len(schedule.messages) > variants if along_rows else variants > 1
-    return worth and senders_of(schedule) is not None
+    is_faster = len(schedule.messages) > variants if along_rows else variants > 1
+    return is_faster and senders_of(schedule) is not None
 
 
 @lru_cache(maxsize=64)
 def _sums_whole(schedule: LineSchedule) -> bool:
-    """Return whether PEs send all their words, and some are added."""
+    """Return True if PEs send all their words and some are added."""
     arrivals = set(schedule.messages[:, 2].tolist())
     return schedule.parts == 1 and Arrival.ADD in arrivals and not arrivals & {Arrival.MAX, Arrival.ARGMAX}
 
 
 @lru_cache(maxsize=64)
 def _core_s(schedule: LineSchedule, elements: int, element_bytes: int, *, along_columns: bool) -> float:
-    """About the seconds of a core for all variants of a pattern, one line each."""
-    return core_s_of_line(stretches_of(schedule, elements, element_bytes), along_columns=along_columns)
+    """Return the approximate seconds of a core for all variants of a pattern, one line each."""
+    return core_s_of_line(message_spans(schedule, elements, element_bytes), along_columns=along_columns)
 
 
-def core_s_of_line(stretches: npt.NDArray[np.int32], *, along_columns: bool) -> float:
-    """About the seconds of a core for messages ``[m, 5]``, as kernels take them, on one line."""
-    source, target, arrival, _, elements = stretches.astype(np.int64).T
+def core_s_of_line(spans: npt.NDArray[np.int32], *, along_columns: bool) -> float:
+    """Return the approximate seconds of a core for the messages of one line.
+
+    Args:
+        spans: int32 ``[m, 5]``, messages from `message_spans`.
+        along_columns: Whether the line is a column.
+    """
+    source, target, arrival, _, elements = spans.astype(np.int64).T
     multicast = arrival == Arrival.MULTICAST
     pes = np.where(multicast, abs(target - source) + 1, 1)
     return float((elements * pes * np.where(multicast | along_columns, VECTOR_S, LANE_S)).sum())

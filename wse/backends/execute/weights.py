@@ -1,4 +1,4 @@
-"""A checkpoint's tensors cut into tiles and stored in the PEs' SRAM, some rows of a tensor at a time."""
+"""Storing of a checkpoint's tensors as tiles in SRAM, some rows of a tensor at a time."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from wse.backends.execute.norm_products import with_norm_products
 from wse.backends.execute.quantise import with_codes
 from wse.backends.execute.stored_patches import PatchJob, stored_patches
 from wse.backends.execute.tiles import (
-    STRETCH_VALUES,
     VALUES_IN_FLIGHT,
+    VALUES_PER_READ,
     Patch,
     Source,
     Tensor,
     decoded_values,
     inner_places,
     is_read_whole,
+    patch_shard,
     patches,
     row_range,
-    share,
-    stretches,
+    split_by_offset,
     strips,
 )
 from wse.errors import BadModel
@@ -36,7 +36,7 @@ from wse_kernels.library import thread_count
 
 LARGEST_HALF: Final = 65504
 INFINITE: Final = {"float32": 0x7F800000, "float16": 0x7C00, "bfloat16": 0x7F80}
-"""The bits of infinity; those of every larger magnitude are no number."""
+"""Bits of infinity. All larger magnitudes are NaN."""
 
 
 def store_weights(
@@ -46,66 +46,84 @@ def store_weights(
     arenas: Mapping[int, Arena],
     *,
     allow_nonfinite: bool = False,
-    on_stored: Callable[[int, int, str], None] = lambda done, total, name: None,
+    on_stored: Callable[[int, int, str], None] = lambda count, total, name: None,
 ) -> None:
     """Fill every tile of every stage that has an arena.
 
-    ``tensor`` gives a canonical tensor ``[out, in]`` in any floating-point type.
+    Values are rounded to the element type of the tile's view, to nearest, ties to even. Patches are
+    stored on as many threads as the caller has set for kernels, each on one core.
 
-    ``on_stored`` is called with (elements stored, all, the tile of the last) at the beginning and after each patch. As
-    many threads as the caller has set for kernels store patches, each on one core.
+    Args:
+        program: The Program.
+        spec: The model.
+        tensor: Function that returns a canonical tensor ``[out, in]`` in any floating-point type.
+        arenas: SRAM of the stages, by stage.
+        allow_nonfinite: Whether weights may contain infinity and NaN.
+        on_stored: Function that is called at the beginning and after each patch with (elements
+            stored, all elements, name of the last tile).
 
-    Values are converted to the element type of the tile's view, to the nearest, ties to even.
-
-    Raises BadModel when a value is not finite, unless that is allowed, or is beyond float16 and that is the element
-    type.
+    Raises:
+        BadModel: A value is not finite and this is not allowed, or it is too large for float16 as
+            the element type.
     """
     constants = {} if spec.rope is None else {"rotary_frequencies": np.array(spec.rope.frequencies, np.float32)}
     constants[ORDINALS] = np.arange(1, 1 + max(spec.head_count, spec.head_size), dtype=np.float32)
     read = _Reader("float32", allow_nonfinite=allow_nonfinite).read
-    held = _Reader(program.element_type("wgt"), allow_nonfinite=allow_nonfinite).read
-    tensor = with_norm_products(with_codes(program, spec, tensor, read, allow_nonfinite=allow_nonfinite), held)
+    read_rounded = _Reader(program.element_type("wgt"), allow_nonfinite=allow_nonfinite).read
+    tensor = with_norm_products(with_codes(program, spec, tensor, read, allow_nonfinite=allow_nonfinite), read_rounded)
     tiles = [tile for tile in program.tiles if tile.stage in arenas]
     total = sum(tile.outer * tile.inner * arenas[tile.stage].rows * arenas[tile.stage].cols for tile in tiles)
 
     def jobs() -> Iterator[PatchJob]:
+        """Yield the jobs that store all tiles."""
         for tile in tiles:
             reader = _Reader(program.element_type(tile.view), allow_nonfinite=allow_nonfinite)
-            parts = [stretch for part in tile.parts for stretch in stretches(part)]
+            parts = [stretch for part in tile.parts for stretch in split_by_offset(part)]
             names = dict.fromkeys(part.tensor for part in parts)
             sources = {name: constants[name] if name in constants else tensor(name) for name in names}
             yield from _patch_jobs(tile, parts, sources, reader, arenas[tile.stage])
 
-    stored = 0
-    on_stored(stored, total, "")
+    stored_elements = 0
+    on_stored(stored_elements, total, "")
     for job in stored_patches(jobs(), thread_count(), VALUES_IN_FLIGHT):
-        stored += job.elements
-        on_stored(stored, total, job.tile)
+        stored_elements += job.elements
+        on_stored(stored_elements, total, job.tile)
 
 
 def _patch_jobs(
     tile: Tile, parts: list[TilePart], sources: Mapping[str, Source], reader: _Reader, arena: Arena
 ) -> Iterator[PatchJob]:
-    """Yield the jobs that store a tile of ``parts`` in an arena."""
+    """Yield the jobs that store the parts of a tile in an arena.
+
+    Args:
+        tile: The tile.
+        parts: Parts of the tile, each with at most one offset.
+        sources: Tensors by name.
+        reader: Reader of the values.
+        arena: SRAM of the stage.
+    """
     places = inner_places(parts, tile.blocks)
-    of_parts = [sources[part.tensor] for part in parts]
-    for patch in patches(parts, of_parts, arena.rows, arena.cols):
-        reads = [_Reading(part, source, *row_range(part, patch)) for part, source in zip(parts, of_parts, strict=True)]
+    part_sources = [sources[part.tensor] for part in parts]
+    for patch in patches(parts, part_sources, arena.rows, arena.cols):
+        reads = [
+            _Reading(part, source, *row_range(part, patch)) for part, source in zip(parts, part_sources, strict=True)
+        ]
 
         def store(patch: Patch = patch, reads: list[_Reading] = reads) -> None:
+            """Read the rows of each part and store the shard of each PE."""
             for read, part_places in zip(reads, places, strict=True):
                 if read.first < read.last:
                     values = reader.stored_rows(read.part.tensor, read.source, (read.first, read.last))
                     for strip in strips(read.part, patch):
-                        taken = share(read.part, read.first, strip, tile, part_places)
-                        arena.store(reader.element_type, tile.address, values, taken)
+                        shard = patch_shard(read.part, read.first, strip, tile, part_places)
+                        arena.store(reader.element_type, tile.address, values, shard)
 
         elements = tile.outer * tile.inner * (patch.last_row - patch.first_row) * (patch.last_col - patch.first_col)
         yield PatchJob(max(read.values for read in reads), store, tile.name, elements)
 
 
 class _Reading(NamedTuple):
-    """The rows of a tensor that a patch reads for a part of a tile."""
+    """Rows of a tensor that a patch reads for a part of a tile."""
 
     part: TilePart
     source: Source
@@ -114,18 +132,19 @@ class _Reading(NamedTuple):
 
     @property
     def values(self) -> int:
-        """The number of values in memory while these rows are read, including everything that is decoded for them.
+        """Number of values in memory while the rows are read, including decoded ones.
 
-        Where they are more than a stretch, these and the stretch that comes to them.
+        If there are more rows than are read at a time, the result and one read are in memory
+        together.
         """
         values = (self.last - self.first) * math.prod(self.source.shape[1:])
-        if values > STRETCH_VALUES and not is_read_whole(self.source):
-            values += STRETCH_VALUES
+        if values > VALUES_PER_READ and not is_read_whole(self.source):
+            values += VALUES_PER_READ
         return max(values, decoded_values(self.source, self.first, self.last))
 
 
 class _Reader:
-    """A reader of parts of tensors as numbers of one element type that checks every value."""
+    """Reader of tensors that checks every value and rounds to one element type."""
 
     def __init__(self, element_type: str, *, allow_nonfinite: bool) -> None:
         self.element_type = element_type
@@ -133,18 +152,30 @@ class _Reader:
         self._allow_nonfinite = allow_nonfinite
 
     def read(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Return the rows from the first to before the last, rounded to the element type."""
-        return self._round(self._stretches(name, source, rows))
+        """Return rows of a tensor, rounded to the element type.
+
+        Args:
+            name: Name of the tensor, for error messages.
+            source: The tensor.
+            rows: First row and one past the last row.
+        """
+        return self._round(self._checked_rows(name, source, rows))
 
     def stored_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Return the rows from the first to before the last, in the type of the source where PEs support it."""
-        values = self._stretches(name, source, rows)
+        """Return rows in the type of the source if PEs support that, else rounded.
+
+        Arguments as in `read`.
+        """
+        values = self._checked_rows(name, source, rows)
         return values if values.dtype.name in STORAGE and self.element_type != "uint8" else self._round(values)
 
-    def _stretches(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
-        """Yield rows as the source stores them, checked as they are read, few at a time where that decodes no more."""
+    def _checked_rows(self, name: str, source: Source, rows: tuple[int, int]) -> Tensor:
+        """Return rows in the type of the source, with every value checked.
+
+        The rows are read a few at a time, unless the source decodes everything at once.
+        """
         first, last = rows
-        step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
+        step = max(1, VALUES_PER_READ // max(1, math.prod(source.shape[1:])))
         if last - first <= step or is_read_whole(source):
             return self._require_finite(name, source, source[first:last])
         result = np.empty((last - first, *source.shape[1:]), source[first:first].dtype)
@@ -154,15 +185,18 @@ class _Reader:
         return result
 
     def _round(self, values: Tensor) -> Tensor:
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is allowed, or is beyond bfloat16
+        """Return values in the element type."""
+        with np.errstate(over="ignore", invalid="ignore"):  # values that overflow here are allowed or exceed bfloat16
             return values.astype(self._type, copy=False)
 
     def _require_finite(self, name: str, source: Source, values: Tensor) -> Tensor:
+        """Check values of a floating-point type and return them."""
         if values.dtype.name in INFINITE and values.size:
             self._check(name, source, values)
         return values
 
     def _check(self, name: str, source: Source, values: Tensor) -> None:
+        """Raise BadModel for values that are not finite or too large for the element type."""
         kind = values.dtype.name
         bits = _largest_magnitude(values)
         if bits >= INFINITE[kind]:
@@ -174,29 +208,31 @@ class _Reader:
                 "fetch or convert the weights again, or use --allow-nonfinite"
             )
             raise BadModel(message)
-        largest = float(np.array(bits).view(values.dtype))
-        if self.element_type == "float16" and largest > LARGEST_HALF:
-            message = (
-                f"{name}: holds {largest:.3g}, more than float16's {LARGEST_HALF:,}; use --dtype bfloat16 or float32"
-            )
+        largest_value = float(np.array(bits).view(values.dtype))
+        if self.element_type == "float16" and largest_value > LARGEST_HALF:
+            limit = f"more than float16's {LARGEST_HALF:,}"
+            message = f"{name}: contains {largest_value:.3g}, {limit}; use --dtype bfloat16 or float32"
             raise BadModel(message)
 
 
 def _largest_magnitude(values: Tensor) -> Any:
-    """Return the largest of `_magnitudes`; for float32 from minimum and maximum, which are NaN where a value is."""
+    """Return the largest of `_magnitudes`.
+
+    For float32, minimum and maximum are used, which are NaN if a value is NaN.
+    """
     if values.dtype != np.float32:
         return _magnitudes(values).max()
     return _magnitudes(np.maximum(values.max(keepdims=True), -values.min(keepdims=True))).max()
 
 
 def _magnitudes(values: Tensor) -> npt.NDArray[np.unsignedinteger]:
-    """Return the bits of floating-point numbers without sign, which have the order of the magnitudes."""
+    """Return the bits of floating-point numbers without sign, which sort like the magnitudes."""
     unsigned = np.dtype(f"u{values.dtype.itemsize}")
     return np.asarray(values.view(unsigned) & unsigned.type((1 << 8 * values.dtype.itemsize - 1) - 1))
 
 
 def _nonfinite(source: Source) -> int:
     """Return the number of values that are infinite or NaN."""
-    step = max(1, STRETCH_VALUES // max(1, math.prod(source.shape[1:])))
-    stretches = (source[begin : begin + step] for begin in range(0, source.shape[0], step))
-    return sum(int((_magnitudes(values) >= INFINITE[values.dtype.name]).sum()) for values in stretches)
+    step = max(1, VALUES_PER_READ // max(1, math.prod(source.shape[1:])))
+    row_ranges = (source[begin : begin + step] for begin in range(0, source.shape[0], step))
+    return sum(int((_magnitudes(values) >= INFINITE[values.dtype.name]).sum()) for values in row_ranges)

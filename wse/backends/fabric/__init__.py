@@ -1,1 +1,1 @@
-"""Cycles and link loads of a Program, for the whole mesh, without weights: the fast timing reader."""
+"""Fast timing model: cycles and link loads of a Program on the whole mesh, without weights."""

@@ -1,6 +1,7 @@
-"""Work of all PEs in a run of a phase: multiply-adds, bytes of weights and cache read, vector operations.
+"""Work of all PEs in a run of a phase: multiply-adds, bytes read, and vector operations.
 
-Only kernels are counted, not the operations inside of collectives, so an energy that follows from it is one from below.
+Only kernels are counted, not the operations inside collectives. An energy that is computed from
+these counts is therefore a lower bound.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from wse.program.steps import Kind, Slots
 
 
 class Counts(NamedTuple):
-    """Counts of operations and words in one run of a phase, summed over all PEs."""
+    """Numbers of operations and bytes in one run of a phase, summed over all PEs."""
 
     macs: float = 0.0
     read_bytes: float = 0.0
@@ -39,45 +40,52 @@ def phase_counts(
     slots_of_runs: Iterable[Slots],
     classes: I64,
 ) -> list[Counts]:
-    """Return the counts of several runs of a phase, each with its cache slots; tokens choose experts evenly.
+    """Return the operation counts of several runs of a phase, if tokens choose experts evenly.
 
-    ``classes`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.shape_classes`` does. What
-    depends on no cache slots is counted once for all runs.
+    The number of vector operations is derived from the cycles. They are linear in the issue cost of
+    a vector operation, so raising this cost by one cycle adds one cycle per operation.
 
-    Cycles are linear in what issuing a vector operation costs, so one more cycle for each tells how many there are.
+    Args:
+        program: The Program.
+        wafer: Wafer type.
+        software: Software profile.
+        phase: The phase.
+        slots_of_runs: Cache slots in use in each run.
+        classes: int64 ``[steps]``, for each step one that costs the same, from
+            ``Fabric.shape_classes``.
     """
     costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
-    slower = replace(costs, issue=costs.issue + 1, mapped=costs.mapped + 1)
+    slower = replace(costs, issue=costs.issue + 1, mapped_issue=costs.mapped_issue + 1)
     element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
     kinds, repeats = np.unique(classes[phase.steps.kind == Kind.COMPUTE], return_counts=True)
     grows, stage = by_slots(phase.steps), phase.steps.stage
 
-    def of_class(step: int, times: int, slots: Slots) -> list[F64]:
-        """Return the counts of all steps of a class, float64 ``[3]`` for each kind of its iterations."""
+    def class_counts(step: int, times: int, slots: Slots) -> list[F64]:
+        """Return the counts of all steps of a class, float64 ``[3]`` per type of iteration."""
         kernel, calls = kernel_calls(program, phase, step, slots)
         pes = float(calls[0][0][1]) * program.stages[stage[step]].cols
         if phase.steps.routed[step]:
             pairs = by_column(program, phase, step, EVEN)
-            pes *= float(pairs.mean() / pairs.max())  # the operands are those of the fullest column
+            pes *= float(pairs.mean() / pairs.max())  # the operands describe the fullest column
         over_heads = bool(phase.steps.over_heads[step])
-        of_calls = []
+        counts_of_calls = []
         for call, repeat in calls:
             operations = kernel.cycles_of(call, slower, over_heads=over_heads) - kernel.cycles_of(
                 call, costs, over_heads=over_heads
             )
             counts = [kernel.macs_of(call), kernel.bytes_read(call, element_bytes), operations]
-            of_calls.append(np.array(counts) * (pes * repeat * times))
-        return of_calls
+            counts_of_calls.append(np.array(counts) * (pes * repeat * times))
+        return counts_of_calls
 
-    known: dict[tuple[int, int], list[F64]] = {}
-    of_runs = []
+    cached_counts: dict[tuple[int, int], list[F64]] = {}
+    counts_of_runs = []
     for slots in slots_of_runs:
         total = np.zeros(3)
         for step, times in zip(kinds.tolist(), repeats.tolist(), strict=True):
             key = (step, slots[stage[step]] if grows[step] else 0)
-            if key not in known:
-                known[key] = of_class(step, times, slots)
-            for counts in known[key]:
+            if key not in cached_counts:
+                cached_counts[key] = class_counts(step, times, slots)
+            for counts in cached_counts[key]:
                 total += counts
-        of_runs.append(Counts(*total.tolist()))
-    return of_runs
+        counts_of_runs.append(Counts(*total.tolist()))
+    return counts_of_runs

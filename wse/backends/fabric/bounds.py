@@ -1,10 +1,15 @@
-"""Cycles below which no software gets a step on this wafer: what its PEs read, multiply, and how far words must go.
+"""Lower bounds of the cycles of each step, which no software on this wafer can undercut.
 
-``sram``: weights and cache entries that a PE reads, over the bytes that its SRAM gives in a cycle. ``arithmetic``: its
-multiply-adds over their rate. ``hops``: the longest way that anything in the result has come, times a hop.
-``crossing``: latency and bytes of a stream between wafers, or to and from the host. Each holds for steps one after
-another; of steps that run together the largest counts. They are bounds of what is placed, padding included, and what
-the steps of several users read counts for each.
+There are four bounds:
+
+- ``sram``: bytes of weights and cache entries that a PE reads, divided by its SRAM bandwidth.
+- ``arithmetic``: multiply-adds of a PE divided by its rate.
+- ``hops``: cycles of the longest path of any word in the result.
+- ``crossing``: latency and bytes of a transfer between wafers, or to and from the host.
+
+The bounds of consecutive steps add up. Of steps that run at the same time, the largest bound
+counts. The bounds apply to the given placement, including its padding. Weights that are read for
+several users count once per user.
 """
 
 from __future__ import annotations
@@ -40,14 +45,19 @@ Bound = tuple[float, float, float, float]
 
 
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
-    """Return the maximum distance, in links, of the words that the messages of a variant combine on a PE.
+    """Return the maximum distance, in links, between a PE and the origin of a word combined there.
 
-    ``in_place``: messages send on what earlier ones brought; else all send what was there before.
+    Args:
+        pattern: The pattern.
+        variant: Index of the variant.
+        in_place: True if messages send on what earlier messages brought. False if all messages send
+            the initial values.
     """
     messages, _, parts = pattern.of_variant(variant)
     wire = messages[messages[:, 2] != Arrival.COPY]
     if not in_place:
         return int(np.abs(wire[:, 1] - wire[:, 0]).max(initial=0))
+    # The westernmost and easternmost origin of each part of the words on each PE.
     low = np.repeat(np.arange(pattern.length)[:, None], pattern.parts, axis=1)
     high = low.copy()
     farthest = 0
@@ -59,8 +69,8 @@ def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
         first, last = int(low[source, part]), int(high[source, part])
         farthest = max(farthest, target - first, last - target)
         if arrival == Arrival.MULTICAST:
-            passed = slice(min(source, target), max(source, target) + 1)
-            low[passed, part], high[passed, part] = first, last
+            path = slice(min(source, target), max(source, target) + 1)
+            low[path, part], high[path, part] = first, last
         elif arrival == Arrival.REPLACE:
             low[target, part], high[target, part] = first, last
         elif arrival != Arrival.DROP:
@@ -73,28 +83,35 @@ class PhaseBounds:
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile) -> None:
         self.program, self.wafer = program, wafer
-        unhindered = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
-        self._macs_per_cycle = unhindered.mac * software.bank_conflict_ratio
+        costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
+        self._macs_per_cycle = costs.mac * software.bank_conflict_ratio  # the rate without bank conflicts
         self._bytes: Mapping[str, int] = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
         self._reaches = cache(_reaches)
         self._of_any_slots: dict[tuple[Steps, int], Bound] = {}
 
     def of(self, phase: Phase, slots: Slots, classes: I64) -> F64:
-        """Return the lower bounds in cycles of every step over all iterations, float64 ``[steps, bounds]``.
+        """Return the lower bounds in cycles of every step, as float64 ``[steps, bounds]``.
 
-        ``classes`` int64 ``[steps]`` names for each step one that costs the same, as ``Fabric.shape_classes`` does.
+        The bounds cover all iterations of a step's loop. For a group of simultaneous steps, the
+        maxima are at its first step.
+
+        Args:
+            phase: The phase.
+            slots: Cache slots in use.
+            classes: int64 ``[steps]``, for each step one that costs the same, from
+                ``Fabric.shape_classes``.
         """
-        kinds, which = np.unique(classes, return_inverse=True)
+        kinds, class_of_step = np.unique(classes, return_inverse=True)
         grows = by_slots(phase.steps)
-        known = [self._of_class(phase, step, slots, grows=bool(grows[step])) for step in kinds.tolist()]
-        bounds = np.array(known)[which].reshape(len(phase.steps), len(BOUNDS))
+        bounds_of_classes = [self._of_class(phase, step, slots, grows=bool(grows[step])) for step in kinds.tolist()]
+        bounds = np.array(bounds_of_classes)[class_of_step].reshape(len(phase.steps), len(BOUNDS))
         groups = first_steps(phase)
-        most = np.zeros_like(bounds)
-        most[groups] = np.maximum.reduceat(bounds, groups)
-        return most
+        group_maxima = np.zeros_like(bounds)
+        group_maxima[groups] = np.maximum.reduceat(bounds, groups)
+        return group_maxima
 
     def _of_class(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
-        """Return the bounds of a step; ``grows``: whether they depend on cache slots."""
+        """Return the bounds of a step, cached unless they depend on cache slots (``grows``)."""
         if grows:
             return self._step(phase, step, slots)
         key = (phase.steps, step)
@@ -103,25 +120,32 @@ class PhaseBounds:
         return self._of_any_slots[key]
 
     def _step(self, phase: Phase, step: int, slots: Slots) -> Bound:
+        """Return the bounds of one step."""
         turns = phase.steps.turns(step)
         if phase.steps.computes(step):
             kernel, calls = kernel_calls(self.program, phase, step, slots)
             macs = sum(kernel.macs_of(call) * repeat for call, repeat in calls)
             read = sum(kernel.bytes_read(call, self._bytes) * repeat for call, repeat in calls)
             return read / self.wafer.sram_bytes_per_cycle, macs / self._macs_per_cycle, 0.0, 0.0
-        transfer = transfer_of(self.program, phase, step, slots, chosen=self._chosen_wafers(phase, step))
+        transfer = transfer_of(self.program, phase, step, slots, chosen_wafers=self._chosen_wafers(phase, step))
         if transfer.leaves_wafer:
             return self._off_wafer(transfer, turns)
         return 0.0, 0.0, float(self._links(transfer, turns) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
-        """Return the wafers with experts that tokens choose evenly, for a step that depends on them."""
+        """Return the wafers with chosen experts, for tokens that choose evenly.
+
+        The result is None for a step that does not depend on the choice.
+        """
         if not phase.steps.routed[step]:
             return None
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
 
     def _off_wafer(self, transfer: Transfer, turns: int) -> Bound:
-        """Return the bytes over links between wafers, which all work at once, or over the link of the host."""
+        """Return the bounds of a transfer between wafers, or to and from the host.
+
+        The links between wafers work in parallel.
+        """
         wafer = self.wafer
         if not transfer.crossings or not transfer.is_awaited:
             return NO_BOUND
@@ -133,7 +157,7 @@ class PhaseBounds:
         return 0.0, 0.0, 0.0, turns * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, turns: int) -> int:
-        """Return the number of links that the words of a step traverse, over all iterations."""
+        """Return the number of links that the words of a step cross, over all iterations."""
         messages = transfer.messages
         if isinstance(messages, LineMessages):
             return self._pattern_links(messages, turns)
@@ -141,19 +165,20 @@ class PhaseBounds:
             if transfer.in_memory:
                 return 0
             source, target = transfer.site.placed_stage.rect, self.program.stages[messages.target_stage].rect
-            right = target.col + messages.target_col - source.col - messages.source_col
-            down = target.row + messages.pieces[:, RECEIVER] - source.row - messages.pieces[:, SENDER]
-            return int(np.abs(down).max()) + abs(right)
-        return turns  # a row up
+            col_distance = target.col + messages.target_col - source.col - messages.source_col
+            row_distances = target.row + messages.pieces[:, RECEIVER] - source.row - messages.pieces[:, SENDER]
+            return int(np.abs(row_distances).max()) + abs(col_distance)
+        return turns  # a cache shift: one row up
 
     def _pattern_links(self, messages: LineMessages, turns: int) -> int:
+        """Return the sum, over all iterations, of the maximum reach of the lines' variants."""
         pattern, in_place = messages.schedule, messages.in_place
         rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
         return int(self._reaches(pattern, in_place=in_place)[rounds].max(axis=1).sum())
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:
-    """Return the reach of every variant that some line executes, int64 ``[variants]``; 0 for the others."""
-    used = set(np.unique(pattern.variants).tolist())
-    links = [reach(pattern, v, in_place=in_place) if v in used else 0 for v in range(len(pattern.first) - 1)]
+    """Return the reach of each variant, as int64 ``[variants]``; 0 if no line uses it."""
+    used_variants = set(np.unique(pattern.variants).tolist())
+    links = [reach(pattern, v, in_place=in_place) if v in used_variants else 0 for v in range(len(pattern.first) - 1)]
     return np.array(links, np.int64)

@@ -1,4 +1,4 @@
-"""Cycles by cause: what a stretch of time was spent on."""
+"""Cycles by cause: how much of a time interval was spent on hops, relays, compute and so on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
 
 
 class Cycles(NamedTuple):
-    """Cycles by cause. Comparisons use the total, so ``max`` returns the slowest.
+    """Cycles of a time interval, in total and by cause.
 
-    hops: distance through routers, and words streaming one after another; relays: PEs that receive and send on in
-    software; compute: vector operations with their issue, scalar functions, loops; launch: starting a step's task,
-    gaps between vector operations of a collective, rewriting routes; crossing: wafer to wafer; host: to and from it.
+    Comparisons use the total, so ``max`` returns the slowest.
+
+    Attributes:
+        total: Sum over all causes.
+        hops: Words moving through routers, and words that follow each other over a link.
+        relays: PEs that receive words and send them on in software.
+        compute: Vector operations including their issue, scalar functions, and loops.
+        launch: Start of a step's task, gaps between the vector operations of a collective, and
+            rewriting of routes.
+        crossing: Transfers between wafers.
+        host: Transfers to and from the host.
     """
 
     total: float = 0.0
@@ -28,11 +36,11 @@ class Cycles(NamedTuple):
         """Return these cycles with others added under the named causes."""
         return self._replace(
             total=self.total + sum(cycles.values()),
-            **{cause: getattr(self, cause) + more for cause, more in cycles.items()},
+            **{cause: getattr(self, cause) + added_cycles for cause, added_cycles in cycles.items()},
         )
 
     def whole(self) -> Cycles:
-        """Return these cycles with every cause rounded up to whole cycles."""
+        """Return these cycles with every cause rounded up to an integer."""
         values = [float(math.ceil(value - 1e-9)) for value in self[1:]]
         return Cycles(sum(values), *values)
 
@@ -40,9 +48,9 @@ class Cycles(NamedTuple):
         """Return the cycles of ``count`` repetitions."""
         return Cycles(*(value * count for value in self))
 
-    def followed_by(self, other: Cycles) -> Cycles:
-        """Return the cycles of this interval followed by ``other``."""
-        return Cycles(*(a + b for a, b in zip(self, other, strict=True)))
+    def followed_by(self, next_interval: Cycles) -> Cycles:
+        """Return the cycles of this interval and the next one together."""
+        return Cycles(*(a + b for a, b in zip(self, next_interval, strict=True)))
 
 
 NO_CYCLES: Final = Cycles()

@@ -1,7 +1,7 @@
-"""Steps whose work and words depend on which experts tokens chose: what they add to the cost of a phase.
+"""Cost of steps whose work and words depend on which experts the tokens chose.
 
-A column works on the pairs of tokens and experts that it holds and sends as many words; the phase waits for the column
-that has most.
+A column of PEs processes the (token, expert) pairs of its own experts, and sends words for each of
+them. The phase waits for the column with the most pairs.
 """
 
 from __future__ import annotations
@@ -28,16 +28,20 @@ from wse.program.transfers.kinds import TRANSFERS, transfer_of, transfer_steps
 from wse.program.transfers.transfer import WaferPair
 
 Pairs = Mapping[int, I64]
-"""Tokens of a run of a phase that chose each expert, int64 ``[experts]``, by layer."""
+"""Number of tokens of one run that chose each expert, int64 ``[experts]``, by layer."""
 
 EVEN: Final[Pairs] = {}
-"""Layers that are missing are taken to choose as evenly as they can."""
+"""No choice of experts. Tokens are assumed to choose evenly in layers that are missing."""
 
 
 class _RoutedClass(NamedTuple):
-    """A class of equal steps for one choice of experts: the cost of each, and the wafers between which it sends.
+    """A class of equal steps, for one choice of experts.
 
-    ``steps`` int64 ``[n]`` are those of it; ``count_traffic`` counts the traffic of the first.
+    Attributes:
+        cost: Time of each step.
+        crossings: Wafer pairs between which each step sends; None if words stay on a wafer.
+        steps: int64 ``[n]``, steps of the class.
+        count_traffic: Function that computes the traffic of the first step.
     """
 
     cost: LineTime
@@ -47,21 +51,26 @@ class _RoutedClass(NamedTuple):
 
 
 class _RoutedTraffic(NamedTuple):
-    """The traffic of all steps that depend on the choice: words, hops and bytes by step, int64 ``[3, steps]``."""
+    """Traffic of all steps that depend on the choice of experts.
+
+    Attributes:
+        by_step: int64 ``[3, steps]``: words, hops and bytes.
+        rectangles: Links that carry the words.
+    """
 
     by_step: I64
     rectangles: I64
 
 
 class _RoutedSteps(NamedTuple):
-    """The classes of all steps of a phase that depend on the choice, for one choice of experts."""
+    """Classes of all steps of a phase that depend on the choice of experts, for one choice."""
 
     classes: list[_RoutedClass]
     count_traffic: Callable[[], _RoutedTraffic]
 
 
 class RoutedCosts:
-    """Adds the steps that depend on the choice of experts to the cost of a phase, with a cache."""
+    """Cost of the steps that depend on the choice of experts, with a cache."""
 
     def __init__(self, program: Program, steps: StepCosts, traffic: Traffic) -> None:
         self.program, self._steps, self._traffic = program, steps, traffic
@@ -69,80 +78,100 @@ class RoutedCosts:
         self._even: dict[Steps, _RoutedSteps] = {}  # where tokens choose evenly
 
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
-        """Return ``cost`` with the steps that depend on the choice, for tokens that chose experts according to
-        ``pairs``.
+        """Return the cost of a phase including the steps that depend on the choice of experts.
 
-        None of them depends on cache slots.
+        No such step depends on cache slots.
+
+        Args:
+            cost: Cost of the phase without these steps.
+            phase: The phase.
+            classes: int64 ``[steps]``, class of each step.
+            slots: Cache slots in use.
+            pairs: For each layer, the number of tokens that chose each expert.
         """
         steps = phase.steps
         if not steps.routed.any():
             return cost
         if pairs:
-            of_classes, moved = self._routed_steps(phase, classes, slots, pairs)
+            routed_classes, count_traffic = self._routed_steps(phase, classes, slots, pairs)
         else:
             if steps not in self._even:
                 self._even[steps] = self._routed_steps(phase, classes, slots, pairs)
-            of_classes, moved = self._even[steps]
-        later = np.zeros(len(steps) + 1)  # by how much a step and all after it start later
+            routed_classes, count_traffic = self._even[steps]
+        delays = np.zeros(len(steps) + 1)  # a delay at index i applies to step i and all later steps
         by_cause, contention, streams = cost.by_cause.copy(), cost.contention.copy(), cost.streams.copy()
-        crossed: dict[int, tuple[WaferPair, ...]] = {}
-        for time, crossings, of_class, _ in of_classes:
-            later[of_class + 1] = time.cycles.total
-            by_cause[of_class] += time.cycles[1:]
-            contention[of_class], streams[of_class] = time.contention_cycles, time.streams
+        crossings_by_step: dict[int, tuple[WaferPair, ...]] = {}
+        for time, crossings, class_steps, _ in routed_classes:
+            delays[class_steps + 1] = time.cycles.total
+            by_cause[class_steps] += time.cycles[1:]
+            contention[class_steps], streams[class_steps] = time.contention_cycles, time.streams
             if crossings is not None:
-                crossed |= dict.fromkeys(of_class.tolist(), crossings)
+                crossings_by_step |= dict.fromkeys(class_steps.tolist(), crossings)
         return replace(
             cost,
-            start=cost.start + later[:-1].cumsum(),
+            start=cost.start + delays[:-1].cumsum(),
             by_cause=by_cause,
-            crossed=crossed,
+            crossed=crossings_by_step,
             contention=contention,
             streams=streams,
-            count_traffic=partial(_with_routed_traffic, (lambda: cost.traffic) if pairs else cost.count_traffic, moved),
+            count_traffic=partial(
+                _with_routed_traffic, (lambda: cost.traffic) if pairs else cost.count_traffic, count_traffic
+            ),
         )
 
     def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
-        """Return the steps of a phase that depend on the choice, for a given choice ``pairs``."""
-        of_classes = self._classes(phase, classes, slots, pairs)
-        return _RoutedSteps(of_classes, cache(partial(_count_traffic, self._traffic, phase, of_classes)))
+        """Return the classes and the traffic of the steps that depend on the choice ``pairs``."""
+        routed_classes = self._classes(phase, classes, slots, pairs)
+        return _RoutedSteps(routed_classes, cache(partial(_count_traffic, self._traffic, phase, routed_classes)))
 
     def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
-        """Return these steps grouped by the ``classes`` of steps, by the layer of the choice, and by stage.
+        """Group the steps that depend on the choice of experts into classes of equal steps.
 
-        Layers that are missing in ``pairs`` are one, and so are stages with the same columns of experts. What goes by
-        where stages stand, as steps between wafers and all steps where PEs are dead, is of one stage.
+        Steps are equal if the following are equal:
+
+        1. Their class in ``classes``.
+        2. Their layer. All layers that are missing in ``pairs`` count as one.
+        3. The assignment of experts to columns in their stage. If the cost depends on positions
+           (steps between wafers, or any step if PEs are dead), the stage itself must be equal.
         """
         steps, program = np.flatnonzero(phase.steps.routed), self.program
         layer, stage = np.array(program.op_layers)[phase.steps.op[steps]], phase.steps.stage[steps]
         layer = np.where(np.isin(layer, list(pairs)), layer, -1)
         mixture_numbers = np.array([program.mixtures.index(mixture) for mixture in program.mixtures])[stage]
         by_place = transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)[steps]
-        of_stage = np.where(by_place | (not self._steps.on_whole_wafers), stage, mixture_numbers)
-        keys = np.stack([classes[steps], layer, of_stage], axis=1)
-        _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        stage_key = np.where(by_place | (not self._steps.on_whole_wafers), stage, mixture_numbers)
+        keys = np.stack([classes[steps], layer, stage_key], axis=1)
+        _, first, class_of_step = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         by_columns: dict[tuple[int, int], I64] = {}
-        of_classes = []
+        routed_classes = []
         for number, at in enumerate(first.tolist()):
-            step, of_layer = int(steps[at]), (int(layer[at]), int(mixture_numbers[at]))
-            if of_layer not in by_columns:
-                by_columns[of_layer] = by_column(program, phase, step, pairs)
-            members = steps[which == number]
-            of_classes.append(self._class(phase, members, int(classes[step]), slots, by_columns[of_layer]))
-        return of_classes
+            step, layer_and_mixture = int(steps[at]), (int(layer[at]), int(mixture_numbers[at]))
+            if layer_and_mixture not in by_columns:
+                by_columns[layer_and_mixture] = by_column(program, phase, step, pairs)
+            members = steps[class_of_step == number]
+            routed_classes.append(self._class(phase, members, int(classes[step]), slots, by_columns[layer_and_mixture]))
+        return routed_classes
 
     def _class(self, phase: Phase, steps: I64, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
-        """Return the work and traffic of the steps of a class, for given pairs on each column."""
+        """Return the time and the traffic of a class of steps.
+
+        Args:
+            phase: The phase.
+            steps: Steps of the class.
+            step_class: Class of the steps in ``classes``, the key of cached times.
+            slots: Cache slots in use.
+            columns: int64 ``[cols]``, pairs on each column.
+        """
         step = int(steps[0])
         moves = not phase.steps.computes(step)
         if moves and TRANSFERS[phase.steps.code[step]].leaves_wafer:
-            chosen = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
-            crossings = transfer_of(self.program, phase, step, slots, chosen=chosen).crossings
-            cost = self._crossing_cost(phase, step, step_class, slots, chosen, len(crossings))
-            traffic = cache(partial(self._traffic.step_traffic, phase, step, slots, chosen))
+            chosen_wafers = self.program.chosen_wafers(int(phase.steps.stage[step]), columns)
+            crossings = transfer_of(self.program, phase, step, slots, chosen_wafers=chosen_wafers).crossings
+            cost = self._crossing_cost(phase, step, step_class, slots, chosen_wafers, len(crossings))
+            traffic = cache(partial(self._traffic.step_traffic, phase, step, slots, chosen_wafers))
             return _RoutedClass(cost, crossings, steps, traffic)
-        most = max(1, int(columns.max()))  # none only where logits were not numbers and nothing was chosen
-        cost = self._cost(phase, step, step_class, slots, most)
+        max_pairs = max(1, int(columns.max()))  # the maximum is 0 only if logits were NaN and no expert was chosen
+        cost = self._cost(phase, step, step_class, slots, max_pairs)
         if not moves:
             return _RoutedClass(cost, None, steps, lambda: NO_TRAFFIC)
         return _RoutedClass(
@@ -150,16 +179,16 @@ class RoutedCosts:
         )
 
     def _crossing_cost(
-        self, phase: Phase, step: int, step_class: int, slots: Slots, chosen: frozenset[int], crossings: int
+        self, phase: Phase, step: int, step_class: int, slots: Slots, chosen_wafers: frozenset[int], crossings: int
     ) -> LineTime:
-        """Return the time of a step between wafers, which depends on the number of crossings."""
+        """Return the time of a step between wafers, cached by its number of crossings."""
         key = (phase.steps, step_class, -1 - crossings)
         if key not in self._known:
-            self._known[key] = self._steps.time(phase, step, slots, 0, chosen)
+            self._known[key] = self._steps.time(phase, step, slots, 0, chosen_wafers)
         return self._known[key]
 
     def _cost(self, phase: Phase, step: int, step_class: int, slots: Slots, pairs: int) -> LineTime:
-        """Return the time of a step for the pairs of its fullest column."""
+        """Return the time of a step for ``pairs`` pairs, the number on its fullest column."""
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
             self._known[key] = self._steps.time(phase.of_pairs(step, pairs), 0, slots, 0)
@@ -167,20 +196,20 @@ class RoutedCosts:
 
 
 def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClass]) -> _RoutedTraffic:
-    """Return the traffic of the steps of a phase that depend on the choice."""
+    """Return the traffic of the steps of a phase that depend on the choice of experts."""
     by_step, links = np.zeros((3, len(phase.steps)), np.int64), [NOTHING]
-    for of_class in classes:
-        moved, steps = of_class.count_traffic(), of_class.steps
-        by_step[:, steps] = np.array([[moved.words], [moved.hops], [moved.bytes]])
+    for routed_class in classes:
+        step_traffic, steps = routed_class.count_traffic(), routed_class.steps
+        by_step[:, steps] = np.array([[step_traffic.words], [step_traffic.hops], [step_traffic.bytes]])
         counts = np.bincount(phase.steps.stage[steps], minlength=len(traffic.program.stages))
-        links.append(traffic.in_stages(moved.rectangles, int(phase.steps.stage[steps[0]]), counts))
+        links.append(traffic.in_stages(step_traffic.rectangles, int(phase.steps.stage[steps[0]]), counts))
     return _RoutedTraffic(by_step, np.concatenate(links))
 
 
 def _with_routed_traffic(
     count_others: Callable[[], PhaseTraffic], count_routed: Callable[[], _RoutedTraffic]
 ) -> PhaseTraffic:
-    """Return the traffic of a phase including the steps that depend on the choice."""
+    """Return the traffic of a phase including the steps that depend on the choice of experts."""
     traffic, (by_step, rectangles) = count_others(), count_routed()
     words, hops, payload = by_step
     return replace(
@@ -193,7 +222,15 @@ def _with_routed_traffic(
 
 
 def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
-    """Return the pairs on each column at a step that processes pairs, int64 ``[cols]``."""
+    """Return the (token, expert) pairs on each column at a routed step, as int64 ``[cols]``.
+
+    Args:
+        program: The Program.
+        phase: The phase.
+        step: Index of the step.
+        pairs: For each layer, the number of tokens that chose each expert. Even choices are assumed
+            for missing layers.
+    """
     mixture = program.mixtures[int(phase.steps.stage[step])]
     assert mixture is not None
     layer = program.op_layers[int(phase.steps.op[step])]
@@ -201,16 +238,22 @@ def by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
 
 
 def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phase, int]:
-    """Return a phase and its step for the fullest column, where tokens choose as evenly as possible."""
+    """Return a phase and step index that stand for a step on its fullest column.
+
+    Tokens are assumed to choose experts evenly. A step that does not depend on the choice is
+    returned unchanged.
+    """
     if not phase.steps.routed[step]:
         return phase, step
     return phase.of_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0
 
 
 def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:
-    """Return the kernel of a compute step and its calls on the fullest column, with the iterations of each.
+    """Return the kernel of a compute step and its calls on the fullest column.
 
-    Turns after the first cost the same.
+    Returns:
+        The kernel, and (operands, iterations) for each type of call. All iterations after the first
+        cost the same.
     """
     one_step, at = fullest_column_step(program, phase, step)
     turns = phase.steps.turns(step)

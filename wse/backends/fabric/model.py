@@ -1,4 +1,4 @@
-"""Fabric: the fast timing model of one Program, which answers with the cost of each of its phases."""
+"""Fabric: the fast timing model of one Program, which returns the cost of each phase."""
 
 from __future__ import annotations
 
@@ -27,13 +27,17 @@ from wse.program.transfers.kinds import by_counters
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 
 CacheUse = tuple[Slots, tuple[int, ...]]
-"""Cache slots in use, and the tokens in each user's cache before a decoded token; none in prefill."""
+"""Cache slots in use, and tokens in each user's cache before a decode pass (empty in prefill)."""
 
 
 class TokenClass(NamedTuple):
-    """Decoded tokens that use the same number of cache slots in every stage and therefore cost the same.
+    """Decode passes with equal costs: they use the same number of cache slots in every stage.
 
-    ``cost`` is that of one without the traffic of cache shifts, ``shift_traffic`` that of all of their shifts.
+    Attributes:
+        tokens: Number of decode passes in the class.
+        slots: Cache slots in use.
+        cost: Cost of one pass, without the traffic of cache shifts.
+        shift_traffic: Traffic of the cache shifts of all passes in the class.
     """
 
     tokens: int
@@ -43,9 +47,10 @@ class TokenClass(NamedTuple):
 
 
 class Fabric:
-    """The fabric model of one Program on one wafer type with one software profile. Results are cached.
+    """Timing model of one Program on one wafer type, with one software profile.
 
-    ``meshes`` has where each wafer's PEs are, if some are dead; programs see ``wafer``, which is whole.
+    Results are cached. ``meshes`` has the positions of each wafer's live PEs if some are dead. The
+    Program itself sees ``wafer``, a complete mesh.
     """
 
     def __init__(
@@ -62,29 +67,50 @@ class Fabric:
         self._even: dict[CostClass, PhaseCost] = {}  # with routed steps, where tokens choose evenly
 
     def prefill_cost(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
-        """Return the cost of prefill chunk ``index``, for tokens that chose experts according to ``pairs``."""
+        """Return the cost of a prefill chunk.
+
+        Args:
+            index: Index of the chunk among the phases.
+            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+        """
         phase = self.program.phases[index]
         return self._cost(index, self.program.cache_slots(phase.cached + phase.tokens), (), pairs)
 
     def decode_cost(self, *lengths: int, pairs: Pairs = EVEN) -> PhaseCost:
-        """Return the cost of one token of each user, given the tokens in each cache and the choice of experts."""
+        """Return the cost of a decode pass, which generates one token for each user.
+
+        Args:
+            lengths: Number of tokens in each user's cache before the pass.
+            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+        """
         return self._cost(self.program.decode_index, *self.cache_use(lengths), pairs)
 
     def verify_cost(self, length: int, pairs: Pairs = EVEN) -> PhaseCost:
-        """Return the cost of a pass over several new tokens of one user, given the tokens in the cache."""
+        """Return the cost of a verification pass over several new tokens of one user.
+
+        Args:
+            length: Number of tokens in the user's cache before the pass.
+            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+        """
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
     def verify_use(self, length: int) -> CacheUse:
-        """Return the cache usage on which the cost of such a pass depends."""
+        """Return the cache use of a verification pass after ``length`` tokens, for the cost."""
         return self.program.cache_slots(length + self.program.verify_tokens), ()
 
     def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
-        """Return the total cost of decoding several tokens of each user one after another."""
+        """Return the costs of several decode passes, grouped into classes with equal costs.
+
+        Args:
+            lengths: Number of tokens in each user's cache before the first pass.
+            tokens: Number of passes: tokens of each user.
+            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+        """
         lengths_by_slots: dict[Slots, list[int]] = {}
         tokens_by_slots: Counter[Slots] = Counter()
         for token in range(tokens):
-            slots, held = self.cache_use([length + token for length in lengths])
-            lengths_by_slots.setdefault(slots, []).extend(held)
+            slots, lengths_now = self.cache_use([length + token for length in lengths])
+            lengths_by_slots.setdefault(slots, []).extend(lengths_now)
             tokens_by_slots[slots] += 1
         phase, index = self.program.decode, self.program.decode_index
         steps = by_counters(phase.steps)
@@ -92,46 +118,56 @@ class Fabric:
         for slots, all_lengths in lengths_by_slots.items():
             traffic = NO_TRAFFIC
             if len(steps):
-                moved, rectangles = self._counts.shifts(phase, steps, slots, all_lengths)
-                words, hops, _ = moved.sum(axis=1).tolist()
+                traffic_by_step, rectangles = self._counts.shifts(phase, steps, slots, all_lengths)
+                words, hops, _ = traffic_by_step.sum(axis=1).tolist()
                 traffic = StepTraffic(words, hops, 0, rectangles)
             cost = self._cost(index, slots, (), pairs)
             costs.append(TokenClass(tokens=tokens_by_slots[slots], slots=slots, cost=cost, shift_traffic=traffic))
         return costs
 
     def cache_shift_traffic(self, slots: Slots, lengths: Sequence[int]) -> I64:
-        """Return words and hops of the cache shifts of decoded tokens, int64 ``[steps, 2]``."""
+        """Return the words and hops of the cache shifts of decode passes, as int64 ``[steps, 2]``.
+
+        Args:
+            slots: Cache slots in use.
+            lengths: Number of tokens in the cache before each pass, for every pass and user.
+        """
         phase = self.program.decode
         moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
         steps = by_counters(phase.steps)
         if len(steps):
-            moved, _ = self._counts.shifts(phase, steps, slots, lengths)
-            moved_by_step += moved[:2].T
+            shift_traffic, _ = self._counts.shifts(phase, steps, slots, lengths)
+            moved_by_step += shift_traffic[:2].T
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
-        """Return the cache usage on which the cost of a decoded token depends, after ``lengths`` tokens."""
+        """Return the cache use of a decode pass after ``lengths`` tokens, for the cost."""
         return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
 
     def classes(self, phase: Phase) -> I64:
-        """Return for each step the index of the first one with equal cost and traffic, int64 ``[steps]``."""
+        """Return for each step the first step with equal cost and traffic, as int64 ``[steps]``."""
         return self._counts.classes(phase.steps)
 
     def _cost(self, index: int, slots: Slots, lengths: tuple[int, ...], pairs: Pairs) -> PhaseCost:
+        """Return the cost of one run of a phase.
+
+        The cost without routed steps is cached. So is the cost with routed steps if tokens choose
+        evenly.
+        """
         phase = self.program.phases[index]
         key = CostClass(phase.steps, phase.begins, slots)
         if not pairs and key in self._even:
             return self._with_shift(self._even[key], phase, slots, lengths)
         unrouted = self._unrouted.get(key) or self._evaluate(phase, slots)
         cost = self._routed.with_routed_steps(unrouted, phase, self.shape_classes(phase), slots, pairs)
-        if pairs:  # others choose otherwise after as many tokens
+        if pairs:  # other runs with the same cache use may choose other experts
             self._unrouted[key] = unrouted
         else:
             self._even[key] = cost
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
-        """Add the traffic of cache shifts, which depends on the number of tokens in each user's cache."""
+        """Add the traffic of cache shifts, which depends on the tokens in each user's cache."""
         if not lengths or not len(by_counters(phase.steps)):
             return cost
         return replace(cost, count_traffic=partial(self._traffic_with_shift, cost, phase, slots, lengths))
@@ -139,12 +175,14 @@ class Fabric:
     def _traffic_with_shift(
         self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]
     ) -> PhaseTraffic:
+        """Return the traffic of a phase including its cache shifts."""
         traffic, steps = cost.traffic, by_counters(phase.steps)
         (words, hops, _), rectangles = self._counts.shifts(phase, steps, slots, lengths)
         shifts = np.concatenate([traffic.shifts, rectangles])
         return replace(traffic, words=traffic.words + words, hops=traffic.hops + hops, shifts=shifts)
 
     def _evaluate(self, phase: Phase, slots: Slots) -> PhaseCost:
+        """Return the cost of a phase without routed steps and the traffic of cache shifts."""
         classes = self.shape_classes(phase)
         first = first_steps(phase)
         cost = self._groups.of(phase, slots, classes, first)
@@ -161,14 +199,26 @@ class Fabric:
         )
 
     def shape_classes(self, phase: Phase) -> I64:
-        """Return for each step the first with equal cost and traffic in a region of its shape, int64 ``[steps]``."""
+        """Return for each step the first step with equal cost in a region of the same shape.
+
+        The result is int64 ``[steps]``.
+        """
         return self._counts.shape_classes(phase.steps)
 
 
 def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
-    """Return the cycle at which each step first starts."""
+    """Return the cycle at which each step starts for the first time.
+
+    A step starts after all steps before its loop, and after the first iteration of the steps before
+    it in the loop.
+    """
     steps = np.arange(len(phase.steps))
-    of_group = np.repeat(first, np.diff(first, append=len(phase.steps)))
-    of_loop = np.where(phase.steps.loop < 0, steps, np.append(phase.steps.loops[:, 0], 0)[phase.steps.loop])
-    before, turned = (np.append(0.0, cycles.cumsum())[:-1] for cycles in (cost.by_cause.sum(axis=1), cost.first_turn))
-    return np.asarray(before[of_loop] + turned[of_group] - turned[of_loop], np.float64)
+    first_of_group = np.repeat(first, np.diff(first, append=len(phase.steps)))
+    first_of_loop = np.where(phase.steps.loop < 0, steps, np.append(phase.steps.loops[:, 0], 0)[phase.steps.loop])
+    cycles_before, first_iteration_cycles = (
+        np.append(0.0, cycles.cumsum())[:-1] for cycles in (cost.by_cause.sum(axis=1), cost.first_turn)
+    )
+    return np.asarray(
+        cycles_before[first_of_loop] + first_iteration_cycles[first_of_group] - first_iteration_cycles[first_of_loop],
+        np.float64,
+    )

@@ -1,4 +1,4 @@
-"""PhaseCost: the fabric model's answer for one run of a phase."""
+"""PhaseCost: cycles and traffic of one run of a phase, computed by the fabric model."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from wse.program.transfers.transfer import WaferPair
 
 
 class CostClass(NamedTuple):
-    """The key of a run's cost without cache shifts and the choice of experts.
+    """Key of the cost of a run, apart from cache shifts and the choice of experts.
 
-    steps: the phase's; begins: whether the phase begins a run; slots: cache slots in use, by stage.
+    Attributes:
+        steps: Steps of the phase.
+        begins: True if nothing is cached before the phase.
+        slots: Cache slots in use in each stage.
     """
 
     steps: Steps
@@ -29,17 +32,21 @@ class CostClass(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PhaseTraffic:
-    """The traffic of one run of a phase.
+    """Traffic of one run of a phase.
+
+    The last three arrays list the links that carry words. Each row is a rectangle of links as in
+    ``link_map``. A plane of links has the index wafer * 4 + direction.
 
     Attributes:
-        words: int64 ``[steps]``: words that a step's messages carry, over all turns.
-        hops: int64 ``[steps]``: the same times the links that each word crosses.
-        bytes: int64 ``[steps]``: payload of crossings.
-        rectangles: int64 ``[n, 9]``: the links that carry words, as ``link_map`` takes them; a plane is a wafer times
-            four and a direction. One array for all runs of the same steps.
-        by_slots: int64 ``[n, 9]``: the links, besides, of steps whose words grow with the cache slots in use. One array
-            for all tokens with as many.
-        shifts: int64 ``[n, 9]``: the links, besides, of cache shifts and of steps that depend on the choice of experts.
+        words: int64 ``[steps]``, words of a step's messages, over all iterations.
+        hops: int64 ``[steps]``, sum over these words of the number of links that each crosses.
+        bytes: int64 ``[steps]``, payload of crossings.
+        rectangles: int64 ``[n, 9]``, links used by steps with constant traffic. All runs with the
+            same steps share one array.
+        by_slots: int64 ``[n, 9]``, links used by steps whose words increase with the cache slots in
+            use. All runs with equal slots share one array.
+        shifts: int64 ``[n, 9]``, links used by cache shifts and by steps that depend on the choice
+            of experts.
     """
 
     words: I64
@@ -52,19 +59,23 @@ class PhaseTraffic:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PhaseCost:
-    """The cost of one run of a phase by step. Its traffic is counted when it is first requested.
+    """Cost of one run of a phase, step by step. Traffic is computed on first access.
 
     Attributes:
-        cost_class: What the traffic's ``by_slots``, and where no expert was chosen the cycles, follow from.
-        start: float64 ``[steps]``: cycle at which a step first starts, counted from the phase's start.
-        by_cause: float64 ``[steps, causes]``: cycles that a step adds to the phase, over all turns of its loop. A
-            step that runs beside a longer one adds none.
-        crossed: From which wafers to which the steps sent those that depend on the choice of experts.
-        contention: float64 ``[steps]``: those of a step's cycles in which words waited for words of other messages on
-            one link or one ramp, over all turns.
-        streams: int64 ``[steps]``: the most messages on one link or one ramp in one window; 1 where none waited.
-        routes: The physical links that words take.
-        count_traffic: What counts the traffic.
+        cost_class: Key that determines ``traffic.by_slots``, and, if no experts were chosen, also
+            the cycles.
+        start: float64 ``[steps]``, cycle at which a step first starts, relative to the start of the
+            phase.
+        by_cause: float64 ``[steps, causes]``, cycles that a step adds to the phase, over all
+            iterations of its loop. A step that runs alongside a longer one adds none.
+        crossed: Wafer pairs between which each step that depends on the choice of experts sent
+            words, by step.
+        contention: float64 ``[steps]``, cycles in which words of a step waited for words of another
+            message on the same link or ramp, over all iterations.
+        streams: int64 ``[steps]``, maximum number of messages on one link or ramp in one window; 1
+            if no words waited.
+        routes: Physical links that words use.
+        count_traffic: Function that computes the traffic.
     """
 
     cost_class: CostClass
@@ -78,12 +89,12 @@ class PhaseCost:
 
     @cached_property
     def traffic(self) -> PhaseTraffic:
-        """Words, hops and bytes by step, and the links that carry them."""
+        """Words, hops and bytes of each step, and the links that carry them."""
         return self.count_traffic()
 
     @cached_property
     def links(self) -> I64:
-        """Words by link, int64 ``[wafers, 4, rows, cols]`` of the fabric, computed when first requested."""
+        """Words on each link, int64 ``[wafers, 4, rows, cols]``; computed on first access."""
         traffic = self.traffic
         return self.routes.words(np.concatenate([traffic.rectangles, traffic.by_slots, traffic.shifts]))
 
@@ -94,7 +105,7 @@ class PhaseCost:
 
     @property
     def cycles(self) -> float:
-        """Cycles of the phase."""
+        """Total cycles of the phase."""
         return float(self.by_cause.sum())
 
     def cause(self, name: str) -> float:

@@ -1,4 +1,4 @@
-"""The cycles and the traffic of a run, summed from the fabric model phase by phase."""
+"""Cycles and traffic of a run, summed over the phases that the fabric model timed."""
 
 from __future__ import annotations
 
@@ -23,15 +23,21 @@ from wse.program.steps import Steps
 from wse.program.transfers.kinds import crossings_of
 
 _Key = Steps | CostClass | bytes
-"""The key of rectangles: that which they follow from, or, as bytes, they themselves."""
+"""Key of rectangles of links: the object that determines them, or their own content as bytes."""
 
 
 @dataclass(kw_only=True, eq=False)
 class PhaseTotals:
     """Totals over the runs of prefill or of decode.
 
-    ``layer_cycles`` are those of ops inside layers; ``words`` those of all messages, ``hops`` the same times the links
-    that each crosses; ``crossed`` counts bytes by (from, to) wafer, the host being -1.
+    Attributes:
+        runs: Number of runs.
+        cycles: Total cycles.
+        layer_cycles: Cycles of ops inside layers.
+        by_cause: Cycles by cause.
+        words: Words of all messages.
+        hops: Sum over these words of the number of links that each crosses.
+        crossed: Bytes by (sending, receiving) wafer; the host is -1.
     """
 
     runs: int = 0
@@ -42,23 +48,35 @@ class PhaseTotals:
     hops: int = 0
     crossed: Counter[tuple[int, int]] = field(default_factory=Counter)
     _routes: Routes | None = None
-    _moved: dict[_Key, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, and how often
+    _counted_links: dict[_Key, tuple[I64, int]] = field(default_factory=dict)  # rectangles of links, repetitions
 
     def rectangles(self) -> I64:
-        """The links that carried words over all runs, as ``link_map`` needs them, int64 ``[n, 9]``."""
-        return np.concatenate([NOTHING, *(scale_words(part, times) for part, times in self._moved.values())])
+        """Return the links that carried words in any run.
+
+        Returns:
+            Rectangles as in ``link_map``, int64 ``[n, 9]``.
+        """
+        return np.concatenate([NOTHING, *(scale_words(part, times) for part, times in self._counted_links.values())])
 
     def busiest_links(self) -> list[Link]:
         """Return the busiest link of each wafer and direction, without creating a map of all links.
 
-        A plane is a wafer times four and a direction.
+        A plane of links has the index wafer * 4 + direction.
         """
         return [] if self._routes is None else self._routes.busiest_links(self.rectangles())
 
     def add(
         self, program: Program, phase: Phase, in_layers: npt.NDArray[np.bool_], cost: PhaseCost, runs: int = 1
     ) -> None:
-        """Add several runs of a phase with equal cost; ``in_layers`` bool ``[ops]``: which ops are inside layers."""
+        """Add several runs of a phase with equal cost.
+
+        Args:
+            program: The Program.
+            phase: The phase.
+            in_layers: bool ``[ops]``, True for ops inside layers.
+            cost: Cost of one run.
+            runs: Number of runs.
+        """
         self.runs += runs
         self.cycles += cost.cycles * runs
         self.layer_cycles += float(cost.by_cause[in_layers[phase.steps.op]].sum()) * runs
@@ -76,13 +94,14 @@ class PhaseTotals:
         self._add_links(traffic.shifts.tobytes(), traffic.shifts, runs)
 
     def add_shifts(self, traffic: StepTraffic) -> None:
-        """Add the traffic of cache shifts that no cost includes."""
+        """Add the traffic of cache shifts, which is not part of any cost."""
         self.words += traffic.words
         self.hops += traffic.hops
         self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)
 
     def _add_links(self, key: _Key, rectangles: I64, times: int) -> None:
-        self._moved[key] = (rectangles, self._moved.get(key, (rectangles, 0))[1] + times)
+        """Add rectangles of links that carried words ``times`` times."""
+        self._counted_links[key] = (rectangles, self._counted_links.get(key, (rectangles, 0))[1] + times)
 
 
 class RunTotals:
@@ -92,7 +111,7 @@ class RunTotals:
         self.fabric = fabric
         self.lengths = [0] * fabric.program.batch  # tokens in each user's cache
         self.prefill, self.decode, self.verify = PhaseTotals(), PhaseTotals(), PhaseTotals()
-        self.draft_cycles = 0.0  # in which the Program waits for drafts
+        self.draft_cycles = 0.0  # cycles in which the Program waits for drafts
         self._layers = np.array(fabric.program.op_layers) >= 0
 
     @property
@@ -101,22 +120,27 @@ class RunTotals:
         return self.prefill.cycles + self.decode.cycles + self.verify.cycles + self.draft_cycles
 
     def links_on(self, wafer: int) -> I64:
-        """Return the words by link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""
+        """Return the words on each link of one wafer, int64 ``[4, rows, cols]`` of the fabric."""
         rectangles = np.concatenate([totals.rectangles() for totals in (self.prefill, self.decode, self.verify)])
         return self.fabric.routes.words_on(wafer, rectangles[rectangles[:, PLANE] // DIRECTIONS == wafer])
 
     def prefill_chunk(self, index: int, pairs: Pairs = EVEN) -> PhaseCost:
-        """Add one prefill chunk for a choice of experts ``pairs``; return its cost."""
+        """Add one prefill chunk and return its cost.
+
+        Args:
+            index: Index of the chunk among the phases.
+            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+        """
         cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.phases[index]
         self.lengths[phase.user] += phase.tokens
         self._add(self.prefill, index, cost)
         return cost
 
     def prefill_all(self) -> list[PhaseCost]:
-        """Add all chunks at once, with the results of ``prefill_chunk`` for each."""
+        """Add all prefill chunks and return the cost of each, as ``prefill_chunk`` would."""
         program = self.fabric.program
         costs = [self.fabric.prefill_cost(index) for index in range(len(program.prefill))]
-        runs = Counter(costs)  # chunks of one class share their cost
+        runs = Counter(costs)  # chunks of one class have the same cost object
         for index, cost in enumerate(costs):
             if cost in runs:
                 self._add(self.prefill, index, cost, runs.pop(cost))
@@ -125,9 +149,15 @@ class RunTotals:
         return costs
 
     def decode_token(self, *lengths: int, pairs: Pairs = EVEN) -> tuple[CacheUse, PhaseCost]:
-        """Add one decoded token of each user, given the tokens in each cache.
+        """Add one decode pass, which generates a token for each user.
 
-        Tokens chose experts as ``pairs`` says. Gives what the cost depends on, and the cost.
+        Args:
+            lengths: Number of tokens in each user's cache; by default those after the previous
+                passes.
+            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+
+        Returns:
+            The cache use, which determines the cost, and the cost.
         """
         self.lengths = list(lengths) or self.lengths
         cost, key = self.fabric.decode_cost(*self.lengths, pairs=pairs), self.fabric.cache_use(self.lengths)
@@ -135,15 +165,26 @@ class RunTotals:
         self._add(self.decode, self.fabric.program.decode_index, cost)
         return key, cost
 
-    def verify_pass(self, kept: int, user: int = 0, pairs: Pairs = EVEN) -> PhaseCost:
-        """Add a pass over several new tokens of a user, of which the first ``kept`` remain; return its cost."""
+    def verify_pass(self, accepted: int, user: int = 0, pairs: Pairs = EVEN) -> PhaseCost:
+        """Add a verification pass over several new tokens of a user and return its cost.
+
+        Args:
+            accepted: Number of tokens, from the first one on, that remain in the cache.
+            user: Index of the user.
+            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+        """
         cost, program = self.fabric.verify_cost(self.lengths[user], pairs), self.fabric.program
         self._add(self.verify, program.phases.index(program.verify[user]), cost)
-        self.lengths[user] += kept
+        self.lengths[user] += accepted
         return cost
 
     def decode_all(self, tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
-        """Add several decoded tokens of each user, with the results of ``decode_token`` for each."""
+        """Add several decode passes and return their costs, grouped into classes with equal costs.
+
+        Args:
+            tokens: Number of passes.
+            pairs: For each layer, the number of tokens that chose each expert; even if not given.
+        """
         classes = self.fabric.decode_costs(self.lengths, tokens, pairs)
         for token_class in classes:
             self._add(self.decode, self.fabric.program.decode_index, token_class.cost, token_class.tokens)
@@ -152,14 +193,19 @@ class RunTotals:
         return classes
 
     def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
+        """Add runs of the phase with an index to the totals of prefill, decode or verification."""
         program = self.fabric.program
         totals.add(program, program.phases[index], self._layers, cost, runs)
 
 
 class TimedRun(NamedTuple):
-    """A timed run: its totals, the cost of each prompt chunk, and the classes of decoded tokens.
+    """A timed run.
 
-    There are none of the latter where tokens were timed one by one for their routing.
+    Attributes:
+        clock: Totals of the run.
+        prompts: Cost of each prompt chunk.
+        token_classes: Classes of decode passes; empty if each pass was timed on its own because of
+            its choice of experts.
     """
 
     clock: RunTotals

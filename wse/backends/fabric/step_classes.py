@@ -1,4 +1,8 @@
-"""Steps that differ only in where their operands stand cost and move the same: a model's layers repeat a few dozen."""
+"""Classes of steps with equal cost and traffic.
+
+The steps of a class differ only in the addresses of their operands. Layers of a model repeat, so a
+phase has only a few dozen classes.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from wse.program.transfers.kinds import ADDRESSES, transfer_steps
 
 
 def _addresses(operands: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Return which operands are in ``operands``, as bool ``[OPERAND_COUNT]``."""
     return np.isin(np.arange(OPERAND_COUNT), operands)
 
 
@@ -25,10 +30,15 @@ _ALL: Final = slice(None)
 
 
 def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
-    """Return for each step the first one that equals it except for addresses, op, layer and route rewrites.
+    """Return for each step the first equivalent step, as int64 ``[steps]``.
 
-    ``shapes`` int64 ``[stages]`` has one number for all stages whose regions have one shape: there only streams, which
-    depend on where regions stand, differ by stage. Without it all stages differ.
+    Equivalent steps differ at most in addresses, op, layer and route rewrites.
+
+    Args:
+        steps: Steps of a phase.
+        shapes: int64 ``[stages]``, equal numbers for stages whose regions have the same shape.
+            Steps of such stages can be equivalent, except for transfers whose cost depends on
+            positions. None if steps of different stages are never equivalent.
     """
     streams = transfer_steps(steps, lambda kind: kind.by_place)
     stage = steps.stage if shapes is None else np.where(streams, steps.stage, shapes[steps.stage])
@@ -38,38 +48,52 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
     return np.array([first.setdefault(row.tobytes(), step) for step, row in enumerate(rows)], np.int64)
 
 
-def contents_of(steps: Steps, which: I64) -> list[bytes]:
-    """Return everything that the costs of some steps depend on, except pattern, region and cache slots.
+def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
+    """Return what the costs of some steps depend on, except pattern, region and cache slots.
 
-    Steps of different Programs that have one content, and no words that depend on where regions stand, cost the same.
+    Steps of different Programs cost the same if their contents are equal and their words do not
+    depend on the positions of regions.
+
+    Args:
+        steps: Steps of a phase.
+        step_indices: The steps in question.
     """
-    rows = np.concatenate([_traits(steps, which), *_numbers(steps, which)], axis=1)
+    rows = np.concatenate([_traits(steps, step_indices), *_numbers(steps, step_indices)], axis=1)
     return [row.tobytes() for row in rows]
 
 
-def _traits(steps: Steps, which: _Which) -> I64:
-    """Return the kind of each step and how it runs, int64 ``[steps, traits]``, without pattern and stage."""
-    loop = steps.loop[which]
+def _traits(steps: Steps, step_indices: _Which) -> I64:
+    """Return the type of each step and how it runs, as int64 ``[steps, traits]``.
+
+    Pattern and stage are not included.
+    """
+    loop = steps.loop[step_indices]
     turns = np.append(steps.loops[:, 2], 1)[loop]
-    kinds = [of_all[which] for of_all in (steps.kind, steps.code, steps.axis, steps.view)]
-    flags = [loop >= 0, steps.overlap[which] >= 0, steps.joined[which], steps.over_heads[which], steps.in_chain[which]]
+    kinds = [values[step_indices] for values in (steps.kind, steps.code, steps.axis, steps.view)]
+    flags = [
+        loop >= 0,
+        steps.overlap[step_indices] >= 0,
+        steps.joined[step_indices],
+        steps.over_heads[step_indices],
+        steps.in_chain[step_indices],
+    ]
     return np.stack([*kinds, *flags, turns], axis=1).astype(np.int64)
 
 
-def _numbers(steps: Steps, which: _Which) -> Iterator[I64]:
+def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:
     """Return the operands of steps, int64 ``[steps, OPERAND_COUNT]`` per term; 0 for addresses."""
-    address = _is_address(steps, which)
-    return (np.where(address, 0, values[which]) for values in steps.linear)
+    address = _is_address(steps, step_indices)
+    return (np.where(address, 0, values[step_indices]) for values in steps.linear)
 
 
 def by_slots(steps: Steps) -> npt.NDArray[np.bool_]:
-    """Return which steps cost more with more cache slots in their stage, bool ``[steps]``."""
+    """Return which steps cost more if more cache slots are in use, as bool ``[steps]``."""
     grows = (steps.per_slot != 0) | (steps.per_slot_round != 0)
     return np.asarray((grows & ~_is_address(steps, _ALL)).any(axis=1), np.bool_)
 
 
-def _is_address(steps: Steps, which: _Which) -> npt.NDArray[np.bool_]:
-    """Return which operands are addresses, bool ``[steps, OPERAND_COUNT]``."""
-    computes, code = steps.kind[which] == Kind.COMPUTE, steps.code[which]
-    of_kernel = _OF_KERNEL[np.where(computes, code, 0)]
-    return np.where(computes[:, None], of_kernel, _OF_TRANSFER[np.where(computes, 0, code)])
+def _is_address(steps: Steps, step_indices: _Which) -> npt.NDArray[np.bool_]:
+    """Return which operands are addresses, as bool ``[steps, OPERAND_COUNT]``."""
+    computes, code = steps.kind[step_indices] == Kind.COMPUTE, steps.code[step_indices]
+    kernel_addresses = _OF_KERNEL[np.where(computes, code, 0)]
+    return np.where(computes[:, None], kernel_addresses, _OF_TRANSFER[np.where(computes, 0, code)])

@@ -1,4 +1,4 @@
-"""Cycles of one turn of one step of a Program, and of the moving steps of a group at once."""
+"""Cycles of one iteration of one step, and of the simultaneous transfers of an overlap group."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from wse_mappings.schedule import LineSchedule
 
 
 class StepCosts:
-    """The cycles of single steps.
+    """Cycles of single steps.
 
-    A step outside of a group is a task of its own. An overlap group is started and awaited at the cost
-    ``transfer_sync_cycles``.
+    A step outside of an overlap group is a task of its own. The start and the end of an overlap
+    group together cost ``transfer_sync_cycles``.
     """
 
     def __init__(self, program: Program, wafer: WaferSpec, software: SoftwareProfile, traffic: Traffic) -> None:
@@ -44,35 +44,58 @@ class StepCosts:
         self._rounds = cache(partial(_rounds, self._line))
 
     def moves(self, phase: Phase, step: int) -> bool:
-        """Return whether a step sends words over links along the lines of a region."""
+        """Return True if a step sends words over links along the lines of a region."""
         if phase.steps.computes(step):
             return False
         transfer = transfer_of(self.program, phase, step, self.program.cache_slots(0))
         return _is_along_lines(transfer) and not transfer.in_memory
 
     def distinct_turns(self, phase: Phase, group: Sequence[int], turns: int) -> list[tuple[int, int]]:
-        """Return pairs of an iteration and the number of iterations with the same cost."""
+        """Return the iterations of a loop with different costs, as (iteration, repetitions) pairs.
+
+        Args:
+            phase: The phase.
+            group: Steps in the loop.
+            turns: Number of iterations.
+        """
         patterns = [self.program.patterns[phase.steps.pattern[s]] for s in group if phase.steps.pattern[s] >= 0]
         if any(len(p.variants) > 1 and p.changes_with_round for p in patterns):
             return [(turn, 1) for turn in range(turns)]
         return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
 
     def overlap_time(self, phase: Phase, steps: Sequence[int], slots: Slots, turn: int) -> LineTime:
-        """Return the whole cycles of the sending steps of an overlap group, which start at the same time."""
+        """Return the time, in whole cycles, of transfers that start at the same time.
+
+        Args:
+            phase: The phase.
+            steps: Transfers along lines, of one overlap group.
+            slots: Cache slots in use.
+            turn: Iteration of the loop.
+        """
         transfers = [transfer_of(self.program, phase, step, slots, turn) for step in steps]
         return self._pattern_time(transfers, in_group=True)
 
-    def time(self, phase: Phase, step: int, slots: Slots, turn: int, chosen: frozenset[int] | None = None) -> LineTime:
-        """Return the whole cycles of one iteration of a step; ``chosen``: wafers with chosen experts."""
-        time = self._dispatched_time(phase, step, slots, turn, chosen)
+    def time(
+        self, phase: Phase, step: int, slots: Slots, turn: int, chosen_wafers: frozenset[int] | None = None
+    ) -> LineTime:
+        """Return the time, in whole cycles, of one iteration of a step.
+
+        Args:
+            phase: The phase.
+            step: Index of the step.
+            slots: Cache slots in use.
+            turn: Iteration of the step's loop.
+            chosen_wafers: Wafers with chosen experts; None if all wafers may have them.
+        """
+        time = self._dispatched_time(phase, step, slots, turn, chosen_wafers)
         if not phase.steps.joined[step] or not time.cycles.total:
             return time
         return replace(time, cycles=time.cycles.plus(launch=-float(self.software.task_dispatch_cycles)))
 
     def _dispatched_time(
-        self, phase: Phase, step: int, slots: Slots, turn: int, chosen: frozenset[int] | None
+        self, phase: Phase, step: int, slots: Slots, turn: int, chosen_wafers: frozenset[int] | None
     ) -> LineTime:
-        """Return the whole cycles of a step for which a task is dispatched."""
+        """Return the time of one iteration of a step, including the dispatch of a task for it."""
         in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):
             kernel = KERNELS[phase.steps.code[step]]
@@ -80,20 +103,24 @@ class StepCosts:
             operands = phase.steps.operands(step, slots, turn)
             cycles = kernel.cycles_of(operands, self._pe, over_heads=bool(phase.steps.over_heads[step]))
             return LineTime(launch.plus(compute=cycles).whole())
-        transfer = transfer_of(self.program, phase, step, slots, turn, chosen)
+        transfer = transfer_of(self.program, phase, step, slots, turn, chosen_wafers)
         if _is_along_lines(transfer):
             return self._line_time(transfer, in_group=in_group, in_loop=bool(phase.steps.loop[step] >= 0))
         return LineTime(self._cycles(transfer).whole())
 
     def _is_dispatched(self, phase: Phase, step: int) -> bool:
-        """Return whether a task is dispatched for a step of a group: a transfer of its chain, or a kernel after one."""
+        """Return True if a task is dispatched for a step of an overlap group.
+
+        This is so for a transfer in the group's chain, and for a kernel directly after such a
+        transfer.
+        """
         steps = phase.steps
         if steps.in_chain[step] or not steps.computes(step):
             return bool(steps.in_chain[step])
         return bool(step > 0 and steps.in_chain[step - 1] and steps.overlap[step - 1] == steps.overlap[step])
 
     def _cycles(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a transfer that does not run along lines."""
+        """Return the cycles of a transfer that is not along lines."""
         if not transfer.is_awaited:
             return NO_CYCLES
         if transfer.in_memory:
@@ -104,26 +131,32 @@ class StepCosts:
 
     @property
     def on_whole_wafers(self) -> bool:
-        """True if no PE is dead, so that the cost of a pattern does not depend on the position of its lines."""
+        """True if no PE is dead, so that a pattern costs the same everywhere on the mesh."""
         return self._traffic.routes.whole
 
     @property
     def sync(self) -> int:
-        """Return the cycles of starting and awaiting a group of transfers, at least the time of a word from a
-        neighbour.
+        """Cycles to start and await a group of transfers.
+
+        They are at least the cycles of a word from one PE to its neighbour.
         """
         return max(self.software.transfer_sync_cycles, self._ramps + self._line.hop)
 
     @property
     def _issue(self) -> int:
+        """Cycles to issue a vector operation."""
         return self.software.vector_issue_cycles
 
     def _task(self) -> Cycles:
-        """Activating the task of a step."""
+        """Return the cycles of dispatching the task of a step."""
         return Cycles().plus(launch=self.software.task_dispatch_cycles)
 
     def _line_time(self, transfer: Transfer, *, in_group: bool, in_loop: bool) -> LineTime:
-        """Return the whole cycles of a pattern along lines of a region."""
+        """Return the time, in whole cycles, of a pattern along the lines of a region.
+
+        Rounds of a pattern in a loop may overlap. The first round then costs more than each further
+        one.
+        """
         pattern, first = transfer.site.schedule, transfer.site.round == 0
         if not len(pattern.messages):
             return LineTime(NO_CYCLES)  # a line of one PE
@@ -138,36 +171,40 @@ class StepCosts:
         return replace(time, cycles=self._launch().followed_by(rounds.first if first else rounds.period).whole())
 
     def _pattern_time(self, transfers: Sequence[Transfer], *, in_group: bool) -> LineTime:
-        """Return the whole cycles of patterns that start at the same time."""
+        """Return the time, in whole cycles, of patterns that start at the same time."""
         time = self._times.time([self._slowest(transfer) for transfer in transfers])
         if not in_group:
             return replace(time, cycles=self._launch().followed_by(time.cycles).whole())
-        way = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
-        return replace(time, cycles=time.cycles.plus(**way).whole())
+        # The cost of starting the group already contains a hop between neighbours (`sync`).
+        counted_hop = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
+        return replace(time, cycles=time.cycles.plus(**counted_hop).whole())
 
     def _slowest(self, transfer: Transfer) -> LinePattern:
-        """Return the line of a pattern that takes longest alone."""
+        """Return the line of a pattern that needs the most time on its own."""
         pattern, axis, words = transfer.site.schedule, transfer.site.axis, transfer.words
         line = self._traffic.routes.line(transfer.site.stage, axis)
         variants = pattern.critical(pattern.variants[transfer.site.round % len(pattern.variants)])
         lines = [LinePattern(pattern, variant, words, axis, line) for variant in variants]
-        return max(lines, key=lambda one: self._times.time([one]).cycles) if len(lines) > 1 else lines[0]
+        return (
+            max(lines, key=lambda line_pattern: self._times.time([line_pattern]).cycles) if len(lines) > 1 else lines[0]
+        )
 
     def _shift(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a shift of rows: one hop for any number of rows."""
+        """Return the cycles of a cache shift by one row, for any number of rows."""
         line = self._traffic.routes.line(transfer.site.stage, COLUMNS)
         farthest, streams = (line.farthest, line.streams) if line else (1, 1)
         hops = farthest * self._line.hop + transfer.words * streams / self._line.words_per_cycle
         return self._launch().plus(relays=self._ramps, hops=hops)
 
     def _stream(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of words from one region to another, to another wafer, or to and from the host.
+        """Return the cycles of words to another region, to another wafer, or to and from the host.
 
-        1. Each message is issued, and enters and leaves a PE's router once a round.
-        2. Its first word goes over the hops of the longest way; the words of the busiest link follow it.
-        3. Links between wafers all work at once: the wafer that sends or receives most decides. Its messages wait for
-           latencies of the link, and their bytes go at its rate; a PE adds up what it receives.
-        4. The host's link has a rate and round trips of its own.
+        1. Each message is issued. Once per round, it leaves and enters a PE through the ramp.
+        2. The first word travels the longest path; then the words of the busiest link follow it.
+        3. The links between wafers work in parallel, so the wafer with the most senders or
+           receivers decides. Its messages wait for the link latency, and their bytes are sent at
+           the link's rate. A PE adds the words that it receives.
+        4. The link to the host has its own rate and its own round trips.
         """
         if transfer.leaves_wafer and not transfer.crossings:
             return self._launch()
@@ -190,15 +227,15 @@ class StepCosts:
         return cycles.plus(compute=add, crossing=seconds * wafer.clock_hz)
 
     def _busiest_words(self, transfer: Transfer, stretches: Sequence[I64]) -> int:
-        """Return the words of the busiest link of streams that share links.
+        """Return the words on the busiest link of a transfer between regions.
 
-        At the edge of a wafer all of them do.
+        At the edge of a wafer all its words share one link.
         """
         messages, stage = transfer.messages, transfer.site.stage
         if not transfer.leaves_wafer:
             assert isinstance(messages, Translation)
-            shared = self._traffic.routes.contention(stage, messages.target_stage)
-            return max(map(cached_most_words, stretches)) * shared
+            streams_per_link = self._traffic.routes.contention(stage, messages.target_stage)
+            return max(map(cached_most_words, stretches)) * streams_per_link
         words = Counter[tuple[int, bool]]()
         for edge in transfer.edges:
             words[edge.wafer, edge.leaving] += edge.words * edge.cols
@@ -206,28 +243,37 @@ class StepCosts:
         return max(words.values()) * (line.streams if line else 1)
 
     def _launch(self) -> Cycles:
-        """Return the cycles of activating the task of a step that sends, and of issuing its operation."""
+        """Return the cycles to dispatch the task of a sending step and to issue its operation."""
         return self._task().plus(launch=self._issue)
 
     @property
     def _ramps(self) -> int:
-        """Return the cycles of a word out of a PE and into another one."""
+        """Cycles of a word from a PE to its router, and from a router to another PE."""
         return 2 * self._line.ramp + 1
 
 
 def most_peers(crossings: Sequence[WaferPair]) -> int:
-    """Return the maximum number of wafers that one wafer sends to or receives from; 0 without crossings."""
+    """Return the maximum number of wafers that one wafer sends to, or receives from.
+
+    The result is 0 if there are no crossings.
+    """
     return max((max(Counter(side).values()) for side in zip(*crossings, strict=True)), default=0)
 
 
 def _is_along_lines(transfer: Transfer) -> bool:
+    """Return True if a transfer sends words along lines of one wafer."""
     return isinstance(transfer.messages, LineMessages) and not transfer.leaves_wafer
 
 
 def _rounds(costs: LineCosts, pattern: LineSchedule, words: int, add_cycles: float, line: LongestLine | None) -> Rounds:
-    """Return the rounds of a pattern whose rounds overlap, on one line.
+    """Return the times of the rounds of a pattern whose rounds overlap, on one line.
 
-    A PE adds a received message in ``add_cycles``.
+    Args:
+        costs: Costs of words on a line.
+        pattern: The pattern.
+        words: Words of a message.
+        add_cycles: Cycles in which a PE adds a received message.
+        line: Longest line on a wafer with dead PEs; None on a wafer without.
     """
-    carried, places = (words * line.streams, line.places) if line else (words, None)
-    return rounds_of(pattern, carried, add_cycles, costs, places)
+    line_words, places = (words * line.streams, line.places) if line else (words, None)
+    return rounds_of(pattern, line_words, add_cycles, costs, places)

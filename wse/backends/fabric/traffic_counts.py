@@ -1,4 +1,4 @@
-"""The traffic of a phase, counted step class by step class."""
+"""Traffic of a phase, counted once for each class of equal steps."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from wse.program.steps import Slots, Steps
 
 
 class TrafficCounts:
-    """The traffic of the phases of a Program without steps that depend on the choice of experts, with a cache.
+    """Traffic of the phases of a Program, without steps that depend on the choice of experts.
 
-    ``classes`` and ``shape_classes`` give those of steps, as `step_classes` does, all stages apart and by the shapes
-    of their regions.
+    Results are cached. ``classes`` and ``shape_classes`` return the classes of steps, as
+    `step_classes` does: ``classes`` distinguishes all stages, ``shape_classes`` only the shapes of
+    their regions.
     """
 
     def __init__(self, program: Program, routes: Routes, traffic: Traffic) -> None:
@@ -33,10 +34,11 @@ class TrafficCounts:
         self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not depend on cache slots
 
     def of(self, phase: Phase, slots: Slots) -> PhaseTraffic:
-        """Return the traffic of all steps except those that depend on the choice and cache shifts."""
+        """Return the traffic of all steps except routed steps and cache shifts."""
         grows, unrouted = by_slots(phase.steps), ~phase.steps.routed
 
         def moved_by(step: int) -> StepTraffic:
+            """Return the traffic of one step."""
             return self._traffic.step_traffic(phase, step, slots)
 
         if phase.steps not in self._of_any_slots:
@@ -49,28 +51,44 @@ class TrafficCounts:
         )
 
     def shifts(self, phase: Phase, steps: I64, slots: Slots, lengths: Sequence[int]) -> tuple[I64, I64]:
-        """Return words, hops and bytes of cache shifts, int64 ``[3, steps]``, and the rectangles of their links.
+        """Return the traffic of cache shifts.
 
-        ``steps`` are those of the phase that shift caches.
+        Args:
+            phase: The phase.
+            steps: Steps of the phase that shift caches.
+            slots: Cache slots in use.
+            lengths: Number of tokens in each user's cache.
+
+        Returns:
+            Words, hops and bytes, int64 ``[3, steps]``, and the rectangles of the links that carry
+            them.
         """
         return self._traffic_of(phase, steps, lambda step: self._traffic.shift_traffic(phase, step, slots, lengths))
 
-    def _traffic_of(self, phase: Phase, counted: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
-        """Return words, hops and bytes of some steps, int64 ``[3, steps]`` (0 for others), and the rectangles of
-        their links.
+    def _traffic_of(self, phase: Phase, counted_steps: I64, moved_by: Callable[[int], StepTraffic]) -> tuple[I64, I64]:
+        """Return the traffic of some steps.
 
-        ``moved_by``: the traffic of a step.
+        Args:
+            phase: The phase.
+            counted_steps: Indices of the steps to count.
+            moved_by: Function that returns the traffic of a step.
+
+        Returns:
+            Words, hops and bytes, int64 ``[3, steps]`` with 0 for other steps, and the rectangles
+            of the links.
         """
         classes = self.shape_classes(phase.steps) if self._routes.whole else self.classes(phase.steps)
-        kinds, which = np.unique(classes[counted], return_inverse=True)
-        moved = [moved_by(step) for step in kinds.tolist()]
+        kinds, class_of_step = np.unique(classes[counted_steps], return_inverse=True)
+        class_traffic = [moved_by(step) for step in kinds.tolist()]
         totals = np.zeros((3, len(phase.steps)), np.int64)
-        totals[:, counted] = np.array([(m.words, m.hops, m.bytes) for m in moved], np.int64).reshape(-1, 3)[which].T
+        totals[:, counted_steps] = (
+            np.array([(m.words, m.hops, m.bytes) for m in class_traffic], np.int64).reshape(-1, 3)[class_of_step].T
+        )
         counts = np.zeros((len(kinds), len(self._program.stages)), np.int64)
-        np.add.at(counts, (which, phase.steps.stage[counted]), 1)
-        placed = [
-            self._traffic.in_stages(of_class.rectangles, int(phase.steps.stage[step]), times)
-            for step, of_class, times in zip(kinds.tolist(), moved, counts, strict=True)
-            if len(of_class.rectangles)
+        np.add.at(counts, (class_of_step, phase.steps.stage[counted_steps]), 1)
+        stage_rectangles = [
+            self._traffic.in_stages(step_traffic.rectangles, int(phase.steps.stage[step]), times)
+            for step, step_traffic, times in zip(kinds.tolist(), class_traffic, counts, strict=True)
+            if len(step_traffic.rectangles)
         ]
-        return totals, np.concatenate([NOTHING, *placed])
+        return totals, np.concatenate([NOTHING, *stage_rectangles])

@@ -1,1 +1,1 @@
-"""The cycle-by-cycle reference for small regions: routers, colours, queues, back-pressure, vector operations."""
+"""Cycle-by-cycle simulator of small regions: routers, colours, queues, and vector operations."""

@@ -1,4 +1,4 @@
-"""Connected components by array arithmetic, and spans of them that one core runs at a time."""
+"""Connected components of a graph, and batches of components that one core simulates at a time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import numpy as np
 
 from wse.arrays import I32
 
-SPAN_QUEUES: Final = 96  # 12 KiB of state, which the nearest cache stores beside the words of memory
+SPAN_QUEUES: Final = 96  # queues per batch: 12 KiB of state, which fit into the L1 cache together with the words
 
 
 def components(count: int, pairs: I32) -> I32:
-    """Return the smallest member of each node's connected component, int32 ``[count]``, for edges ``[n, 2]``.
+    """Return the smallest member of each node's connected component, as int32 ``[count]``.
 
-    Every root hooks onto the smallest root that an edge leads to, then every node onto its root, until nothing changes:
-    in each round at least half of the roots that still have an edge go.
+    Every root is attached to the smallest root that an edge leads to, and then every node to its
+    root, until nothing changes. Each round removes at least half of the roots that still have an
+    edge.
+
+    Args:
+        count: Number of nodes.
+        pairs: int32 ``[n, 2]``, edges.
 
     >>> components(5, np.array([[1, 3], [4, 3]])).tolist()
     [0, 1, 2, 1, 1]
@@ -24,25 +29,30 @@ def components(count: int, pairs: I32) -> I32:
     sources, targets = pairs[:, 0], pairs[:, 1]
     while True:
         low, high = root[sources], root[targets]
-        joined = low != high
-        if not joined.any():
+        is_open = low != high
+        if not is_open.any():
             return root
-        sources, targets, low, high = sources[joined], targets[joined], low[joined], high[joined]
+        sources, targets, low, high = (
+            sources[is_open],
+            targets[is_open],
+            low[is_open],
+            high[is_open],
+        )
         np.minimum.at(root, np.maximum(low, high), np.minimum(low, high))
         while True:
-            above = root[root]
-            if np.array_equal(above, root):
+            root_of_root = root[root]
+            if np.array_equal(root_of_root, root):
                 break
-            root = above
+            root = root_of_root
 
 
 def spans(component: I32, queues: int) -> I32:
-    """Return the batch of each node, int32 ``[nodes]``.
+    """Return the batch of each node, as int32 ``[nodes]``.
 
-    Small components share a batch, so that a core has work while one waits.
+    Small components are in one batch, so that a core has work while one of them waits.
 
     Args:
-        component: int32 ``[nodes]``, queues first.
+        component: int32 ``[nodes]``, component of each node; queues come first.
         queues: Number of nodes that are queues.
     """
     names, label = np.unique(component, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Deadlocks: a machine that cannot go on is refused, with the PEs and colours that wait for each other."""
+"""Deadlocks: error messages with the PEs and colours that wait for each other."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ def check_finished(machine: Machine, table: Tables) -> None:
     waits = _Waits(table)
     cycle = waits.cycle([*(-1 - thread for thread in stuck), *full])
     if cycle:
-        how = f"{_describe(machine, table, cycle)} wait for each other in a cycle"
+        reason = f"{_describe(machine, table, cycle)} wait for each other in a cycle"
     elif stuck:
-        how = (
+        reason = (
             f"{_describe(machine, table, [-1 - stuck[0], *waits.of(-1 - stuck[0])])}: waits for words that nobody sends"
         )
     else:
-        how = f"{_describe(machine, table, full)}: words arrived that no operation receives"
+        reason = f"{_describe(machine, table, full)}: words arrived that no operation receives"
     msg = (
-        f"wavelet reference: deadlock: {how} ({len(stuck)} operations unfinished, {len(full)} queues not empty); "
+        f"wavelet reference: deadlock: {reason} ({len(stuck)} operations unfinished, {len(full)} queues not empty); "
         "give the transfers other colours or another order"
     )
     raise Deadlock(msg)
 
 
 class _Waits:
-    """The graph of queues and threads that wait for each other.
+    """Graph of the queues and threads that wait for each other.
 
-    Queues have their indices, threads have -1 - index.
+    The node of a queue is its index, the node of a thread is -1 - index.
     """
 
     def __init__(self, table: Tables) -> None:
         self.table = table
         self.waiting_words = (table.queues[:, k.TAIL] - table.queues[:, k.HEAD]).tolist()
-        self.feeders: dict[int, list[int]] = {}  # of an empty queue: what may yet send into it
-        self.holders: dict[tuple[int, int], list[int]] = {}  # of a (PE, colour): queues that may release it
+        self.feeders: dict[int, list[int]] = {}  # nodes that may still send into a queue
+        self.holders: dict[tuple[int, int], list[int]] = {}  # queues that may release a (PE, colour)
         for outputs, *row in table.routes.tolist():
             if row[k.ROUTE_RELEASED - 1] >= 0:
                 pe, _, colour = table.identity[table.routes[row[k.ROUTE_RELEASED - 1], k.ROUTE_QUEUE]].tolist()
@@ -55,7 +55,7 @@ class _Waits:
             for target in row[:outputs]:
                 self.feeders.setdefault(target, []).append(row[k.ROUTE_QUEUE - 1])
         self.reader: dict[int, int] = {}
-        self.enabled: dict[tuple[int, int], int] = {}  # the queue that a (PE, colour) takes wavelets from
+        self.enabled: dict[tuple[int, int], int] = {}  # queue that a (PE, colour) currently takes wavelets from
         for i, queue in enumerate(table.queues):
             if queue[k.OUTPUTS]:
                 self.enabled[int(table.identity[i][0]), int(table.identity[i][2])] = i
@@ -72,8 +72,8 @@ class _Waits:
         if node < 0:
             op = table.ops[table.threads[-1 - node, k.CURRENT]]
             if op[k.AFTER] >= 0 and table.times[op[k.AFTER], 1] < 0:
-                after = int(op[k.AFTER])
-                owner = next(i for i, row in enumerate(table.threads) if row[k.CURRENT] <= after < row[k.LAST])
+                awaited_op = int(op[k.AFTER])
+                owner = next(i for i, row in enumerate(table.threads) if row[k.CURRENT] <= awaited_op < row[k.LAST])
                 return [-1 - owner]
             if op[k.RECEIVE] >= 0 and not self.waiting_words[op[k.RECEIVE]]:
                 return [int(op[k.RECEIVE])]
@@ -90,33 +90,36 @@ class _Waits:
         return [target for target in targets if self.waiting_words[target] >= table.queues[target, k.CAPACITY]]
 
     def cycle(self, starts: list[int]) -> list[int]:
-        """Return nodes that wait for each other in a ring; empty without one."""
-        finished: set[int] = set()
+        """Return nodes that wait for each other in a circle; empty if there is none.
+
+        The search is depth-first from each of ``starts``.
+        """
+        finished_nodes: set[int] = set()
         for start in starts:
             path, place = [start], {start: 0}
             branches = [iter(self.of(start))]
             while path:
-                following = next(branches[-1], None)
-                if following is None:
+                next_node = next(branches[-1], None)
+                if next_node is None:
                     branches.pop()
                     place.pop(path[-1])
-                    finished.add(path.pop())
-                elif following in place:
-                    return path[place[following] :]
-                elif following not in finished:
-                    place[following] = len(path)
-                    path.append(following)
-                    branches.append(iter(self.of(following)))
+                    finished_nodes.add(path.pop())
+                elif next_node in place:
+                    return path[place[next_node] :]
+                elif next_node not in finished_nodes:
+                    place[next_node] = len(path)
+                    path.append(next_node)
+                    branches.append(iter(self.of(next_node)))
         return []
 
 
 def _describe(machine: Machine, table: Tables, nodes: list[int]) -> str:
-    """Return the PEs and colours of some nodes as text, the first few of them."""
+    """Return the PEs and colours of some nodes as text, at most MOST_NAMED of them."""
     names: dict[str, None] = {}
     for node in nodes:
         if node >= 0:
             pe, side, colour = table.identity[node].tolist()
             names[f"{machine.pe_text(pe)} colour {colour} {SIDES[side]}"] = None
-    shown = list(names)[:MOST_NAMED]
-    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    return ", ".join(shown) + more
+    shown_names = list(names)[:MOST_NAMED]
+    rest = f" and {len(names) - len(shown_names)} more" if len(names) > len(shown_names) else ""
+    return ", ".join(shown_names) + rest

@@ -1,6 +1,7 @@
-"""A Machine as the flat arrays that the kernel runs on.
+"""Conversion of a Machine to the flat arrays that the simulation kernel uses.
 
-Queues are numbered by connected component, so that components run one after another in cache, or on several cores.
+Queues are numbered by connected component, so that components can run one after another in the
+processor's cache, or on several cores.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from wse_kernels import wavelet as k
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tables:
-    """The arrays of the kernel, and what they represent.
+    """Arrays of the kernel (`wse_kernels.wavelet`), and what their rows stand for.
 
-    ``identity`` int32 ``[queue, 3]``: PE, side, colour. ``thread_pe``: the PE of each thread. ``op_order``: the number
-    of each operation in the Machine.
+    Attributes:
+        queues, routes, links, members, routers, threads, ops, times, spans: Arrays of the kernel.
+        identity: int32 ``[queues, 3]``: PE, side, colour.
+        thread_pe: PE of each thread.
+        op_order: Number of each operation in the Machine.
     """
 
     queues: I32
@@ -42,27 +46,34 @@ def tables(machine: Machine, *, shuffle: int | None = None) -> Tables:
     """Return the arrays of a machine for the kernel.
 
     Args:
-        machine: What to run.
-        shuffle: Seed of a random numbering of queues within their components; nothing may depend on it.
+        machine: The Machine to simulate.
+        shuffle: Seed of a random numbering of the queues within their components. Results do not
+            depend on it.
 
     Raises:
-        BadInput: too many queues, or a route that leads nowhere.
+        BadInput: There are too many queues, or a route leads nowhere.
     """
     return _Flattening(machine, shuffle).result()
 
 
 class _Flattening:
+    """Conversion of one Machine."""
+
     def __init__(self, machine: Machine, shuffle: int | None) -> None:
         self.wiring = Wiring(machine)
         self._renumber(shuffle)
 
     def _renumber(self, shuffle: int | None) -> None:
-        """Renumber queues: by batch, then plain ones, those that share a link, and those that only a PE reads."""
+        """Number the queues by batch.
+
+        In a batch, plain queues are first, then queues that share a link, then queues that only a
+        PE reads.
+        """
         queues = len(self.wiring.key)
         order = np.arange(queues)
         if shuffle is not None:
             np.random.default_rng(shuffle).shuffle(order)
-        self.kind = np.where(self.wiring.identity[:, 1] == INTO_PE, 2, self.wiring.shared)
+        self.kind = np.where(self.wiring.identity[:, 1] == INTO_PE, 2, self.wiring.shares_link)
         self.component = spans(components(queues + len(self.wiring.thread_key), self.wiring.edges()), queues)
         self.order = order[np.lexsort((self.kind[order], self.component[order]))]
         self.renumbered = np.empty(queues, np.int64)
@@ -70,6 +81,7 @@ class _Flattening:
         self.links, self.link_number = np.unique(self.wiring.link, return_inverse=True)
 
     def result(self) -> Tables:
+        """Return the arrays."""
         links, members, routers, router_component = self._link_table()
         threads, thread_order, op_order = self._thread_table()
         return Tables(
@@ -88,20 +100,22 @@ class _Flattening:
         )
 
     def _route_table(self) -> I32:
+        """Return the switch positions: their output queues, control counts and successors."""
         table = np.zeros((len(self.wiring.place), 10), np.int32)
         table[:, 0] = self.wiring.targets.sum(axis=1)
         front = np.argsort(~self.wiring.targets, axis=1, kind="stable")  # targets first, in their order
         successor = np.take_along_axis(self.wiring.successor, front, axis=1)
         table[:, 1:6] = np.where(successor >= 0, self.renumbered[successor], 0) if len(self.wiring.key) else 0
         last = np.searchsorted(self.wiring.place, self.wiring.place, side="right") - 1
-        following = np.minimum(np.arange(len(self.wiring.place)) + 1, last)
+        next_position = np.minimum(np.arange(len(self.wiring.place)) + 1, last)
         table[:, k.ROUTE_CONTROLS] = self.wiring.controls
-        table[:, k.ROUTE_NEXT] = np.where(self.wiring.waits_for_release, NONE, following)
+        table[:, k.ROUTE_NEXT] = np.where(self.wiring.waits_for_release, NONE, next_position)
         table[:, k.ROUTE_RELEASED] = self.wiring.released_positions()
         table[:, k.ROUTE_QUEUE] = self.renumbered[self.wiring.position_queue]
         return table
 
     def _queue_table(self) -> I32:
+        """Return the queues: link, latency, capacity, and their first switch position."""
         machine, table = self.wiring.machine, np.zeros((len(self.wiring.key), k.QUEUE_WORDS), np.int32)
         latency = [machine.wafer.hop_cycles] * 4 + [machine.wafer.ramp_cycles + 1, machine.wafer.ramp_cycles]
         side, routes = self.wiring.identity[self.order, 1], self._route_table()
@@ -117,15 +131,17 @@ class _Flattening:
         return table
 
     def _link_table(self) -> tuple[I32, I32, I32, I32]:
-        """Create links, members, routers and the component of each router; members by colour, then by port.
+        """Return links, members, routers and the component of each router.
 
-        All links of a queue that shares one of them have members, be it that queue alone.
+        Members of a link are the queues that may send over it, sorted by colour and then by port.
+        If a queue shares one of its links, all of its links have members, even if it is the only
+        one.
         """
         table = np.zeros((len(self.links), 4), np.int32)
         table[:, k.TAKEN] = NONE
         link, user = self.wiring.users.T
-        chosen = np.isin(link, link[self.wiring.shared[user]])
-        link, user = link[chosen], user[chosen]
+        has_members = np.isin(link, link[self.wiring.shares_link[user]])
+        link, user = link[has_members], user[has_members]
         order = np.lexsort((self.wiring.identity[user, 1], self.wiring.identity[user, 2], link))
         link, user = link[order], user[order]
         link_keys, first, count = np.unique(link, return_index=True, return_counts=True)
@@ -138,7 +154,7 @@ class _Flattening:
         return table, self.renumbered[user].astype(np.int32), routers, keys[:, 0].astype(np.int32)
 
     def _thread_table(self) -> tuple[I32, I64, I64]:
-        """Create the threads with the order of their operations."""
+        """Return the threads, their order, and the order of the operations."""
         component = self.component[len(self.wiring.key) :]
         thread_order = np.lexsort((self.wiring.thread_key, component))
         rank = np.empty(len(thread_order), np.int64)
@@ -153,6 +169,7 @@ class _Flattening:
         return table, thread_order, op_order
 
     def _op_table(self, op_order: I64) -> I32:
+        """Return the operations: queues, arrival, address, words and delays."""
         machine, table = self.wiring.machine, np.zeros((len(op_order), k.OP_WORDS), np.int32)
         new = np.empty(len(op_order) + 1, np.int64)
         new[op_order], new[NONE] = np.arange(len(op_order)), NONE
@@ -166,7 +183,7 @@ class _Flattening:
         return table
 
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
-        """Return the first and last plain queue, router and thread of each component."""
+        """Return the ranges of plain queues, routers and threads of each batch."""
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)
         plain = self.component[self.order] * 3 + self.kind[self.order]

@@ -1,14 +1,19 @@
-"""Patterns laid on a Machine: messages and streams become routes, switch positions and vector operations.
+"""Conversion of patterns to the configuration of a Machine.
 
-- A message takes one colour from its source to its target; a multicast's two directions leave as one stream.
-- On each PE and colour the messages that cross the router follow each other in their order, as switch positions; the
-  last word of a message carries the control bit where a switch has to advance behind it. Where a PE's receive is fused
-  with its send, both its colours advance behind the last word that it sends.
-- A receive that combines and whose PE sends next is one fused operation. It leaves its sums in memory too, as the
-  schedule says; a machine that does not takes the same time.
-- Receives that only store run on threads of their own, one a colour, beside the PE's main thread.
-- Where the words are cut into parts, as in a ring, nothing is fused and sends have a thread of their own: everybody
-  sends before it receives. A send waits for the operation that wrote its part.
+Messages and streams become routes, switch positions and vector operations:
+
+- A message uses one colour from its source to its target. The two directions of a multicast leave
+  as one stream.
+- The messages of a colour that cross a router follow each other in order, as switch positions. The
+  last word of a message carries the control bit if a switch must advance after it. If the receive
+  and the send of a PE are fused, both colours advance after the last word that the PE sends.
+- A receive that combines, followed by a send of the PE, becomes one fused operation. The sums are
+  also stored, as the schedule says; without storing, the time would be the same.
+- Receives that only store run on threads of their own, one per colour, alongside the PE's main
+  thread.
+- If words are divided into parts, as in a ring, nothing is fused, and sends have a thread of their
+  own, so that all PEs can send before they receive. A send waits for the operation that wrote its
+  part.
 """
 
 from __future__ import annotations
@@ -25,12 +30,12 @@ from wse.backends.wavelet.plan import Flow, Plan, plan_line, plan_plane
 from wse_mappings.plane import PlaneSchedule
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
-SENDS, STORES = 1, 2  # threads beside the main one: of sends where it only receives, and of stores, one a colour
+SENDS, STORES = 1, 2  # threads in addition to the main one: for separate sends, and for stores (one per colour)
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
-    """The address of a pattern's words, and their division into parts."""
+class _WordParts:
+    """Address of a pattern's words, and their division into parts."""
 
     words: int
     parts: int
@@ -38,29 +43,33 @@ class _Cut:
     target: int
 
     def address(self, part: int, base: int) -> int:
+        """Return the address of a part, relative to ``base``."""
         return base + part * self.words // self.parts
 
     def words_of(self, part: int) -> int:
+        """Return the number of words of a part."""
         return self.address(part + 1, 0) - self.address(part, 0)
 
 
 @dataclass(slots=True, kw_only=True)
 class Lines:
-    """A builder that adds patterns to a machine; a PE executes its operations in the order in which they are added.
+    """A builder that adds patterns to a Machine.
 
-    Lines that do the same are planned once.
+    A PE executes its operations in the order in which they are added. Equal lines are planned once.
 
     Attributes:
-        machine: What is being configured.
-        gap_cycles: Between two vector operations on the main thread of a PE.
-        relay_cycles: What software adds to a receive that is fused with a send.
-        add_cycles: Of adding a stored message to a PE's own words, before its next operation.
-        main: The main thread's number; the other threads follow it. Patterns that run at the same time differ in it,
-            those that follow one another use the same threads again.
-        written: By address, int32 ``[PE]``: the last operation on another thread that writes there, or -1.
-        read: By address, int32 ``[PE]``: the last operation that reads there, or -1.
-        adding: bool ``[PE]``: whether a PE's last operation on the main thread stored a message that is to be added.
-        copies: (PEs, source, target, words) of what PEs keep.
+        machine: The Machine to configure.
+        gap_cycles: Cycles between two vector operations on the main thread of a PE.
+        relay_cycles: Cycles that software adds to a receive that is fused with a send.
+        add_cycles: Cycles to add a stored message to a PE's own words, before its next operation.
+        main: Number of the main thread; the other threads follow it. Patterns that run at the same
+            time have different main threads. Patterns that run one after another can have the same.
+        last_writes: By address, int32 ``[PEs]``: last operation on another thread that writes
+            there, or -1.
+        last_reads: By address, int32 ``[PEs]``: last operation that reads there, or -1.
+        adding: bool ``[PEs]``: True if a PE's last operation on the main thread stored a message
+            that must still be added.
+        copies: (PEs, source, target, words) of words that PEs copy for themselves.
     """
 
     machine: Machine
@@ -68,8 +77,8 @@ class Lines:
     relay_cycles: int = 0
     add_cycles: int = 0
     main: int = 0
-    written: dict[int, I32] = field(default_factory=dict)
-    read: dict[int, I32] = field(default_factory=dict)
+    last_writes: dict[int, I32] = field(default_factory=dict)
+    last_reads: dict[int, I32] = field(default_factory=dict)
     copies: list[tuple[I32, int, int, int]] = field(default_factory=list)
     adding: Bools = field(init=False)
 
@@ -86,10 +95,13 @@ class Lines:
         target: int = 0,
         round_: int = 0,
         colour: int = 0,
-        chosen: slice = slice(None),
+        line_slice: slice = slice(None),
     ) -> int:
-        """Add one round of ``schedule`` on the ``chosen`` rows of the machine. Arguments are those of ``path``."""
-        return self._lay(schedule, self._grid()[chosen], chosen, words, source, target, round_, colour)
+        """Add one round of a pattern on rows of the machine.
+
+        ``line_slice`` selects the rows. The other arguments and the result are those of ``path``.
+        """
+        return self._add_round(schedule, self._grid()[line_slice], line_slice, words, source, target, round_, colour)
 
     def columns(
         self,
@@ -100,13 +112,14 @@ class Lines:
         target: int = 0,
         round_: int = 0,
         colour: int = 0,
-        chosen: slice = slice(None),
+        line_slice: slice = slice(None),
     ) -> int:
-        """Add one round of ``schedule`` on the ``chosen`` columns, index 0 at the north.
+        """Add one round of a pattern on columns of the machine, with index 0 at the north.
 
-        Arguments are those of ``path``.
+        ``line_slice`` selects the columns. The other arguments and the result are those of
+        ``path``.
         """
-        return self._lay(schedule, self._grid().T[chosen], chosen, words, source, target, round_, colour)
+        return self._add_round(schedule, self._grid().T[line_slice], line_slice, words, source, target, round_, colour)
 
     def path(
         self,
@@ -120,37 +133,39 @@ class Lines:
         round_: int = 0,
         colour: int = 0,
     ) -> int:
-        """Add one round of line ``line`` of ``schedule`` along ``pes``, each a neighbour of the one before.
+        """Add one round of a pattern along a path of PEs, each a neighbour of the one before.
 
         Args:
             schedule: The pattern.
-            pes: (row, col) of the line's PEs in order.
+            pes: (row, col) of the line's PEs, in order.
             words: Words of every message.
             source: Address of the words that are sent.
-            target: Address of what they meet; combining patterns work in place, at one address.
-            line: Which line of the schedule.
-            round_: Which round.
-            colour: The pattern's colour 0 is this one.
+            target: Address of the words they are combined with, or where they are stored. For
+                combining patterns it must equal ``source``.
+            line: Index of the line in the schedule.
+            round_: Index of the round.
+            colour: Colour of the machine that is used for the pattern's colour 0.
 
         Returns:
-            The first colour that the pattern leaves free.
+            The first colour after those of the pattern.
         """
         numbers = np.array([[self.machine.pe(row, col) for row, col in pes]], np.int32)
-        return self._lay(schedule, numbers, slice(line, line + 1), words, source, target, round_, colour)
+        return self._add_round(schedule, numbers, slice(line, line + 1), words, source, target, round_, colour)
 
     def plane(self, schedule: PlaneSchedule, words: int, *, source: int = 0, target: int = 0, colour: int = 0) -> int:
-        """Add ``schedule``, which covers the machine. Arguments are those of ``path``."""
+        """Add a schedule that covers the whole machine; arguments and result are as in ``path``."""
         plan = plan_plane(schedule)
         numbers = self._grid().reshape(1, -1)
         self._routes(plan, numbers, colour, lambda _, side: Port(side))
-        self._operations(plan, numbers, _Cut(words, 1, source, target), colour)
+        self._operations(plan, numbers, _WordParts(words, 1, source, target), colour)
         return colour + plan.colours
 
     def _grid(self) -> I32:
+        """Return the numbers of the machine's PEs, int32 ``[rows, cols]``."""
         machine = self.machine
         return np.arange(machine.rows * machine.cols, dtype=np.int32).reshape(machine.rows, machine.cols)
 
-    def _lay(
+    def _add_round(
         self,
         schedule: LineSchedule,
         numbers: I32,
@@ -161,7 +176,7 @@ class Lines:
         round_: int,
         colour: int,
     ) -> int:
-        """Add a round on parallel lines with PEs ``numbers`` ``[line, place]``."""
+        """Add a round on parallel lines; ``numbers`` are their PEs, ``[line, place]``."""
         free = colour
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
         for variant in np.unique(variants).tolist():
@@ -171,46 +186,55 @@ class Lines:
                 numbers[variants == variant],
             )
             if source != target:
-                copied = messages[messages[:, 2] == Arrival.COPY, 0]
-                self.copies += [(lines_of_plan[:, place], source, target, words) for place in copied.tolist()]
+                copying_places = messages[messages[:, 2] == Arrival.COPY, 0]
+                self.copies += [(lines_of_plan[:, place], source, target, words) for place in copying_places.tolist()]
             self._routes(plan, lines_of_plan, colour, partial(self._port, lines_of_plan[0]))
-            self._operations(plan, lines_of_plan, _Cut(words, schedule.parts, source, target), colour)
+            self._operations(plan, lines_of_plan, _WordParts(words, schedule.parts, source, target), colour)
             free = max(free, colour + plan.colours)
         return free
 
     def _port(self, line: I32, place: int, step: int) -> Port:
-        """Return the port of a place for a step along its line."""
+        """Return the port of a PE on a line for a step of -1, 0 or 1 along it; 0 is the ramp."""
         if step == 0:
             return Port.RAMP
         cols, source, target = self.machine.cols, int(line[place]), int(line[place + step])
-        way = (target // cols - source // cols, target % cols - source % cols)
-        return next(side for side, step in STEP.items() if step == way)
+        direction = (target // cols - source // cols, target % cols - source % cols)
+        return next(side for side, step in STEP.items() if step == direction)
 
     def _routes(self, plan: Plan, numbers: I32, colour: int, port: Callable[[int, int], Port]) -> None:
-        for (place, pattern_colour), turns in plan.positions.items():
-            for i, turn in enumerate(turns):
-                (side, sides), released = turn.config, turn.releases
+        """Add the switch positions of a plan to the PEs of parallel lines."""
+        for (place, pattern_colour), positions in plan.positions.items():
+            for i, planned_position in enumerate(positions):
+                (side, sides), release = planned_position.config, planned_position.releases
                 position = SwitchPosition(
                     source=port(place, side),
                     targets=tuple(port(place, step) for step in sides),
-                    controls=len(turn.flows) if i + 1 < len(turns) or released else 0,
-                    waits_for_release=turn.waits_for_release,
-                    releases=(colour + released[0], released[1]) if released else None,
+                    controls=len(planned_position.flows) if i + 1 < len(positions) or release else 0,
+                    waits_for_release=planned_position.waits_for_release,
+                    releases=(colour + release[0], release[1]) if release else None,
                 )
                 self.machine.route(numbers[:, place], colour + pattern_colour, position)
 
-    def _operations(self, plan: Plan, numbers: I32, cut: _Cut, colour: int) -> None:
+    def _operations(self, plan: Plan, numbers: I32, word_parts: _WordParts, colour: int) -> None:
+        """Add the operations of a plan to the PEs of parallel lines.
+
+        Args:
+            plan: The plan.
+            numbers: int32 ``[lines, places]``, PEs of the lines.
+            word_parts: Address and division of the words.
+            colour: Colour of the machine that is used for the plan's colour 0.
+        """
         first = self.machine.operations
         for step in plan.operations:
             pes, part = numbers[:, step.place], step.flow.part
-            words = cut.words_of(part) if step.flow.words is None else step.flow.words
+            words = word_parts.words_of(part) if step.flow.words is None else step.flow.words
             if words == 0:
                 continue
             if step.receive and step.receive.arrival not in COMBINING:
-                at = cut.address(part, cut.target) + step.receive.slot * cut.words
+                at = word_parts.address(part, word_parts.target) + step.receive.slot * word_parts.words
                 self._store(pes, colour, step.receive, at, words, first)
                 continue
-            address = cut.address(part, cut.source if step.send else cut.target)
+            address = word_parts.address(part, word_parts.source if step.send else word_parts.target)
             operation = Operation(
                 receive=colour + step.receive.colour if step.receive else -1,
                 send=colour + step.send.colour if step.send else -1,
@@ -221,30 +245,31 @@ class Lines:
                 gap_cycles=self.gap_cycles + (self.add_cycles if self.adding[pes].any() else 0),
                 delay_cycles=self.relay_cycles if step.receive and step.send else 0,
             )
-            thread = SENDS if step.send and cut.parts > 1 else 0
+            thread = SENDS if step.send and word_parts.parts > 1 else 0
             numbers_of = self.machine.operate(
-                pes, self.main + thread, operation, self._last(self.written, address)[pes]
+                pes, self.main + thread, operation, self._last(self.last_writes, address)[pes]
             )
             self.adding[pes] = step.send is None
-            self._last(self.read, address)[pes] = numbers_of
-            if cut.parts > 1 and step.receive:
-                self._last(self.written, address)[pes] = numbers_of
+            self._last(self.last_reads, address)[pes] = numbers_of
+            if word_parts.parts > 1 and step.receive:
+                self._last(self.last_writes, address)[pes] = numbers_of
 
     def _store(self, pes: I32, colour: int, flow: Flow, address: int, words: int, first: int) -> None:
-        """Add a receive beside the main thread, after the operation that still reads the words that it replaces.
+        """Add a receive on a thread other than the main one.
 
-        A multicast in the pattern that reduced those words needs not wait: each result follows its own operands.
+        It waits for the operation that still reads the words that it replaces. A multicast in the
+        pattern that reduced these words need not wait, because each result depends on its operands.
         """
-        reader = self._last(self.read, address)[pes]
-        stored = flow.arrival != Arrival.DROP
-        waits = stored & ((reader < first) | (flow.arrival == Arrival.REPLACE))
+        reader = self._last(self.last_reads, address)[pes]
+        is_stored = flow.arrival != Arrival.DROP
+        waits = is_stored & ((reader < first) | (flow.arrival == Arrival.REPLACE))
         operation = Operation(receive=colour + flow.colour, arrival=flow.arrival, address=address, words=words)
         stores = self.machine.operate(pes, self.main + STORES + flow.colour, operation, np.where(waits, reader, -1))
-        if stored:
-            self._last(self.written, address)[pes] = stores
+        if is_stored:
+            self._last(self.last_writes, address)[pes] = stores
 
     def _last(self, last_by_address: dict[int, I32], address: int) -> I32:
-        """Return the last operations ``[PE]`` recorded for an address."""
+        """Return the last operations ``[PEs]`` that are recorded for an address."""
         if address not in last_by_address:
             last_by_address[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)
         return last_by_address[address]

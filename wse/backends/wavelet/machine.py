@@ -1,4 +1,4 @@
-"""Machine: the configuration of a small region, routes with switch positions and the PEs' vector operations."""
+"""Machine: the configuration of a small region, that is, its routes and vector operations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGEST_WORDS: Final = 2**28  # 1 GiB of float32
 
 
 class Port(IntEnum):
-    """The sides of a router. ``opposite`` is the port at the other end of a link."""
+    """Side of a router: a link to a neighbour, or the ramp to its PE."""
 
     NORTH = 0
     EAST = 1
@@ -29,6 +29,7 @@ class Port(IntEnum):
 
     @property
     def opposite(self) -> Port:
+        """Port at the other end of a link."""
         return Port((self + 2) % 4)
 
 
@@ -37,12 +38,19 @@ STEP: Final = {Port.NORTH: (-1, 0), Port.EAST: (0, 1), Port.SOUTH: (1, 0), Port.
 
 @dataclass(frozen=True, slots=True)
 class SwitchPosition:
-    """A switch position of a colour on a PE: the side that wavelets come from, and the sides that they are copied to.
+    """A switch position of a colour on a PE, which determines where its wavelets go.
 
-    After ``controls`` wavelets with a control bit the position ends and the colour's next one begins, the last one
-    again; 0: it stays. ``waits_for_release``: after this position the colour takes nothing until another position of
-    the PE ``releases`` it, as it ends, by naming (colour, index of the position that begins). So a PE that receives on
-    one colour and sends on another lets others' words pass only when its own have left.
+    Attributes:
+        source: Side that wavelets come from.
+        targets: Sides that they are copied to.
+        controls: Number of wavelets with a control bit after which the next position of the colour
+            begins. After the last position, the last one begins again. 0 means that the position
+            never ends.
+        waits_for_release: True if the colour accepts nothing after this position until another
+            position of the PE releases it.
+        releases: (colour, index of the position that begins) that this position releases when it
+            ends. A PE that receives on one colour and sends on another uses it to block the words
+            of others until its own have left.
     """
 
     source: Port
@@ -54,19 +62,20 @@ class SwitchPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A vector operation: receives on a colour, combines with memory, sends on a colour; -1 for no colour.
+    """A vector operation: receive on a colour, combine with SRAM, send on a colour.
 
-    It has one operand from the fabric, as on WSE-3; WSE-2 could take two.
+    The operation has one operand from the fabric, as on WSE-3; WSE-2 could have two.
 
     Attributes:
-        receive: Colour that the operand comes on; without it, words are read from memory.
-        send: Colour that the results leave on.
-        arrival: What happens with a received word; MULTICAST stores it as REPLACE does.
-        address: First word in the PE's memory.
-        words: Length.
-        mark: Whether the last word sent carries the control bit.
-        gap_cycles: From the end of the thread's previous operation, if there is one, to the earliest start of this one.
-        delay_cycles: From the arrival of the first word, where one is received, to its being worked on.
+        receive: Colour of the received operand; -1 to read the words from SRAM.
+        send: Colour of the results that are sent; -1 for none.
+        arrival: What is done with a received word. MULTICAST stores it, as REPLACE does.
+        address: Address of the first word in the PE's memory.
+        words: Number of words.
+        mark: True if the last word that is sent carries the control bit.
+        gap_cycles: Minimum cycles between the end of the thread's previous operation and the start
+            of this one.
+        delay_cycles: Cycles from the arrival of the first received word until it is processed.
     """
 
     receive: int = -1
@@ -81,7 +90,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class RouteBlock:
-    """A switch position of one colour on some PEs ``[n]``, after the positions that they already have."""
+    """A switch position that is appended to one colour of some PEs ``[n]``."""
 
     pes: I32
     colour: int
@@ -90,7 +99,10 @@ class RouteBlock:
 
 @dataclass(frozen=True, slots=True)
 class OperationBlock:
-    """An operation on a thread of some PEs ``[n]``, and the operation ``[n]`` that must have ended before, or -1."""
+    """An operation on a thread of some PEs ``[n]``.
+
+    ``after`` ``[n]`` is the operation that must have ended before, or -1.
+    """
 
     pes: I32
     thread: int
@@ -102,10 +114,10 @@ class OperationBlock:
 class Machine:
     """A region of ``rows`` x ``cols`` PEs with ``memory_words`` float32 words each.
 
-    Threads of a PE run at the same time, the operations of one thread in their order. A lower thread has the ramp first
-    where two would send in one cycle.
+    The threads of a PE run at the same time. The operations of a thread run in order. If two
+    threads of a PE would send in the same cycle, the one with the lower number has priority.
 
-    ``start`` int32 ``[rows, cols]``, zeros without it: the cycle from which each PE works.
+    ``start`` int32 ``[rows, cols]`` is the cycle from which on each PE works; None means 0 for all.
     """
 
     wafer: WaferSpec
@@ -127,7 +139,7 @@ class Machine:
             msg = (
                 f"wavelet reference: {self.rows}x{self.cols} PEs with {self.memory_words:,} words each are "
                 f"{pes:,} PEs and {pes * self.memory_words:,} words; at most {LARGEST_PES:,} and {LARGEST_WORDS:,} "
-                "fit: take a smaller region or the fast model"
+                "fit: use a smaller region or the fast model"
             )
             raise BadMesh(msg)
         deepest = self.queue_words(max(self.wafer.hop_cycles, self.wafer.ramp_cycles + 1))
@@ -135,12 +147,12 @@ class Machine:
             msg = (
                 f"wavelet reference: router_queue_words = {self.wafer.router_queue_words} with hop_cycles = "
                 f"{self.wafer.hop_cycles} and ramp_cycles = {self.wafer.ramp_cycles} needs {deepest} places a queue, "
-                f"at most {SLOT_COUNT} fit: take a shallower queue or shorter latencies"
+                f"at most {SLOT_COUNT} fit: use a shallower queue or shorter latencies"
             )
             raise BadInput(msg)
 
     def queue_words(self, latency: int) -> int:
-        """Return the places of a queue after a link of ``latency`` cycles: those of the router and of the wire."""
+        """Return the capacity of a queue and the wire before it, which has ``latency`` cycles."""
         return self.wafer.router_queue_words + max(latency, 1) - 1
 
     def pe(self, row: int, col: int) -> int:
@@ -148,22 +160,31 @@ class Machine:
         return row * self.cols + col
 
     def pe_text(self, pe: int) -> str:
-        """Return a PE as people read it."""
+        """Return a PE as text for people."""
         return f"PE ({pe // self.cols}, {pe % self.cols})"
 
     def neighbours(self, pes: I32, side: int) -> I32:
-        """Return the neighbours of PEs on one side, -1 beyond the edge."""
-        down, right = STEP[Port(side)]
-        row, col = pes // self.cols + down, pes % self.cols + right
-        inside = (row >= 0) & (row < self.rows) & (col >= 0) & (col < self.cols)
-        return np.where(inside, row * self.cols + col, -1).astype(np.int32)
+        """Return the neighbours of PEs on one side; -1 beyond the edge."""
+        row_step, col_step = STEP[Port(side)]
+        row, col = pes // self.cols + row_step, pes % self.cols + col_step
+        is_inside = (row >= 0) & (row < self.rows) & (col >= 0) & (col < self.cols)
+        return np.where(is_inside, row * self.cols + col, -1).astype(np.int32)
 
     def route(self, pes: int | I32, colour: int, position: SwitchPosition) -> None:
-        """Append a switch position to a colour of one or several PEs."""
+        """Append a switch position to a colour of one or several PEs.
+
+        Args:
+            pes: Numbers of PEs.
+            colour: The colour.
+            position: The switch position.
+
+        Raises:
+            BadInput: The wafer has no such colour.
+        """
         numbers, usable = np.atleast_1d(np.asarray(pes, np.int32)), self.wafer.colours - self.wafer.reserved_colours
         if not 0 <= colour < usable:
-            where = self.pe_text(int(numbers[0]))
-            msg = f"wavelet reference: colour {colour} on {where}; {self.wafer.name} has 0 to {usable - 1}"
+            pe_text = self.pe_text(int(numbers[0]))
+            msg = f"wavelet reference: colour {colour} on {pe_text}; {self.wafer.name} has 0 to {usable - 1}"
             raise BadInput(msg)
         self.route_blocks.append(RouteBlock(numbers, colour, position))
 
@@ -172,13 +193,16 @@ class Machine:
 
         Args:
             pes: Numbers of PEs.
-            thread: Of each of them.
-            operation: What it does.
-            after: An operation of the same PE, on any thread, that must have ended; -1 for none. One number, or one
-                for each PE.
+            thread: Number of the thread on each PE.
+            operation: The operation.
+            after: An operation of the same PE, on any thread, that must have ended before; -1 for
+                none. One number, or one for each PE.
 
         Returns:
-            int32 ``[n]``: the numbers of the new operations.
+            int32 ``[n]``, the numbers of the new operations.
+
+        Raises:
+            BadInput: The words are outside of the PE's memory, or there are none.
         """
         numbers = np.atleast_1d(np.asarray(pes, np.int32))
         if operation.words < 1 or not 0 <= operation.address <= self.memory_words - operation.words:

@@ -1,12 +1,14 @@
-"""A whole phase of a Program, cycle by cycle: every step executed on the PEs and links of its region.
+"""Cycle-by-cycle simulation of a whole phase of a Program.
 
-A step begins when its task is dispatched; steps that run together are started and awaited at one cost instead, which
-holds the way of a word to a neighbour too, and share the links. Between two steps all PEs wait for each other, but in
-the rounds of a loop with a pattern that overlaps. Kernels take the cycles of their records, and what moves words runs
-as wavelets: patterns on lines and shifts of rows on their region, hand-overs on the rectangle that holds two regions.
-What is not on a mesh is left out: the latency and the rate of links between wafers and to the host. The words of a
-crossing do go over the mesh, to the east edge of the region that they leave and from the west edge of the one that they
-enter.
+A step begins when its task is dispatched. Steps that run together are instead started and awaited
+at one cost, which includes the path of a word to a neighbour, and they share the links. Between two
+steps, all PEs wait for each other, except in the rounds of a loop with an overlapping pattern.
+
+Kernels need the cycles that their records state. Transfers are simulated as wavelets: patterns on
+lines and cache shifts on their region, transfers between stages on the rectangle that contains both
+regions. The latency and the rate of links between wafers and to the host are left out. The words of
+a crossing do travel over the mesh: to the east edge of the region that they leave, and from the
+west edge of the region that they enter.
 """
 
 from __future__ import annotations
@@ -24,13 +26,16 @@ from wse.program.program import Program
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhaseRun:
-    """The cycles and the traffic of a phase in the cycle-by-cycle simulation.
+    """Cycles and traffic of a phase in the cycle-by-cycle simulation.
 
     Attributes:
-        step_cycles: int64 ``[steps]``: cycles by which a step moves the end of the phase, over all turns of its loop.
-            Of steps that run together the first has those of all.
-        hops: int64 ``[steps]``: words times the links that they cross, in the same way.
-        links: int64 ``[wafers, 4, mesh rows, mesh cols]``: words that left each PE to the north, east, south and west.
+        step_cycles: int64 ``[steps]``, cycles by which a step delays the end of the phase, over all
+            iterations of its loop. For steps that run together, the first one has the cycles of
+            all.
+        hops: int64 ``[steps]``, sum over the words of the number of links that each crosses,
+            assigned in the same way.
+        links: int64 ``[wafers, 4, mesh rows, mesh cols]``, words that left each PE to the north,
+            east, south and west.
     """
 
     step_cycles: I64
@@ -54,22 +59,25 @@ def phase_run(
     workers: int = 1,
     on_moves: OnMoves | None = None,
 ) -> PhaseRun:
-    """Simulate ``phase`` from its first step to its last.
+    """Simulate a phase from its first step to its last.
 
     Args:
-        program: What was compiled.
-        phase: One of its phases.
-        lengths: Tokens in the cache before it, of the user whose prompt it reads, or of each.
-        wafer: The machine.
-        software: What its software costs.
-        eager: Whether a PE begins its next step as soon as its own part of the last one is done; otherwise when all
-            PEs have done theirs. Words of two steps that are on the way at the same time do not meet.
-        workers: Cores.
-        on_moves: Takes the log of every wavelet's moves.
+        program: The Program.
+        phase: A phase of the Program.
+        lengths: Tokens in the cache before the phase: of the user whose prompt is read, or of each
+            user.
+        wafer: Wafer type.
+        software: Software profile.
+        eager: Whether a PE begins its next step as soon as its own part of the last one is done.
+            Otherwise it waits for all PEs. Words of two steps that are in transit at the same time
+            do not conflict.
+        workers: Number of cores to use.
+        on_moves: Function that receives every move of a wavelet.
 
     Raises:
-        BadMesh: a region, or the rectangle between two, is larger than the reference can hold.
-        BadInput: the phase's words depend on the choice of experts, or a region spans wafers.
+        BadMesh: A region, or the rectangle that contains two regions, is too large for the
+            simulator.
+        BadInput: The words of the phase depend on the choice of experts, or a region spans wafers.
     """
     check_fixed(phase)
     walk = PhaseWalk(program, phase, lengths, wafer, software, workers=workers, on_moves=on_moves)

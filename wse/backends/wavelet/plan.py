@@ -1,7 +1,8 @@
-"""Plan of a pattern: its streams, their colours, the switch positions and operations of each PE.
+"""Plan of a pattern: its streams and their colours, and the switch positions and operations of PEs.
 
-On a line, places are indices and sides are directions along it: where the line lies on the mesh does not matter here.
-On a plane, places are numbers of PEs, row by row, and sides are ports.
+On a line, places are indices of PEs, and sides are directions along the line. The position of the
+line on the mesh does not matter. On a plane, places are numbers of PEs, row by row, and sides are
+ports.
 """
 
 from __future__ import annotations
@@ -14,28 +15,31 @@ from wse_mappings.plane import PlaneSchedule, PlaneStream
 from wse_mappings.schedule import COMBINING, Arrival
 
 Config = tuple[int, tuple[int, ...]]
-"""A switch position: the side that words come from, and those that they go to. On a line a side is -1 toward index 0, 1
-toward the end, 0 the PE itself; on a plane it is a Port."""
+"""Routing of a switch position: the side that words come from, and the sides that they go to.
+
+On a line, a side is -1 toward index 0, 1 toward the end, or 0 for the PE itself. On a plane, a side
+is a Port.
+"""
 
 
 @dataclass(slots=True)
 class Flow:
-    """A stream: a message, or the messages of a multicast that leave as one.
+    """A stream of words: a message, or the messages of a multicast that leave as one stream.
 
     Attributes:
-        source: The place that sends.
-        arrival: What its words do where they are received.
-        way: How each place on the way routes it.
-        receivers: The places that take its words.
-        colour: Its colour.
-        part: The part of the words that it carries.
-        slot: Where its words are stored, in lengths behind the target address.
-        words: Its words, where streams of a pattern differ in them.
+        source: Place that sends.
+        arrival: What is done with the words where they are received.
+        path: Routing at each place on the path.
+        receivers: Places that receive the words.
+        colour: Colour of the stream.
+        part: Part of the words that the stream carries.
+        slot: Where its words are stored: offset from the target address, in lengths of the stream.
+        words: Number of words, if streams of the pattern have different numbers; else None.
     """
 
     source: int
     arrival: Arrival
-    way: dict[int, Config]
+    path: dict[int, Config]
     receivers: list[int]
     colour: int
     part: int = 0
@@ -45,17 +49,17 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class PlannedOperation:
-    """A vector operation of a PE: the stream that it receives, the stream that it sends, or both at once."""
+    """A vector operation of a PE: it receives a stream, sends a stream, or both at once."""
 
     place: int
-    flow: Flow  # either of them: both carry the same words
+    flow: Flow  # the received or the sent stream; both have the same words
     receive: Flow | None
     send: Flow | None
 
 
 @dataclass(slots=True)
 class PlannedPosition:
-    """A switch position on a line: its sides, the streams that cross it, and what ends it."""
+    """A switch position at a place: its routing, the streams that cross it, and how it ends."""
 
     config: Config
     flows: list[Flow]
@@ -65,7 +69,14 @@ class PlannedPosition:
 
 @dataclass(slots=True)
 class Plan:
-    """The streams of a pattern, the operations of its PEs in order, and the switch positions of each (PE, colour)."""
+    """Plan of a pattern.
+
+    Attributes:
+        flows: Streams of the pattern.
+        operations: Operations of the PEs, in order.
+        positions: Switch positions of each (PE, colour).
+        colours: Number of colours.
+    """
 
     flows: list[Flow]
     operations: list[PlannedOperation] = field(default_factory=list)
@@ -73,20 +84,26 @@ class Plan:
     colours: int = 0
 
     def carries_control_bit(self, flow: Flow) -> bool:
-        """Return whether a switch on the path counts the stream's control bit."""
-        return any(self._counts(pe, flow.colour) for pe in flow.way)
+        """Return True if a switch on the path of the stream counts its control bit."""
+        return any(self._counts(pe, flow.colour) for pe in flow.path)
 
     def _counts(self, pe: int, colour: int) -> bool:
-        turns = self.positions[pe, colour]
-        return len(turns) > 1 or turns[0].releases is not None
+        """Return True if a PE counts the control bits of a colour."""
+        positions = self.positions[pe, colour]
+        return len(positions) > 1 or positions[0].releases is not None
 
 
 def plan_line(
     messages: I32, colours: I32 | None = None, part: I32 | None = None, *, store_and_forward: bool = False
 ) -> Plan:
-    """Return the plan of the messages ``[m, 3]`` of one line.
+    """Return the plan of the messages of one line.
 
-    ``store_and_forward``: no receive is fused with a send.
+    Args:
+        messages: int32 ``[m, 3]``: source, target, Arrival.
+        colours: int32 ``[m]``, fixed colours of the messages; None to choose them.
+        part: int32 ``[m]``, part of the words that each message carries; None if words are not
+            divided.
+        store_and_forward: Whether no receive is fused with a send.
     """
     flows = _flows(messages, colours, part)
     if colours is None:
@@ -95,88 +112,110 @@ def plan_line(
 
 
 def plan_plane(schedule: PlaneSchedule) -> Plan:
-    """Return the plan of a rectangle."""
+    """Return the plan of a schedule on a rectangle of PEs."""
     pairs = zip(schedule.streams, schedule.stream_colours, strict=True)
     return _plan([_tree(stream, schedule.cols, colour) for stream, colour in pairs], fuse=True)
 
 
 def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
+    """Return the plan of some streams.
+
+    1. Each stream gets a switch position at every place on its path. Consecutive streams with the
+       same routing share one.
+    2. The operations of the PEs are put in order.
+    3. Colours are blocked where a receive is fused with a send.
+    """
     plan = Plan(flows)
-    for flow in flows:
-        for place, config in flow.way.items():
-            turns = plan.positions.setdefault((place, flow.colour), [])
-            if not turns or turns[-1].config != config:
-                turns.append(PlannedPosition(config, []))
-            turns[-1].flows.append(flow)
-    plan.operations = _steps(flows, fuse=fuse)
-    _hold(plan)
+    for flow in flows:  # 1
+        for place, config in flow.path.items():
+            positions = plan.positions.setdefault((place, flow.colour), [])
+            if not positions or positions[-1].config != config:
+                positions.append(PlannedPosition(config, []))
+            positions[-1].flows.append(flow)
+    plan.operations = _operations_in_order(flows, fuse=fuse)  # 2
+    _hold_receive_colours(plan)  # 3
     plan.colours = max((flow.colour + 1 for flow in flows), default=0)
     return plan
 
 
-def _steps(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
-    """Return the operations of all PEs in order.
+def _operations_in_order(flows: list[Flow], *, fuse: bool) -> list[PlannedOperation]:
+    """Return the operations of all PEs, in order.
 
-    Where they ``fuse``, a receive that combines and the next send are one.
+    With ``fuse``, a combining receive and the next send of the PE become one operation.
     """
     steps: list[PlannedOperation] = []
-    waiting: dict[int, Flow] = {}
+    pending_receives: dict[int, Flow] = {}
     for flow in flows:
-        steps.append(PlannedOperation(flow.source, flow, waiting.pop(flow.source, None), flow))
+        steps.append(PlannedOperation(flow.source, flow, pending_receives.pop(flow.source, None), flow))
         for place in flow.receivers:
             if not fuse or flow.arrival not in COMBINING:
                 steps.append(PlannedOperation(place, flow, flow, None))
                 continue
-            before = waiting.pop(place, None)
-            if before:
-                steps.append(PlannedOperation(place, before, before, None))
-            waiting[place] = flow
-    return steps + [PlannedOperation(place, flow, flow, None) for place, flow in waiting.items()]
+            pending_receive = pending_receives.pop(place, None)
+            if pending_receive:
+                steps.append(PlannedOperation(place, pending_receive, pending_receive, None))
+            pending_receives[place] = flow
+    return steps + [PlannedOperation(place, flow, flow, None) for place, flow in pending_receives.items()]
 
 
-def _hold(plan: Plan) -> None:
-    """Keep the receive colour of a PE whose receive is fused with its send until the last word is sent."""
+def _hold_receive_colours(plan: Plan) -> None:
+    """Block the receive colour of a fused receive and send until the last word is sent.
+
+    Words of later streams on that colour then wait outside of the PE.
+    """
     for step in plan.operations:
         if step.receive is None or step.send is None:
             continue
         receiving = plan.positions[step.place, step.receive.colour]
         sending = plan.positions[step.place, step.send.colour]
-        at = next(i for i, turn in enumerate(receiving) if step.receive in turn.flows)
-        by = next(turn for turn in sending if step.send in turn.flows)
-        lasts = receiving[at].flows[-1] is step.receive and by.flows[-1] is step.send
-        if lasts and at + 1 < len(receiving) and by.releases is None:
-            receiving[at].waits_for_release = True
-            by.releases = (step.receive.colour, at + 1)
+        index = next(i for i, position in enumerate(receiving) if step.receive in position.flows)
+        send_position = next(position for position in sending if step.send in position.flows)
+        both_last = receiving[index].flows[-1] is step.receive and send_position.flows[-1] is step.send
+        if both_last and index + 1 < len(receiving) and send_position.releases is None:
+            receiving[index].waits_for_release = True
+            send_position.releases = (step.receive.colour, index + 1)
 
 
 def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
+    """Return the streams of messages; the two directions of a multicast become one stream."""
     flows: list[Flow] = []
-    multicast: list[int] = []  # targets of the multicast that the last message belongs to
+    multicast: list[int] = []  # targets of the multicast to which the last message belongs
     for i, (source, target, arrival) in enumerate(messages.tolist()):
         if arrival == Arrival.COPY or source == target:
             continue
-        before = flows.pop() if multicast and flows[-1].source == source and arrival == Arrival.MULTICAST else None
-        multicast = [*(multicast if before else ()), target] if arrival == Arrival.MULTICAST else []
-        way = _along_line(source, multicast or [target], tap=bool(multicast))
-        receivers = [place for place in way if place != source] if multicast else [target]
-        chosen, carried = -1 if colours is None else int(colours[i]), 0 if part is None else int(part[i])
-        flows.append(Flow(source, Arrival(arrival), way, receivers, before.colour if before else chosen, carried))
+        first_direction = (
+            flows.pop() if multicast and flows[-1].source == source and arrival == Arrival.MULTICAST else None
+        )
+        multicast = [*(multicast if first_direction else ()), target] if arrival == Arrival.MULTICAST else []
+        path = _along_line(source, multicast or [target], tap=bool(multicast))
+        receivers = [place for place in path if place != source] if multicast else [target]
+        message_colour, message_part = -1 if colours is None else int(colours[i]), 0 if part is None else int(part[i])
+        flows.append(
+            Flow(
+                source,
+                Arrival(arrival),
+                path,
+                receivers,
+                first_direction.colour if first_direction else message_colour,
+                message_part,
+            )
+        )
     return flows
 
 
 def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Config]:
-    """Return the switch positions along a line for words from ``source`` to ``targets``.
+    """Return the routing at each place of a line, for words from ``source`` to ``targets``.
 
-    With ``tap`` all between take them.
+    With ``tap``, all PEs in between receive the words, too.
     """
     sides = tuple(sorted(1 if target > source else -1 for target in targets))
-    way: dict[int, Config] = {source: (0, sides)}
+    path: dict[int, Config] = {source: (0, sides)}
     for target in targets:
         step = 1 if target > source else -1
         for place in range(source + step, target, step):
-            way[place] = (-step, (*((0,) if tap else ()), step))
-        way[target] = (-step, (0,))
-    return way
+            path[place] = (-step, (*((0,) if tap else ()), step))
+        path[target] = (-step, (0,))
+    return path
 
 
 def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
@@ -184,25 +223,25 @@ def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
     entered: dict[int, int] = {stream.source[0] * cols + stream.source[1]: Port.RAMP}
     leaving: dict[int, list[int]] = {place: [] for place in entered}
     for row, col, side in stream.links.tolist():
-        down, right = STEP[Port(side)]
-        entered_pe = (row + down) * cols + col + right
+        row_step, col_step = STEP[Port(side)]
+        entered_pe = (row + row_step) * cols + col + col_step
         leaving[row * cols + col].append(side)
         entered[entered_pe], leaving[entered_pe] = Port(side).opposite, []
     receivers = [row * cols + col for row, col in stream.receivers]
     for place in receivers:
         leaving[place].append(Port.RAMP)
-    way = {place: (entered[place], tuple(sorted(leaving[place]))) for place in entered}
-    return Flow(next(iter(entered)), Arrival.REPLACE, way, receivers, colour, slot=stream.slot, words=stream.words)
+    path = {place: (entered[place], tuple(sorted(leaving[place]))) for place in entered}
+    return Flow(next(iter(entered)), Arrival.REPLACE, path, receivers, colour, slot=stream.slot, words=stream.words)
 
 
 def _choose_colours(flows: list[Flow]) -> None:
-    """Return for each stream the lowest colour that no PE on its path uses differently.
+    """Give each stream the lowest colour that no PE on its path uses differently.
 
-    What is combined and what is stored come on different colours, because different threads take them.
+    Combining and storing receives have different colours, because different threads process them.
     """
     uses_by_colour: dict[tuple[int, int], tuple[Config, bool]] = {}
-    for flow in sorted(flows, key=lambda flow: min(flow.way)):
-        uses = {pe: (config, flow.arrival in COMBINING) for pe, config in flow.way.items()}
+    for flow in sorted(flows, key=lambda flow: min(flow.path)):
+        uses = {pe: (config, flow.arrival in COMBINING) for pe, config in flow.path.items()}
         flow.colour = 0
         while any(uses_by_colour.get((pe, flow.colour), use) != use for pe, use in uses.items()):
             flow.colour += 1

@@ -1,4 +1,4 @@
-"""Runs a Machine to its end: cycles per PE, values, words on every link, or the deadlock that it is in."""
+"""Simulation of a Machine: cycles per PE, values, words on every link, or a deadlock."""
 
 from __future__ import annotations
 
@@ -24,18 +24,22 @@ NO_EVENTS = np.zeros((0, 3), np.int32)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MachineRun:
-    """The times, values and traffic of a simulation.
+    """Times, values and traffic of a simulation.
 
     Attributes:
-        cycles: From the start to the end of the last vector operation.
-        pe_cycles: int32 ``[rows, cols]``: the end of each PE's last operation, 0 where it has none.
-        op_times: int32 ``[operation, 2]``: first cycle and the cycle after the last, in the machine's numbering.
-        memory: float32 ``[rows, cols, words]`` afterwards.
-        link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and west.
-        visits: Queues and threads looked at: the emulation's own work.
-        moves: int32 ``[n, 6]``: the cycle in which a wavelet leaves a router, row and col of its PE, colour, the Port
-            that it leaves through (RAMP: into the PE) and the one that it came by (RAMP: from the PE); by cycle, those
-            of a wavelet that leaves through several ports next to each other; empty unless requested.
+        cycles: Cycles from the start to the end of the last vector operation.
+        pe_cycles: int32 ``[rows, cols]``, end of each PE's last operation; 0 for a PE without
+            operations.
+        op_times: int32 ``[operations, 2]``, first cycle and the cycle after the last, in the
+            numbering of the Machine.
+        memory: float32 ``[rows, cols, words]``, memory after the simulation.
+        link_words: int64 ``[4, rows, cols]``, words that left each PE to the north, east, south and
+            west.
+        visits: Number of queues and threads that the simulator processed: its own work.
+        moves: int32 ``[n, 6]``, moves of wavelets in order of cycles; empty unless requested. The
+            columns are: cycle in which the wavelet leaves a router; row and column of the PE;
+            colour; Port that it leaves through (RAMP: into the PE); Port that it came by (RAMP:
+            from the PE). The moves of a wavelet through several ports are next to each other.
     """
 
     cycles: int
@@ -48,25 +52,26 @@ class MachineRun:
 
     @property
     def hops(self) -> int:
-        """Wavelets carried over links between neighbouring routers, without ramps."""
+        """Number of words that crossed links between neighbouring routers, without ramps."""
         return int(self.link_words.sum())
 
 
 def run(
     machine: Machine, memory: F32 | None = None, *, workers: int = 1, log: bool = False, shuffle: int | None = None
 ) -> MachineRun:
-    """Simulate every operation of ``machine``.
+    """Simulate every operation of a machine.
 
     Args:
         machine: Routes and operations.
-        memory: float32 ``[rows, cols, words]`` at the start; zeros without it. Not changed.
-        workers: Cores; independent components are shared out among them.
-        log: Whether to note every move of a wavelet, in a second run whose log is as long as the first one's count.
-        shuffle: Seed of another numbering of the queues, on which nothing depends.
+        memory: float32 ``[rows, cols, words]`` at the start; None for zeros. Not changed.
+        workers: Number of cores; independent components are distributed over them.
+        log: Whether to record every move of a wavelet. This needs a second run, because the first
+            one determines the length of the log.
+        shuffle: Seed of another numbering of the queues; results do not depend on it.
 
     Raises:
-        Deadlock: some operation can never finish.
-        BadInput: a route leads nowhere, or the memory has another shape.
+        Deadlock: Some operation can never finish.
+        BadInput: A route leads nowhere, or the memory has another shape.
     """
     table = tables(machine, shuffle=shuffle)
     shape = (machine.rows, machine.cols, machine.memory_words)
@@ -79,19 +84,31 @@ def run(
     events = NO_EVENTS
     if log:
         entered = int(table.queues[table.identity[:, 1] != Port.RAMP, k.TAIL].sum())
-        again = tables(machine, shuffle=shuffle)
-        _, events = execute(machine, again, np.zeros(values.size, np.float32), 1, entered)
+        fresh_table = tables(machine, shuffle=shuffle)
+        _, events = execute(machine, fresh_table, np.zeros(values.size, np.float32), 1, entered)
     return _result(machine, table, values, visits, events)
 
 
 def execute(machine: Machine, table: Tables, memory: F32, workers: int, log: int = 0) -> tuple[int, I32]:
-    """Run the kernel on ``table``, which it changes; return the visits and the events."""
+    """Run the kernel on the tables, which it changes.
+
+    Args:
+        machine: The Machine.
+        table: Arrays of the Machine.
+        memory: float32 words of all PEs, changed in place.
+        workers: Number of cores; 1 if ``log`` is not 0.
+        log: Number of events to record.
+
+    Returns:
+        The number of visits, and the recorded events.
+    """
     burst = burst_words(machine.wafer.stream_words_per_cycle)
     function = compiled_kernel("run_wavelets").serial
     workers = max(1, min(workers, os.cpu_count() or 1, len(table.spans))) if log == 0 else 1
     events = np.zeros((log, 3), np.int32) if log else NO_EVENTS
 
     def part(spans: I32) -> npt.NDArray[np.int64]:
+        """Run the kernel on some components and return its counters."""
         counts = np.zeros(3, np.int64)
         function(
             table.queues,
@@ -120,6 +137,7 @@ def execute(machine: Machine, table: Tables, memory: F32, workers: int, log: int
 
 
 def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I32) -> MachineRun:
+    """Return the results of a simulation from the tables."""
     shape = (machine.rows, machine.cols)
     pe_cycles = np.zeros(machine.rows * machine.cols, np.int32)
     if len(table.threads):
@@ -129,9 +147,9 @@ def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I
     op_times[table.op_order] = table.times
     words = np.zeros((4, machine.rows * machine.cols), np.int64)
     for port in STEP:
-        behind = table.identity[:, 1] == port
-        senders = machine.neighbours(table.identity[behind, 0], port)
-        np.add.at(words[port.opposite], senders, table.queues[behind, k.TAIL])
+        queues_after_port = table.identity[:, 1] == port
+        senders = machine.neighbours(table.identity[queues_after_port, 0], port)
+        np.add.at(words[port.opposite], senders, table.queues[queues_after_port, k.TAIL])
     return MachineRun(
         cycles=int(pe_cycles.max(initial=0)),
         pe_cycles=pe_cycles.reshape(shape),
@@ -144,12 +162,20 @@ def _result(machine: Machine, table: Tables, memory: F32, visits: int, events: I
 
 
 def _moves(machine: Machine, table: Tables, events: I32) -> I32:
-    """Return events, which name the queues that a wavelet enters and leaves, by the router that it leaves."""
+    """Convert events to moves of wavelets.
+
+    An event has the queues that a wavelet enters and leaves. A move has the router that it leaves.
+    """
     events = events[np.argsort(events[:, 0], kind="stable")]
     pe, side, colour = table.identity[events[:, 1]].T
-    leaves, through = pe.copy(), np.full(len(pe), Port.RAMP, np.int32)
+    leaves, exit_port = pe.copy(), np.full(len(pe), Port.RAMP, np.int32)
     for port in STEP:
-        behind = side == port
-        leaves[behind], through[behind] = machine.neighbours(pe[behind], port), port.opposite
-    came = table.identity[events[:, 2], 1]
-    return np.stack([events[:, 0], leaves // machine.cols, leaves % machine.cols, colour, through, came], axis=1)
+        is_after = side == port
+        leaves[is_after], exit_port[is_after] = (
+            machine.neighbours(pe[is_after], port),
+            port.opposite,
+        )
+    entry_port = table.identity[events[:, 2], 1]
+    return np.stack(
+        [events[:, 0], leaves // machine.cols, leaves % machine.cols, colour, exit_port, entry_port], axis=1
+    )

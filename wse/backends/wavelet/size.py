@@ -1,4 +1,4 @@
-"""Limits on the size of a Program in the wavelet simulator."""
+"""Checks that a Program is small enough and of a type that the wavelet simulator supports."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from wse_mappings.mesh.placement import Rect
 
 
 def check_size(program: Program, wafer: WaferSpec) -> None:
-    """Refuse a Program with a region, or a rectangle between two regions, that is too large for the simulator.
+    """Raise an error if the wavelet simulator cannot simulate a Program.
+
+    Every region, and every rectangle that contains two communicating regions, must be small enough.
 
     Raises:
-        BadMesh: with the size and the limit.
-        BadInput: its words depend on the choice of experts, or a region spans wafers.
+        BadMesh: A rectangle is too large; the message states its size and the limit.
+        BadInput: The words of a phase depend on the choice of experts, or a region spans wafers.
     """
     for phase in program.phases:
         check_fixed(phase)
@@ -36,22 +38,21 @@ def check_size(program: Program, wafer: WaferSpec) -> None:
 
 
 def check_fixed(phase: Phase) -> None:
-    """Refuse a phase whose words depend on the choice of experts.
-
-    One whose regions span wafers is refused as well.
+    """Raise an error if the messages of a phase are of a type that the simulator does not support.
 
     Raises:
-        BadInput: it is such a phase.
+        BadInput: The words of the phase depend on the choice of experts, or a region spans wafers.
     """
     if (transfer_steps(phase.steps, lambda kind: kind.leaves_wafer) & (phase.steps.pattern >= 0)).any():
         message = (
-            "a region that spans wafers is not carried out by wavelets: use --mapping region or pipeline, or --wafers 1"
+            "the wavelet simulator does not support a region that spans wafers: "
+            "use --mapping region or pipeline, or --wafers 1"
         )
         raise BadInput(message)
     if phase.steps.routed.any():
         message = (
-            "experts on columns of their own send words by what is chosen, which is not carried out by wavelets: "
-            "use --experts spread"
+            "the wavelet simulator does not support experts on columns of their own, whose words depend on the "
+            "choice of experts: use --experts spread"
         )
         raise BadInput(message)
 

@@ -1,18 +1,21 @@
-"""Stalls: whether the streams of a plan can wait for each other in a circle, found without a run.
+"""Stalls: whether the streams of a plan can wait for each other forever.
 
-A stream waits for another
+This is decided without a simulation.
 
-1. at a router, where the two have one colour and the other comes before it: the switch has its next position when the
-   other's last word has passed, and words on one colour stay in their order;
-2. on a PE, whose main thread executes its operations one after another;
-3. in a PE's memory: what uses words waits for what stores them before it, and what replaces words for those before it
-   that use them; the words of a pattern are sent from where they are received;
-4. as a part of one operation: a PE that adds what it receives and sends it on does both at once, so neither goes
-   without the other. Such streams are one group.
+A stream waits for another stream in these cases:
 
-Groups that wait for each other in a circle, or for themselves, stall as soon as a message has more words than the
-queues in transit hold. Where there is no circle nothing stalls, for any number of words: the group that is first goes,
-then those behind it.
+1. At a router, if both have the same colour and the other one is first. The switch advances when
+   the last word of the other stream has passed, and words of one colour stay in order.
+2. On a PE, because its main thread executes operations one after another.
+3. In the SRAM of a PE. An operation that uses words waits for the operation that stored them. An
+   operation that replaces words waits for earlier operations that use them. Words of a pattern are
+   sent from the address where they are received.
+4. As a part of one operation. A PE that adds received words and sends the sum on does both at the
+   same time, so neither stream can proceed without the other. Such streams form a group.
+
+If groups wait for each other in a circle, or for themselves, they stall as soon as a message has
+more words than the queues on its path hold. If there is no such circle, nothing stalls for any
+number of words: the first group proceeds, then the groups after it.
 """
 
 from __future__ import annotations
@@ -26,15 +29,18 @@ from wse_mappings.schedule import COMBINING, Arrival
 
 
 def find_stall(plan: Plan) -> str:
-    """Return the first deadlock of streams, or the first colour with two uses on a PE, as text.
+    """Return a description of the first stall, or of the first colour with two uses on a PE.
 
-    Empty where nothing stalls.
+    The result is empty if nothing stalls.
     """
-    return _mixed_colour(plan) or _circle(plan)
+    return _mixed_colour(plan) or _circular_wait(plan)
 
 
 def _mixed_colour(plan: Plan) -> str:
-    """Return a PE that adds some words of a colour and stores others, so that two threads would read one queue."""
+    """Describe a PE where two threads would read the same queue; return "" if there is none.
+
+    This happens if the PE adds some words of a colour and stores others.
+    """
     combines: dict[tuple[int, int], bool] = {}
     for flow in plan.flows:
         for place in flow.receivers:
@@ -44,16 +50,17 @@ def _mixed_colour(plan: Plan) -> str:
     return ""
 
 
-def _circle(plan: Plan) -> str:
-    """Return the first ring of groups of messages that wait for each other, as text."""
+def _circular_wait(plan: Plan) -> str:
+    """Describe the first groups of messages that wait for each other in a circle; "" if none."""
     number = {id(flow): i for i, flow in enumerate(plan.flows)}
     if all(step.receive is None or step.send is None for step in plan.operations):
         order = [number[id(step.flow)] for step in plan.operations]
         if order == sorted(order):
-            return ""  # each stream is a group on its own, and waits for streams before it alone
-    group = list(range(len(plan.flows)))  # 4. streams of one operation, by union and find
+            return ""  # each stream is a group on its own and waits only for earlier streams
+    group = list(range(len(plan.flows)))  # 4. streams of one operation, as a union-find structure
 
     def root(i: int) -> int:
+        """Return the representative of a stream's group."""
         while group[i] != i:
             group[i] = group[group[i]]
             i = group[i]
@@ -63,54 +70,63 @@ def _circle(plan: Plan) -> str:
         if step.receive is not None and step.send is not None:
             group[root(number[id(step.receive)])] = root(number[id(step.send)])
     waits: dict[int, dict[int, tuple[Flow, Flow]]] = defaultdict(dict)
-    for later, earlier in _waiting(plan):
-        waits[root(number[id(later)])].setdefault(root(number[id(earlier)]), (later, earlier))
-    circle = _first_circle(waits)
-    named = [f"{_message(later)} for {_message(earlier)}" for later, earlier in circle]
-    return f"messages wait in a circle: {', '.join(named)}; give them other colours or another order" if named else ""
+    for waiting_flow, awaited_flow in _waiting_pairs(plan):
+        waits[root(number[id(waiting_flow)])].setdefault(root(number[id(awaited_flow)]), (waiting_flow, awaited_flow))
+    circle = _first_circular_wait(waits)
+    wait_texts = [f"{_message(waiting_flow)} for {_message(awaited_flow)}" for waiting_flow, awaited_flow in circle]
+    return (
+        f"messages wait in a circle: {', '.join(wait_texts)}; give them other colours or another order"
+        if wait_texts
+        else ""
+    )
 
 
-def _waiting(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
-    """Return the pairs of streams of which the first waits for the second."""
+def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
+    """Yield pairs of streams where the first waits for the second."""
     for positions in plan.positions.values():  # 1. at a router
-        yield from ((later, earlier) for earlier, later in pairwise(flow for turn in positions for flow in turn.flows))
-    last: dict[int, list[Flow]] = {}  # on the main thread of a PE
-    users: dict[tuple[int, int], list[Flow]] = {}  # of the words of a part on a PE
-    stored: dict[tuple[int, int], Flow] = {}
+        flows_in_order = (flow for position in positions for flow in position.flows)
+        yield from ((second, first) for first, second in pairwise(flows_in_order))
+    last: dict[int, list[Flow]] = {}  # last streams on the main thread of a PE
+    users: dict[tuple[int, int], list[Flow]] = {}  # last streams that use the words of a part on a PE
+    storing_flows: dict[tuple[int, int], Flow] = {}  # last stream that stored the words of a part on a PE
     for step in plan.operations:
         flows = [flow for flow in (step.receive, step.send) if flow is not None]
         words = step.place, step.flow.part
         if step.receive is not None and step.receive.arrival not in COMBINING:
-            if step.receive.arrival == Arrival.REPLACE:  # 3. a multicast's words follow the operands that they are of
+            if step.receive.arrival == Arrival.REPLACE:  # 3. not for a multicast, whose words depend on the old ones
                 yield from ((step.receive, user) for user in users.get(words, ()))
-            stored[words] = step.receive
+            storing_flows[words] = step.receive
             continue
-        yield from ((flow, before) for flow in flows for before in last.get(step.place, ()))  # 2. on a PE
-        yield from ((flow, stored[words]) for flow in flows if words in stored)  # 3. in memory
+        yield from ((flow, previous) for flow in flows for previous in last.get(step.place, ()))  # 2. on a PE
+        yield from ((flow, storing_flows[words]) for flow in flows if words in storing_flows)  # 3. in memory
         last[step.place] = users[words] = flows
 
 
-def _first_circle(waits: dict[int, dict[int, tuple[Flow, Flow]]]) -> list[tuple[Flow, Flow]]:
-    """Return the pairs of streams along a ring of groups; empty without one."""
-    finished: set[int] = set()
+def _first_circular_wait(waits: dict[int, dict[int, tuple[Flow, Flow]]]) -> list[tuple[Flow, Flow]]:
+    """Return the pairs of streams along the first circle of waiting groups; empty if none.
+
+    The search is depth-first.
+    """
+    finished_groups: set[int] = set()
     for start in waits:
         path, place = [start], {start: 0}
         branches = [iter(waits.get(start, ()))]
         while path:
-            following = next(branches[-1], None)
-            if following is None:
+            next_group = next(branches[-1], None)
+            if next_group is None:
                 branches.pop()
                 place.pop(path[-1])
-                finished.add(path.pop())
-            elif following in place:
-                circle = [*path[place[following] :], following]
+                finished_groups.add(path.pop())
+            elif next_group in place:
+                circle = [*path[place[next_group] :], next_group]
                 return [waits[a][b] for a, b in pairwise(circle)]
-            elif following not in finished:
-                place[following] = len(path)
-                path.append(following)
-                branches.append(iter(waits.get(following, ())))
+            elif next_group not in finished_groups:
+                place[next_group] = len(path)
+                path.append(next_group)
+                branches.append(iter(waits.get(next_group, ())))
     return []
 
 
 def _message(flow: Flow) -> str:
+    """Return a message as text for people."""
     return f"{flow.source} to {flow.receivers[-1]} on colour {flow.colour}"

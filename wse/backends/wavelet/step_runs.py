@@ -1,6 +1,7 @@
-"""The steps of a phase that move words, laid on machines of their own and run: times of PEs, words on links.
+"""Simulation of single steps that move words, each on a Machine of its own.
 
-Only timing and links are of interest: words are zeros, at addresses of the machine's own. Equal runs are run once.
+Only times and links matter: all words are zero, at addresses that the Machine chooses. Equal steps
+are simulated once.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ from wse_mappings.patterns.translation import translation
 
 
 class StepRun(NamedTuple):
-    """The cycle in which each PE ended, int32 ``[rows, cols]`` (0: idle), and the other results of `MachineRun`."""
+    """Result of the simulation of a step.
+
+    Attributes:
+        ends: int32 ``[rows, cols]``, cycle in which each PE ended; 0 if it was idle.
+        link_words, moves: As in `MachineRun`.
+    """
 
     ends: I32
     link_words: I64
@@ -37,18 +43,19 @@ class StepRun(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class StepRuns:
-    """A simulator of single steps of one Program.
+    """Simulator of single steps of one Program, with a cache.
 
-    ``start`` int32 ``[rows, cols]`` is when each PE of a machine begins.
+    In all methods, ``start`` int32 ``[rows, cols]`` is the cycle at which each PE of the machine
+    begins.
 
     Attributes:
-        program: What was compiled.
-        wafer: The machine.
-        software: What its software costs.
-        pe: What operations cost on one PE.
-        workers: Cores.
-        log: Whether moves are noted.
-        runs_by_key: Results by what they depend on.
+        program: The Program.
+        wafer: Wafer type.
+        software: Software profile.
+        pe: Costs of operations on one PE.
+        workers: Number of cores to use.
+        log: Whether moves are recorded.
+        runs_by_key: Cached results.
     """
 
     program: Program
@@ -59,13 +66,18 @@ class StepRuns:
     log: bool = False
     runs_by_key: dict[tuple[object, ...], StepRun] = field(default_factory=dict)
 
-    def lines(self, carried: Sequence[tuple[LineMessages, Transfer]], start: I32) -> StepRun:
-        """Simulate patterns on lines of one region at the same time, each with colours and threads of its own.
+    def lines(self, messages_and_transfers: Sequence[tuple[LineMessages, Transfer]], start: I32) -> StepRun:
+        """Simulate patterns on lines of one region at the same time.
 
-        Each has the messages of a transfer, whose words they carry.
+        Each pattern has colours and threads of its own.
+
+        Args:
+            messages_and_transfers: Messages of each pattern, and the transfer whose words they
+                carry.
+            start: See the class.
         """
         patterns: list[tuple[LineMessages, int, int]] = []
-        for messages, transfer in carried:
+        for messages, transfer in messages_and_transfers:
             add = math.ceil(self.pe.vector(transfer.elements, self.pe.acc))
             patterns.append((messages.in_one_turn, transfer.words, add))
         key = ("lines", start.shape, start.tobytes(), *patterns)
@@ -84,27 +96,29 @@ class StepRuns:
                     target=address if messages.in_place else address + words,
                     round_=messages.round,
                     colour=colour,
-                    chosen=slice(messages.first_row, messages.first_row + messages.rows) if along_rows else slice(None),
+                    line_slice=(
+                        slice(messages.first_row, messages.first_row + messages.rows) if along_rows else slice(None)
+                    ),
                 )
                 address += 2 * words
                 adding += lines.adding.reshape(start.shape) * np.int32(lines.add_cycles)
-            ran = self._run(machine)
-            self.runs_by_key[key] = ran._replace(ends=np.asarray(ran.ends + adding, np.int32))
+            step_run = self._run(machine)
+            self.runs_by_key[key] = step_run._replace(ends=np.asarray(step_run.ends + adding, np.int32))
         return self.runs_by_key[key]
 
     def translate(self, source: Rect, target: Rect, messages: Translation, start: I32) -> StepRun:
-        """Simulate pieces that PEs of ``source`` send to PEs of ``target``."""
+        """Simulate the pieces that PEs of ``source`` send to PEs of ``target``."""
         key = ("translation", source, target, tuple(messages.sent_words), messages.stride, start.tobytes())
         if key not in self.runs_by_key:
-            most = int(messages.words.max())
-            machine = self._machine(start, 2 * most)
+            max_words = int(messages.words.max())
+            machine = self._machine(start, 2 * max_words)
             schedule = translation(machine.rows, machine.cols, source, target, messages.sent_words, messages.stride)
-            self._lines(machine).plane(schedule, most, target=most)
+            self._lines(machine).plane(schedule, max_words, target=max_words)
             self.runs_by_key[key] = self._run(machine)
         return self.runs_by_key[key]
 
     def to_edge(self, words: int, start: I32) -> StepRun:
-        """Simulate ``words`` words from every PE to the last PE of its row, which represents the edge."""
+        """Simulate ``words`` words from every PE to the last PE of its row, the edge."""
         key = ("edge", words, start.shape, start.tobytes())
         if key not in self.runs_by_key:
             machine = self._machine(start, words)
@@ -114,7 +128,10 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def from_edge(self, words: int, start: I32) -> StepRun:
-        """Simulate ``words`` words from the first PE of every row, which represents the edge, to each PE of the row."""
+        """Simulate words from the first PE of every row, which stands for the edge, to all others.
+
+        Each PE receives ``words`` words.
+        """
         key = ("entry", words, start.shape, start.tobytes())
         if key not in self.runs_by_key:
             machine = self._machine(start, 2 * words)
@@ -124,15 +141,20 @@ class StepRuns:
         return self.runs_by_key[key]
 
     def _machine(self, start: I32, memory_words: int) -> Machine:
+        """Return a machine without routes and operations."""
         rows, cols = start.shape
         return Machine(self.wafer, rows, cols, memory_words, start)
 
     def _lines(self, machine: Machine, *, main: int = 0, add: int | None = None) -> Lines:
-        """Simulate messages along lines; with ``add``, transfers are stored, awaited and added in so many cycles."""
+        """Return a builder of patterns.
+
+        If ``add`` is given, messages are stored and awaited, and then added in ``add`` cycles.
+        """
         gap = self.software.reduce_gap_cycles if add is None else self.software.transfer_sync_cycles
         relay = self.software.relay_cycles
         return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, add_cycles=add or 0, main=main)
 
     def _run(self, machine: Machine) -> StepRun:
+        """Simulate a machine."""
         result = run(machine, workers=self.workers, log=self.log)
         return StepRun(result.pe_cycles, result.link_words, result.moves)

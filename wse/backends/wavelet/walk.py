@@ -1,19 +1,25 @@
-"""A phase executed cycle by cycle: each step in turn on the PEs and links of its region.
+"""Cycle-by-cycle simulation of a phase, step by step, on the PEs and links of the regions.
 
-The state is the cycle from which each PE of each stage is free. Steps of one overlap group, or one step, go through it:
+The state is the cycle from which on each PE of each stage is free. A step, or an overlap group of
+steps, changes the state as follows:
 
-1. Routes of other patterns that stand in the place of its own are rewritten; then the step's task is dispatched, unless
-   it runs in that of the step before, or the group is started and awaited at one cost.
-2. Kernels, and patterns whose messages stay on their PEs, keep the PEs of their rows for the cycles that they cost;
-   kernels of one group follow each other, and with them the patterns of its chain. A task is dispatched for such a
-   pattern, unless it is joined to the kernel before it, and for a kernel behind it. It goes along other lines than the
-   rest of the group; that both may want a PE's ramp in one cycle is left out.
-3. Patterns on lines of the region run as wavelets, all of the group on one machine, each on colours of its own; a shift
-   of rows in a group is one of them.
-4. Other transfers are issued one by one: shifts of rows on their region; words from region to region on the smallest
-   rectangle that holds both; words to another wafer as far as the edge of their region, and from the edge of the other
-   one on as they come, where the link in between is left out; words to the host as far as the edge of their region.
-5. PEs are free when their last word has come or gone. The group takes the cycles by which the last PE of all is later.
+1. Routes of other patterns that must be replaced are rewritten. Then the step's task is dispatched,
+   unless the step runs in the task of the step before. An overlap group is instead started and
+   awaited at one cost.
+2. Kernels, and patterns whose messages stay on their PEs, occupy the PEs of their rows for the
+   cycles that they cost. The kernels of a group run one after another, and so do the patterns of
+   the group's chain. A task is dispatched for such a pattern, unless it is joined to the kernel
+   before it, and for a kernel after it. The lines of a pattern in the chain are assumed to be
+   different from those of the rest of the group. Conflicts of the two at the ramp of a PE are
+   ignored.
+3. Patterns on lines of the region are simulated as wavelets, all of the group together, each with
+   its own colours. A cache shift in a group is one of them.
+4. Other transfers are issued one by one. Cache shifts are simulated on their region, and words
+   between regions on the smallest rectangle that contains both. Words to another wafer are
+   simulated up to the edge of their region, and from the edge of the other region on; the link in
+   between is left out. Words to the host are simulated up to the edge of their region.
+5. PEs are free when their last word has arrived or left. The cycles of the group are those by which
+   the last of all PEs is free later than before.
 """
 
 from __future__ import annotations
@@ -41,13 +47,19 @@ from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.cache_shift import cache_shift
 
 OnMoves = Callable[[int, I64], None]
-"""Takes the wavelets of a step as it is executed: the step, and int64 ``[n, 7]``: the cycle in which each leaves a
-router, wafer, row and col of its PE, colour counted from the first of the step, and the Ports that it leaves through
-and came by."""
+"""Function that receives the wavelets of a step: the step, and their moves as int64 ``[n, 7]``.
+
+The columns are: cycle in which the wavelet leaves a router; wafer, row and column of the PE;
+colour, counted from the first one of the step; Port that it leaves through; Port that it came by.
+"""
 
 
 class PhaseWalk:
-    """The state of a phase that is simulated step by step: the cycle from which each PE of each stage is free."""
+    """State of a phase that is simulated step by step.
+
+    The state consists of the cycle from which on each PE of each stage is free, and of the totals
+    so far.
+    """
 
     def __init__(
         self,
@@ -68,15 +80,18 @@ class PhaseWalk:
         log = on_moves is not None
         self.runs = StepRuns(program=program, wafer=wafer, software=software, pe=self.pe, workers=workers, log=log)
         self.issue = math.ceil(software.vector_issue_cycles)
-        self.way = 2 * wafer.ramp_cycles + 1 + wafer.hop_cycles  # of a word to a neighbour
-        self.sync = max(software.transfer_sync_cycles, self.way)
+        self.neighbour_cycles = 2 * wafer.ramp_cycles + 1 + wafer.hop_cycles  # from a PE to its neighbour
+        self.sync = max(software.transfer_sync_cycles, self.neighbour_cycles)
         self.free = [np.zeros((stage.rect.rows, stage.rect.cols), np.int64) for stage in program.stages]
         self.end = 0
         self.step_cycles, self.hops = np.zeros(len(phase.steps), np.int64), np.zeros(len(phase.steps), np.int64)
         self.links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
 
     def carry_out(self, steps: range, turn: int) -> None:
-        """Simulate a step, or the steps of an overlap group, in one iteration of their loop."""
+        """Simulate a step, or the steps of an overlap group, in one iteration of their loop.
+
+        The numbers in the body refer to the module docstring.
+        """
         phase, first, hops = self.phase, steps.start, int(self.links.sum())
         transfers = {step: self._transfer(step, turn) for step in steps if not phase.steps.computes(step)}
         working = [step for step in steps if step not in transfers or _works(transfers[step])]
@@ -118,15 +133,19 @@ class PhaseWalk:
             free[:] = self.end
 
     def overlaps(self, step: int) -> bool:
-        """Return whether rounds of a step's pattern overlap."""
+        """Return True if rounds of a step's pattern overlap."""
         pattern = int(self.phase.steps.pattern[step])
         return pattern >= 0 and self.program.patterns[pattern].overlaps
 
     def _transfer(self, step: int, turn: int) -> Transfer:
+        """Return the transfer of a step in an iteration of its loop."""
         return transfer_of(self.program, self.phase, step, self.slots, turn)
 
     def _compute(self, step: int, turn: int, idle: I64) -> None:
-        """Simulate a kernel on some rows, from when they have no other kernel of the group; ``idle`` says when."""
+        """Simulate a kernel on some rows.
+
+        ``idle`` is the cycle from which on each PE is free for kernels of the group; it is updated.
+        """
         a = self.phase.steps.operands(step, self.slots, turn)
         over_heads = bool(self.phase.steps.over_heads[step])
         cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a, self.pe, over_heads=over_heads)
@@ -134,7 +153,10 @@ class PhaseWalk:
         idle[a[0] : a[0] + a[1]] += math.ceil(cycles - 1e-9)
 
     def _follow(self, step: int, transfer: Transfer, idle: I64) -> None:
-        """Simulate a pattern in the chain of its group; ``idle`` says from when each PE is free in that chain."""
+        """Simulate a pattern in the chain of its group.
+
+        ``idle`` is the cycle from which on each PE is free for the chain; it is updated.
+        """
         if not self.phase.steps.joined[step]:
             idle += self.software.task_dispatch_cycles
         if transfer.in_memory:
@@ -143,27 +165,31 @@ class PhaseWalk:
         else:
             assert isinstance(transfer.messages, LineMessages)
             start, base = _relative(idle + self.issue)
-            ran = self.runs.lines([(transfer.messages, transfer)], start)
-            self._note_end(step, transfer.site.stage, base, ran)
-            idle[:] = np.maximum(idle, base + ran.ends)
+            step_run = self.runs.lines([(transfer.messages, transfer)], start)
+            self._note_end(step, transfer.site.stage, base, step_run)
+            idle[:] = np.maximum(idle, base + step_run.ends)
 
     def _copy(self, transfer: Transfer, begin: I64) -> None:
-        """Simulate a pattern whose messages all stay on their PEs."""
+        """Simulate a pattern whose messages are all copies within their PEs."""
         site = transfer.site
         self._work(site.stage, site.first_row, site.rows, self.pe.vector(transfer.elements, self.pe.acc), begin)
 
     def _work(self, stage: int, first_row: int, row_count: int, cycles: float, begin: I64) -> None:
+        """Occupy the PEs of some rows of a stage for a number of cycles."""
         rows, free = slice(first_row, first_row + row_count), self.free[stage]
         free[rows] = np.maximum(free[rows], begin[rows] + math.ceil(cycles - 1e-9))
 
-    def _lines(self, step: int, carried: Sequence[tuple[LineMessages, Transfer]], begin: I64) -> None:
-        """Simulate patterns on lines at the same time, in the group whose first step is ``step``."""
+    def _lines(self, step: int, messages_and_transfers: Sequence[tuple[LineMessages, Transfer]], begin: I64) -> None:
+        """Simulate patterns on lines that run together, in the group that starts with ``step``."""
         overlap = self.phase.steps.overlap[step] >= 0
-        start, base = _relative(begin - self.way if overlap else begin + self.issue)
-        self._note_end(step, carried[0][1].site.stage, base, self.runs.lines(carried, start))
+        # The cost of starting a group already contains the path of a word to a neighbour.
+        start, base = _relative(begin - self.neighbour_cycles if overlap else begin + self.issue)
+        self._note_end(
+            step, messages_and_transfers[0][1].site.stage, base, self.runs.lines(messages_and_transfers, start)
+        )
 
     def _shift_lines(self, transfer: Transfer, turn: int) -> list[tuple[LineMessages, Transfer]]:
-        """Return a shift of rows as a pattern down the columns of its region; None where no row sends words."""
+        """Return a cache shift as a pattern along columns of its region; empty if no row sends."""
         rect = transfer.site.placed_stage.rect
         passing = CacheBalance.passing_rows(self.lengths[turn], rect.rows)
         if not passing:
@@ -173,7 +199,7 @@ class PhaseWalk:
         return [(shifted, transfer)]
 
     def _stream(self, step: int, transfer: Transfer, turn: int, begin: I64) -> None:
-        """Simulate a shift of rows, words between regions, or the part of a crossing on a mesh."""
+        """Simulate a cache shift, words between regions, or the parts of a crossing on a mesh."""
         stage, issued = transfer.site.stage, begin + self.issue
         self.free[stage] += self.issue
         match transfer.messages:
@@ -203,16 +229,17 @@ class PhaseWalk:
             Rect(r.row - top, r.col - left + first_col, r.rows, messages.cols)
             for r, first_col in ((source, messages.source_col), (target, messages.target_col))
         )
-        ran = self.runs.translate(senders, receivers, messages, start)
-        self.links[stages[sender].wafer, :, top : top + rows, left : left + cols] += ran.link_words
-        self._log(step, base, stages[sender].wafer, top, left, ran.moves)
+        step_run = self.runs.translate(senders, receivers, messages, start)
+        self.links[stages[sender].wafer, :, top : top + rows, left : left + cols] += step_run.link_words
+        self._log(step, base, stages[sender].wafer, top, left, step_run.moves)
         for stage, area in zip((sender, receiver), areas, strict=True):
-            self._free(stage, base, ran.ends[area])
+            self._free(stage, base, step_run.ends[area])
 
     def _cross(self, step: int, transfer: Transfer, receiver: int, begin: I64) -> None:
-        """Simulate words of all rows to the edge of their region, and from there to columns of the other region.
+        """Simulate a crossing: words to the edge of one region, and from the edge of the other.
 
-        Words come in as soon as the slowest row's first is at the edge, but not so early that they run out.
+        Words enter the other region as soon as the first word of the slowest row is at the edge,
+        but late enough that the stream is not interrupted.
         """
         leaving, entering = transfer.edges
         at_edge = int(self._to_edge(step, transfer.site.stage, leaving, begin).max())
@@ -221,58 +248,65 @@ class PhaseWalk:
         start, base = _relative(
             np.concatenate([np.full((rect.rows, 1), at_edge - stream), self.free[receiver][:, :cols]], axis=1)
         )
-        ran = self.runs.from_edge(entering.words, start)
+        step_run = self.runs.from_edge(entering.words, start)
         ends, links = np.zeros((rect.rows, rect.cols), np.int32), np.zeros((4, rect.rows, rect.cols), np.int64)
-        ends[:, :cols], links[:, :, :cols] = ran.ends[:, 1:], ran.link_words[:, :, 1:]
-        moves = ran.moves[ran.moves[:, 2] > 0] - np.array([0, 0, 1, 0, 0, 0], np.int32)
+        ends[:, :cols], links[:, :, :cols] = step_run.ends[:, 1:], step_run.link_words[:, :, 1:]
+        moves = step_run.moves[step_run.moves[:, 2] > 0] - np.array([0, 0, 1, 0, 0, 0], np.int32)
         self._note_end(step, receiver, base, StepRun(ends, links, moves))
 
     def _to_edge(self, step: int, stage: int, edge: EdgeStream, begin: I64) -> I64:
-        """Simulate words of some rows to the east edge of their region; return when the last words are there."""
+        """Simulate words of some rows to the east edge of their region.
+
+        Returns:
+            The cycle at which the last word of each row is at the edge.
+        """
         first_row, first_col, cols = edge.first_row, edge.first_col, edge.cols
         rows, columns = slice(first_row, first_row + edge.rows), slice(first_col, first_col + cols)
         start, base = _relative(np.concatenate([begin[rows, columns], begin[rows, first_col : first_col + 1]], axis=1))
-        ran = self.runs.to_edge(edge.words, start)
+        step_run = self.runs.to_edge(edge.words, start)
         rect = self.program.stages[stage].rect
         links, ends = np.zeros((4, rect.rows, rect.cols), np.int64), np.zeros((rect.rows, rect.cols), np.int32)
-        inner = slice(first_col, first_col + cols - 1)
-        links[Port.EAST, rows, inner] = ran.link_words[Port.EAST, :, : cols - 1]
-        at_edge = ran.ends[:, cols] - self.wafer.hop_cycles
-        ends[rows, columns] = np.maximum(ran.ends[:, :cols], at_edge[:, None])
-        inside = (ran.moves[:, 2] < cols - 1) & (ran.moves[:, 4] == Port.EAST)
+        inner_columns = slice(first_col, first_col + cols - 1)
+        links[Port.EAST, rows, inner_columns] = step_run.link_words[Port.EAST, :, : cols - 1]
+        at_edge = step_run.ends[:, cols] - self.wafer.hop_cycles
+        ends[rows, columns] = np.maximum(step_run.ends[:, :cols], at_edge[:, None])
+        is_inside = (step_run.moves[:, 2] < cols - 1) & (step_run.moves[:, 4] == Port.EAST)
         shift = np.array([0, first_row, first_col, 0, 0, 0], np.int32)
-        self._note_end(step, stage, base, StepRun(ends, links, ran.moves[inside] + shift))
+        self._note_end(step, stage, base, StepRun(ends, links, step_run.moves[is_inside] + shift))
         return at_edge.astype(np.int64) + base
 
-    def _note_end(self, step: int, stage: int, base: int, ran: StepRun) -> None:
+    def _note_end(self, step: int, stage: int, base: int, step_run: StepRun) -> None:
         """Record a simulation on a region whose cycle 0 was ``base``."""
         wafer, rect = self.program.stages[stage].wafer, self.program.stages[stage].rect
-        self.links[(wafer, slice(None), *_area(rect))] += ran.link_words
-        self._log(step, base, wafer, rect.row, rect.col, ran.moves)
-        self._free(stage, base, ran.ends)
+        self.links[(wafer, slice(None), *_area(rect))] += step_run.link_words
+        self._log(step, base, wafer, rect.row, rect.col, step_run.moves)
+        self._free(stage, base, step_run.ends)
 
     def _log(self, step: int, base: int, wafer: int, top: int, left: int, moves: I32) -> None:
+        """Report the moves of wavelets, in cycles of the phase and positions of the wafer."""
         if self.on_moves:
-            cycle, row, col, colour, port, came = moves.astype(np.int64).T
-            everywhere = np.full_like(cycle, wafer)
-            self.on_moves(step, np.stack([cycle + base, everywhere, row + top, col + left, colour, port, came], axis=1))
+            cycle, row, col, colour, port, entry_port = moves.astype(np.int64).T
+            columns = [cycle + base, np.full_like(cycle, wafer), row + top, col + left, colour, port, entry_port]
+            self.on_moves(step, np.stack(columns, axis=1))
 
     def _free(self, stage: int, base: int, ends: I32) -> None:
+        """Make the PEs of a stage busy until their ends in a simulation."""
         free = self.free[stage]
         free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))
 
 
 def _works(transfer: Transfer) -> bool:
-    """Return whether a transfer does anything."""
+    """Return True if a transfer has anything to simulate."""
     messages = transfer.messages
     return transfer.is_awaited and not (isinstance(messages, LineMessages) and not len(messages.schedule.messages))
 
 
 def _area(rect: Rect) -> tuple[slice, slice]:
+    """Return the slices of a rectangle."""
     return np.s_[rect.row : rect.row + rect.rows, rect.col : rect.col + rect.cols]
 
 
 def _relative(start: I64) -> tuple[I32, int]:
-    """Return start cycles relative to the first of them, and that one."""
+    """Return start cycles relative to the first of them, and that first cycle."""
     base = int(start.min())
     return (start - base).astype(np.int32), base

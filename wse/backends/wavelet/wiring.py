@@ -1,6 +1,6 @@
-"""A Machine's positions, queues and operations as arrays: which queue leads to which, who uses it, what runs together.
+"""Switch positions, queues and operations of a Machine as arrays, with their connections.
 
-Whatever has no way to go, or two users where one is allowed, is refused here.
+A route that leads nowhere is refused here, and so are two users of something that allows only one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from wse.errors import BadInput
 from wse_mappings.schedule import Arrival
 
 SIDES: Final = 6
-INTO_PE: Final = 5  # a queue's side beside the five ports: behind the ramp, in the compute element
-FROM_PE: Final = 5  # a link's port beside the five of the router: from compute element to router
+INTO_PE: Final = 5  # side of a queue in addition to the five ports: after the ramp, in the compute element
+FROM_PE: Final = 5  # port of a link in addition to the five of the router: from compute element to router
 LARGEST_QUEUES: Final = 2_000_000  # 128 bytes each
 NONE: Final = -1
 
@@ -27,6 +27,7 @@ def _per_pe(blocks: list[Any], values: list[Any]) -> I32:
 
 
 def _pes(blocks: list[Any]) -> I32:
+    """Return the PEs of all blocks."""
     return np.concatenate([np.zeros(0, np.int32), *(block.pes for block in blocks)])
 
 
@@ -37,13 +38,21 @@ def _ranks(sorted_keys: I64) -> I64:
 
 
 class Wiring:
-    """The routes, queues and operations of a phase as arrays sorted by PE.
+    """Routes, queues and operations of a Machine as arrays, sorted by PE.
 
-    ``key`` int64 ``[queue]``: PE, side and colour as one number, with ``identity`` int32 ``[queue, 3]``, those
-    three, and ``link``, the physical link before it. ``place`` int64 ``[position]``: PE and colour as one number, with
-    ``targets`` bool ``[position, 5]``, ``successor`` the queues behind them, ``position_queue`` the one in front.
-    ``users`` int64 ``[n, 2]``: (link, queue that may send over it). Operations are in the Machine's order;
-    ``thread_key`` holds PE and thread as one number.
+    Operations are in the order of the Machine.
+
+    Attributes:
+        key: int64 ``[queues]``: PE, side and colour of a queue as one number.
+        identity: int32 ``[queues, 3]``: PE, side and colour of a queue.
+        link: Physical link before each queue.
+        place: int64 ``[positions]``: PE and colour of a switch position as one number.
+        targets: bool ``[positions, 5]``: ports to which a position sends words.
+        successor: Queues after each position.
+        position_queue: Queue before each position.
+        users: int64 ``[n, 2]``: a link, and a queue that may send over it.
+        thread_key: PE and thread as one number.
+        shares_link: bool ``[queues]``, True if another queue may send over the same link.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -54,7 +63,7 @@ class Wiring:
         self._operations()
 
     def _positions(self) -> None:
-        """Sort switch positions by PE and colour; positions of one (PE, colour) stay in order."""
+        """Sort switch positions by PE and colour; equal ones stay in order."""
         blocks = self.machine.route_blocks
         pe, colour = _pes(blocks), _per_pe(blocks, [block.colour for block in blocks])
         key = pe.astype(np.int64) * self.machine.wafer.colours + colour
@@ -75,30 +84,31 @@ class Wiring:
         self._check_positions()
 
     def _check_positions(self) -> None:
+        """Raise BadInput if a colour has more switch positions on a PE than the wafer allows."""
         machine = self.machine
-        beyond = np.flatnonzero(self.rank >= machine.wafer.switch_positions)
-        if len(beyond):
-            first, most = int(beyond[0]), machine.wafer.switch_positions
+        excess_positions = np.flatnonzero(self.rank >= machine.wafer.switch_positions)
+        if len(excess_positions):
+            first, max_positions = int(excess_positions[0]), machine.wafer.switch_positions
             count = int((self.place == self.place[first]).sum())
             msg = (
                 f"wavelet reference: {count} switch positions of colour {self.colour[first]} on "
-                f"{machine.pe_text(int(self.pe[first]))}; {machine.wafer.name} has {most} a colour: "
+                f"{machine.pe_text(int(self.pe[first]))}; {machine.wafer.name} has {max_positions} a colour: "
                 "send some of the streams on another colour"
             )
             raise BadInput(msg)
 
     def _queues(self) -> None:
-        """Collect the sorted keys of every queue that some route needs: (PE, side, colour) as one number."""
-        into = self.targets[:, Port.RAMP]
+        """Find every queue that some route needs, as sorted keys of PE, side and colour."""
+        enters_pe = self.targets[:, Port.RAMP]
         keys = [
             self._key(self.pe, self.source, self.colour),
-            self._key(self.pe[into], np.int32(INTO_PE), self.colour[into]),
+            self._key(self.pe[enters_pe], np.int32(INTO_PE), self.colour[enters_pe]),
         ]
         self.key = np.unique(np.concatenate(keys))
         if len(self.key) > LARGEST_QUEUES:
             msg = (
                 f"wavelet reference: {len(self.key):,} queues; at most {LARGEST_QUEUES:,} fit: "
-                "take a smaller region, fewer colours or the fast model"
+                "use a smaller region, fewer colours or the fast model"
             )
             raise BadInput(msg)
         colours = self.machine.wafer.colours
@@ -108,35 +118,36 @@ class Wiring:
         self.position_queue = np.searchsorted(self.key, keys[0])
 
     def _key(self, pe: I32, side: I32 | np.int32, colour: I32) -> I64:
+        """Return PE, side and colour of queues as one number."""
         return (pe.astype(np.int64) * SIDES + side) * self.machine.wafer.colours + colour
 
     def _find(self, key: I64) -> I64:
-        """Return the indices of queues, -1 where there is none."""
+        """Return the indices of queues by their keys; -1 if a queue does not exist."""
         at = np.minimum(np.searchsorted(self.key, key), max(len(self.key) - 1, 0))
         return np.where(self.key[at] == key, at, NONE) if len(self.key) else np.full(len(key), NONE)
 
     def _links_before(self) -> I64:
-        """Return the physical link before each queue, from the PE and the port that it leaves."""
-        pe, behind = self.identity[:, 0], self.identity[:, 1]
+        """Return the physical link before each queue: the PE and the port that the link leaves."""
+        pe, side_of_queue = self.identity[:, 0], self.identity[:, 1]
         link = pe.astype(np.int64) * SIDES
         for side in Port:
-            queues = behind == side
+            queues = side_of_queue == side
             if side == Port.RAMP:
                 link[queues] += FROM_PE
             else:
                 link[queues] = self.machine.neighbours(pe[queues], side) * np.int64(SIDES) + side.opposite
-        link[behind == INTO_PE] += Port.RAMP
+        link[side_of_queue == INTO_PE] += Port.RAMP
         return link
 
     def _outputs(self) -> None:
-        """Return the queue after each target of each position ``[position, 5]``, and which queues share a link."""
+        """Find the queue after each target of each position, and the queues that share a link."""
         self.successor = np.full(self.targets.shape, NONE, np.int64)
         for target in Port:
             at = np.flatnonzero(self.targets[:, target])
             ramp = target == Port.RAMP
             receiver = self.pe[at] if ramp else self.machine.neighbours(self.pe[at], target)
-            behind = np.int32(INTO_PE if ramp else target.opposite)
-            queue = np.where(receiver >= 0, self._find(self._key(receiver, behind, self.colour[at])), NONE)
+            receiving_side = np.int32(INTO_PE if ramp else target.opposite)
+            queue = np.where(receiver >= 0, self._find(self._key(receiver, receiving_side, self.colour[at])), NONE)
             if (queue < 0).any():
                 self._leads_nowhere(int(at[queue < 0][0]), target)
             self.successor[at, target] = queue
@@ -144,18 +155,20 @@ class Wiring:
         uses = np.stack([self.link[self.successor[position, side]], self.position_queue[position]], axis=1)
         self.users = np.unique(uses, axis=0) if len(uses) else np.zeros((0, 2), np.int64)
         links, users = np.unique(self.users[:, 0], return_counts=True)
-        self.shared = np.zeros(len(self.key), bool)
-        self.shared[self.users[np.isin(self.users[:, 0], links[users > 1]), 1]] = True
+        self.shares_link = np.zeros(len(self.key), bool)
+        self.shares_link[self.users[np.isin(self.users[:, 0], links[users > 1]), 1]] = True
 
     def _leads_nowhere(self, position: int, target: Port) -> None:
-        pe, where = int(self.pe[position]), self.machine.pe_text
+        """Raise BadInput for a position that sends words to a PE that does not receive them."""
+        pe, pe_text = int(self.pe[position]), self.machine.pe_text
         neighbour = int(self.machine.neighbours(self.pe[[position]], target)[0])
-        beyond = "beyond the edge" if neighbour < 0 else f"to {where(neighbour)}, which takes none from there"
-        msg = f"wavelet reference: {where(pe)} sends colour {self.colour[position]} {target.name.lower()}, {beyond}"
+        destination = "beyond the edge" if neighbour < 0 else f"to {pe_text(neighbour)}, which takes none from there"
+        colour, side = self.colour[position], target.name.lower()
+        msg = f"wavelet reference: {pe_text(pe)} sends colour {colour} {side}, {destination}"
         raise BadInput(msg)
 
     def _operations(self) -> None:
-        """Sort operations in the order of the machine, with the threads that they belong to."""
+        """Collect the operations in the order of the Machine, with their threads and queues."""
         blocks: list[OperationBlock] = self.machine.operation_blocks
         ops = [block.operation for block in blocks]
         self.op_pe = _pes(blocks)
@@ -177,40 +190,54 @@ class Wiring:
         self.send = self._operands(Port.RAMP, _per_pe(blocks, [op.send for op in ops]), "sends")
 
     def _check_threads(self) -> None:
+        """Raise BadInput if a PE has more threads than the wafer has microthreads."""
         machine = self.machine
         pes, counts = np.unique(self.thread_pe, return_counts=True)
-        beyond = np.flatnonzero(counts > machine.wafer.microthreads)
-        if len(beyond):
+        excess_pes = np.flatnonzero(counts > machine.wafer.microthreads)
+        if len(excess_pes):
             msg = (
-                f"wavelet reference: {counts[beyond[0]]} operations at the same time on "
-                f"{machine.pe_text(int(pes[beyond[0]]))}; {machine.wafer.name} has {machine.wafer.microthreads} "
+                f"wavelet reference: {counts[excess_pes[0]]} operations at the same time on "
+                f"{machine.pe_text(int(pes[excess_pes[0]]))}; {machine.wafer.name} has {machine.wafer.microthreads} "
                 "microthreads: let fewer patterns run together"
             )
             raise BadInput(msg)
 
     def _operands(self, side: int, colour: I32, does: str) -> I64:
-        """Return the queue of each operation on one side, -1 where it has none."""
+        """Return the queue of each operation on one side; -1 if the operation has none there.
+
+        Args:
+            side: INTO_PE for received words, Port.RAMP for sent words.
+            colour: Colour of each operation, or -1.
+            does: Verb for error messages.
+
+        Raises:
+            BadInput: There is no such queue, or two threads use the same one.
+        """
         queue = np.full(len(colour), NONE, np.int64)
         at = np.flatnonzero(colour >= 0)
         queue[at] = self._find(self._key(self.op_pe[at], np.int32(side), colour[at]))
         missing = at[queue[at] < 0]
         if len(missing):
-            where = self.machine.pe_text(int(self.op_pe[missing[0]]))
-            msg = f"wavelet reference: {where} {does} on colour {colour[missing[0]]}, which has no such route there"
+            pe_text = self.machine.pe_text(int(self.op_pe[missing[0]]))
+            msg = f"wavelet reference: {pe_text} {does} on colour {colour[missing[0]]}, which has no such route there"
             raise BadInput(msg)
         users = np.unique(np.stack([queue[at], self.op_thread[at]], axis=1), axis=0)[:, 0]
-        twice = users[1:][users[1:] == users[:-1]]
-        if len(twice):
-            pe, _, shared = self.identity[twice[0]].tolist()
+        used_twice = users[1:][users[1:] == users[:-1]]
+        if len(used_twice):
+            pe, _, queue_colour = self.identity[used_twice[0]].tolist()
             msg = (
-                f"wavelet reference: two threads of {self.machine.pe_text(pe)} use its queue of colour {shared}; "
+                f"wavelet reference: two threads of {self.machine.pe_text(pe)} use its queue of colour {queue_colour}; "
                 "give one of the transfers another colour"
             )
             raise BadInput(msg)
         return queue
 
     def edges(self) -> I32:
-        """Return the edges int32 ``[n, 2]`` between queues and threads that a route, link, ramp or wait connects."""
+        """Return pairs of queues and threads that influence each other, as int32 ``[n, 2]``.
+
+        They are connected by a route, a link, a ramp, or a wait for an operation. Threads have
+        indices after those of queues.
+        """
         queues = len(self.key)
         first = self.position_queue[np.searchsorted(self.place, self.place)]
         position, target = np.nonzero(self.targets)
@@ -221,7 +248,7 @@ class Wiring:
         sending = np.flatnonzero(self.send >= 0)
         ramp_pe, ramp_first = np.unique(self.op_pe[sending], return_index=True)
         ramp = thread[sending][ramp_first[np.searchsorted(ramp_pe, self.op_pe[sending])]]
-        receiving, waiting = np.flatnonzero(self.receive >= 0), np.flatnonzero(self.op_after >= 0)
+        receiving, awaiting = np.flatnonzero(self.receive >= 0), np.flatnonzero(self.op_after >= 0)
         pairs = [
             (self.position_queue, first),
             (self.position_queue[position], self.successor[position, target]),
@@ -230,12 +257,12 @@ class Wiring:
             (thread[receiving], self.receive[receiving]),
             (thread[sending], self.send[sending]),
             (thread[sending], ramp),
-            (thread[waiting], thread[self.op_after[waiting]]),
+            (thread[awaiting], thread[self.op_after[awaiting]]),
         ]
         return np.concatenate([np.stack(pair, axis=1) for pair in pairs]).astype(np.int32)
 
     def released_positions(self) -> I64:
-        """Return the position that each position releases as it ends, or -1."""
+        """Return the position that each position releases when it ends, or -1."""
         key = self.pe.astype(np.int64) * self.machine.wafer.colours + self.released_colour
         row = np.searchsorted(self.place, key) + self.released_index
         return np.where(self.released_colour >= 0, row, NONE)

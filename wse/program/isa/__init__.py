@@ -1,1 +1,1 @@
-"""The instruction set of the PEs: every compute kernel, its operands, what it costs and what it reads."""
+"""Instruction set of the PEs: the operands, cycles and memory reads of every compute kernel."""

@@ -1,4 +1,4 @@
-"""The activation functions of feed-forward layers, of a gate alone or of a gate times what lies beside it."""
+"""Activation functions of feed-forward layers, with or without gating (a second factor)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from wse.program.isa.pe_costs import PeCosts
 from wse_mappings.cuts.split import ceil_div
 
 ACTIVATIONS: Final = ("silu", "gelu_tanh", "gelu", "clamped_silu")
-"""Activation functions; ``activate`` takes the index of one."""
+"""Activation functions; operand ``function`` of kernel ``activate`` is an index into this tuple."""
 
 _WORK: Final = ((2, 1, 1), (1, 6, 1), (1, 3, 1), (2, 3, 3))
-"""Scalar functions (exp and reciprocal, tanh, erf) of each activation function, its vector operations, and those of
-the gating."""
+"""Operations per element of each activation function.
+
+The three numbers are scalar functions (exp and reciprocal, tanh, or erf), vector operations, and
+vector operations of gating.
+"""
 
 
 def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
@@ -22,22 +25,31 @@ def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
 
 
 def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> float:
-    """Return the cycles of the vector operations on so many elements."""
-    _, plain, gating = _WORK[function]
-    return (1 + gated) * c.vector(elements, c.convert) + (plain + gated * gating) * c.vector(elements, c.f32)
+    """Return the cycles of the vector operations of an activation function.
+
+    Args:
+        c: Costs of operations on the PE.
+        elements: Number of outputs.
+        function: Index into ACTIVATIONS.
+        gated: 1 with gating, else 0.
+    """
+    _, operations, gating = _WORK[function]
+    return (1 + gated) * c.vector(elements, c.convert) + (operations + gated * gating) * c.vector(elements, c.f32)
 
 
 def _share_cycles(
     c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int, shared_tokens: int, padding: int
 ) -> float:
-    """Return the cycles of the largest part of a group, plus those of zeros for the rest.
+    """Return the cycles of ``activate_share``.
 
-    A share of several tokens' features may begin and end inside of a token's, whose vectors are its own.
+    The PEs of a group divide the features among them. The PE with the largest shard counts. It also
+    writes zeros for the features of the other PEs. A shard may begin and end inside the features of
+    a token, and has separate vectors for each token.
     """
-    share, turns = ceil_div(shared_tokens * n, length // groups), M // shared_tokens
-    reached = min(shared_tokens, ceil_div(share - 1, n) + 1)
-    functions = turns * share * _WORK[function][0] * c.function
-    vectors = reached * _vectors_cycles(c, turns * min(share, n), function, gated)
+    shard_elements, iterations = ceil_div(shared_tokens * n, length // groups), M // shared_tokens
+    tokens_reached = min(shared_tokens, ceil_div(shard_elements - 1, n) + 1)
+    functions = iterations * shard_elements * _WORK[function][0] * c.function
+    vectors = tokens_reached * _vectors_cycles(c, iterations * min(shard_elements, n), function, gated)
     return c.vector(M * n + padding, c.act) + functions + vectors
 
 

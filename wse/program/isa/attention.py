@@ -1,6 +1,8 @@
-"""Attention over the cache slots of a PE: T slots of its row, F features of its column's heads.
+"""Attention kernels over the cache slots of a PE.
 
-H query heads are Hk times the ``queries_per_kv`` of queries that use one kv head.
+A PE has T slots, which its row stores, and F features of each head of its column. The number of
+query heads is H = Hk * ``queries_per_kv``: each of the Hk KV heads serves ``queries_per_kv`` query
+heads. M is the number of tokens.
 """
 
 from __future__ import annotations
@@ -56,14 +58,14 @@ def _values_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, 
 
 
 def _round_cycles(c: PeCosts, n: int) -> float:
-    """Return the cycles of exp's range reduction: rounding to an integer, clamping, and multiplying by ln 2."""
+    """Return the cycles of exp's range reduction: round to an integer, clamp, multiply by ln 2."""
     return 4 * c.vector(n, c.f32) + c.vector(n, c.largest)
 
 
 def _powers_cycles(c: PeCosts, heads: int) -> float:
-    """Return the cycles of scaling softmax sums by powers of two."""
-    whole = 2 * c.vector(heads, c.f32) + c.vector(heads, c.largest) + c.vector(heads, c.convert)
-    return whole + c.vector(heads, c.half) + c.vector(heads, c.shift) + c.vector(heads, c.f32)
+    """Return the cycles of multiplying the softmax sums of ``heads`` heads by powers of two."""
+    exponents = 2 * c.vector(heads, c.f32) + c.vector(heads, c.largest) + c.vector(heads, c.convert)
+    return exponents + c.vector(heads, c.half) + c.vector(heads, c.shift) + c.vector(heads, c.f32)
 
 
 def _rescale_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
@@ -83,7 +85,10 @@ def _finish_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
 
 
 def _exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
-    """Return the cycles of the largest part of a set of columns, plus those of zeros for the others."""
+    """Return the cycles of exp when the PEs of a set of columns divide the scores among them.
+
+    The PE with the most scores counts. It also writes zeros for the scores of the other PEs.
+    """
     columns_of_group = columns // groups
     weights = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))
     in_a_row = min(weights, T)
@@ -104,9 +109,11 @@ def _online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: 
 
 
 def _max(name: str, entries: str) -> Kernel:
-    """Return the record of a kernel for the maximum visible score of a head.
+    """Return the record of a kernel that computes the maximum visible score of a head.
 
-    ``entries`` are the numbers that say which entries the scores are with.
+    Args:
+        name: Name of the kernel.
+        entries: Names of the number operands that determine which cache entries are visible.
     """
     return Kernel(
         name=name,
@@ -120,7 +127,12 @@ def _max(name: str, entries: str) -> Kernel:
 
 
 def _exp(name: str, entries: str) -> Kernel:
-    """Return the record of a kernel for the weights of a softmax and their sum."""
+    """Return the record of a kernel that computes softmax weights and their sums.
+
+    Args:
+        name: Name of the kernel.
+        entries: Names of the number operands that determine which cache entries are visible.
+    """
     return Kernel(
         name=name,
         operands=(
@@ -142,7 +154,7 @@ ATTENTION: Final = (
     Kernel(
         name="kv_append",
         operands=(
-            act("k"),  # of as many tokens as are at hand; ``tokens`` is the most that a row stores of them
+            act("k"),  # of all new tokens; ``tokens`` is the maximum number of them that a row stores
             act("v"),
             act("k_cache", "capacity E"),
             act("v_cache", "capacity Ev"),

@@ -1,4 +1,4 @@
-"""Small operations on a PE's own vectors: sums, scaling, rounding and copies."""
+"""Small operations on the vectors of one PE: sums, scaling, rounding and copies."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Products with the experts that tokens were routed to, pair by pair of a token and one of its experts.
+"""Products with the experts that tokens chose, one (token, expert) pair after another.
 
-A column stores ``local_experts`` and works on at most P pairs, whose list is a count and three values for each.
+A column of PEs stores ``local_experts`` experts and processes at most P pairs. The list of pairs
+consists of a count, followed by three values per pair: token, expert and weight.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ def _products(P: int, K: int, N: int) -> int:
 
 
 def _pair_list(P: int) -> int:
+    """Return the elements of the list of P pairs: a count, and three values for each pair."""
     return 1 + 3 * P
 
 
 def _code_rows(K: int, coding: int) -> int:
-    """Return the rows of bytes that K rows of codes need."""
+    """Return the number of byte rows that K rows of codes need."""
     return CODINGS[_NAMES[coding]].code_bytes(K, 1)
 
 
@@ -37,14 +39,15 @@ def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding
 
 
 def _list_cycles(c: PeCosts, count: int) -> float:
-    """Return the cycles of a loop over pairs that reads token, expert and weight of each."""
+    """Return the cycles of a loop over pairs that reads the token, expert and weight of each."""
     return count * (c.loop + 3 * c.vector(1, c.f32))
 
 
 def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, stretches: int) -> float:
-    """Return the cycles of comparing all pairs and of writing those that the column stores.
+    """Return the cycles to find the pairs whose experts a column stores, and to list them.
 
-    Where a column stores all experts, tokens, ids and weights are copied as vectors, to every third place of the list.
+    If a column stores all experts, every pair matches. Tokens, ids and weights are then copied as
+    vectors, to every third element of the list.
     """
     if groups * stretches > 1:
         return _list_cycles(c, M * A) + _list_cycles(c, P)
@@ -52,25 +55,49 @@ def _pairs_cycles(c: PeCosts, M: int, A: int, P: int, groups: int, stretches: in
 
 
 def _in_cycles(c: PeCosts, product: float, P: int, N: int, weighted: int) -> float:
-    """Return the cycles of the first product of all pairs, each ``product`` cycles, with outputs weighed on request."""
+    """Return the cycles of the first product of an expert layer, for all pairs.
+
+    Args:
+        c: Costs of operations on the PE.
+        product: Cycles of the product for one pair.
+        P: Maximum number of pairs.
+        N: Outputs.
+        weighted: 1 to multiply the outputs by the pair's router weight, else 0.
+    """
     weighing = c.vector(N, c.acc) if weighted else 0.0
     return _list_cycles(c, P) + P * (c.vector(N, c.acc) + product + weighing)
 
 
 def _out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int, weighted: int) -> float:
-    """Return the cycles of the second product of all pairs, each ``product`` cycles, added to the sums of tokens."""
+    """Return the cycles of the second product of an expert layer, for all pairs.
+
+    The outputs of each pair are added to the sums of its token.
+
+    Args:
+        c: Costs of operations on the PE.
+        product: Cycles of the product for one pair.
+        P: Maximum number of pairs.
+        M: Tokens.
+        K: Inputs.
+        N: Outputs.
+        weighted: 1 to multiply the inputs by the pair's router weight, else 0.
+    """
     weighing = c.vector(K, c.act) if weighted else 0.0
     return c.vector(M * N, c.acc) + _list_cycles(c, P) + P * (weighing + product)
 
 
 def _bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
-    """Return the cycles for all pairs, of which few are in the PE's part."""
-    added = min(P, M * (-(-(share - 1) // max(1, N)) + 1))
-    return _list_cycles(c, P) + added * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
+    """Return the cycles to add the biases of the experts, for all pairs.
+
+    The list of pairs is read completely, but a PE adds biases only to the outputs in its own shard,
+    which few pairs have.
+    """
+    local_pairs = min(P, M * (-(-(share - 1) // max(1, N)) + 1))
+    return _list_cycles(c, P) + local_pairs * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
 
 
 def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int) -> int:
-    """Return the bytes of the tiles that are read: one per pair, at most all of the column."""
+    """Return the bytes of expert tiles that are read: one per pair, at most all of the column."""
     return min(P, local_experts) * K * N * b["wgt"]
 
 

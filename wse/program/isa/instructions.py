@@ -1,17 +1,23 @@
-"""The instruction set of the PEs: every compute kernel's record, in the order by which a Program refers to them.
+"""Instruction set of the PEs: the records of all compute kernels.
 
-What a kernel costs is a number of vector operations and scalar work. A vector operation over n elements takes
+A Program refers to a kernel by its position in this list.
 
-    issue + ceil(n / width)
+The cycles of a kernel are the sum of its vector operations and its scalar work:
 
-cycles, the width by operation and element type as the vendor's SIMD table gives it for the generation, divided by the
-software profile's ratio of bank conflicts where an operation reads two operands from SRAM. Equal operations that one
-mapped operation makes, such as the rows of a product, have a cheaper issue each. Functions such as exp run on the
-scalar library, one element at a time; a turn of a loop around vector operations costs its back edge. Sources: the costs
-of issue, conflicts, loops and functions are the software profile's, each with its source there.
+- A vector operation over n elements needs issue + ceil(n / width) cycles. The width depends on the
+  operation and the element type, according to the vendor's SIMD table for the wafer generation. If
+  an operation reads two operands from SRAM, the width is divided by the bank conflict ratio of the
+  software profile.
+- Equal vector operations that belong to one mapped operation, such as the rows of a product, have a
+  lower issue cost each.
+- Functions such as exp run in the scalar library, one element at a time.
+- An iteration of a loop around vector operations costs its backward branch.
 
-Multiply-adds and bytes read have no machine's rate in them: divided by the rates of a PE they give bounds below which
-no software gets.
+The costs of issue, conflicts, loops and functions come from the software profile, which cites the
+source of each.
+
+The numbers of multiply-adds and of bytes read are independent of the machine. Divided by the peak
+rates of a PE, they give lower bounds that hold for any software.
 """
 
 from __future__ import annotations
@@ -42,12 +48,16 @@ KERNELS: Final = (
     *ROUTER,
     *EXPERTS,
 )
-"""Records of all kernels; the code of a kernel in a Program is its index here."""
+"""Records of all kernels. The code of a kernel in a Program is its index in this tuple."""
 
 CODES: Final = {kernel.name: code for code, kernel in enumerate(KERNELS)}
-"""The code of each kernel by name."""
+"""Code of each kernel by name."""
 
 
 def kernel_named(name: str) -> Kernel:
-    """Return the record of a kernel. Raises KeyError for an unknown name."""
+    """Return the record of the kernel with this name.
+
+    Raises:
+        KeyError: No kernel has this name.
+    """
     return KERNELS[CODES[name]]

@@ -1,6 +1,7 @@
-"""The record of one kernel: all that the compiler, the cost models and the tests know of it.
+"""Record of one kernel: everything that the compiler, the cost models and the tests know about it.
 
-A *formula* is a function whose parameters are names of the kernel's operands, after those that the field names.
+A *formula* is a function whose parameters are named like operands of the kernel. Some formulas have
+an additional first parameter, which the documentation of the field names.
 ``docs/decisions/0019-kernel-records.md`` has the reasons.
 """
 
@@ -20,28 +21,33 @@ Formula = Callable[..., Any]
 
 
 def _zero(*_: object) -> int:
+    """Return 0: the default formula."""
     return 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kernel:
-    """The record of a compute kernel: its operands, its cycles, its work and the bytes that it reads.
+    """Record of a compute kernel: operands, cycles, work, and bytes read.
 
     Attributes:
-        name: Its name, that of the function in ``wse_kernels`` and of the oracle.
-        operands: Operands from index ``FIRST_OPERAND`` on, in the order of the function's parameters.
-        work: Formula of about the element operations of one call on one PE; None: its multiply-adds.
-        operation_ps: About how many picoseconds of a core of the emulating machine such an operation takes, in float16
-            with sums in float32. Those of the records were measured on one core of 2.6 GHz with 512-bit vectors, and
-            say which steps are worth several cores, nothing else.
-        cycles: Formula of the cycles of one call on one PE; its first parameter is ``c``, the PeCosts.
-        macs: Formula of the multiply-adds of one call on one PE; only products have any.
-        read_bytes: Formula of the bytes of weights and cache entries that one call on one PE cannot do without, each
-            counted once; its first parameter is ``b``, the bytes of an element by view. Trained vectors, which are
-            short, are left out.
-        cycles_over_heads: Formula as ``cycles`` of a call whose vector operations take an element of every head, or of
-            every token, as far apart as these are, instead of the neighbours of one; None where there is no such form.
-        counters: Whether the kernel depends on a user's counters of tokens and cache slots.
+        name: Name of the kernel, of its function in ``wse_kernels`` and of its oracle.
+        operands: Operands from index ``FIRST_OPERAND`` on, in the order of the function's
+            parameters.
+        work: Formula for the approximate number of element operations of one call on one PE. None
+            means the multiply-adds.
+        operation_ps: Approximate picoseconds per element operation on one core of the emulating
+            computer, for float16 with float32 sums. The values were measured on a 2.6 GHz core with
+            512-bit vectors. They only decide which steps are split over several cores.
+        cycles: Formula for the cycles of one call on one PE. First parameter: ``c``, the PeCosts.
+        macs: Formula for the multiply-adds of one call on one PE; 0 for kernels that are not
+            products.
+        read_bytes: Formula for the bytes of weights and cache entries that one call on one PE must
+            read, each counted once. First parameter: ``b``, the bytes per element of each view.
+            Short trained vectors, such as biases, are not counted.
+        cycles_over_heads: Formula like ``cycles``, for a call that vectorises over heads or tokens:
+            its vector operations read one element of every head (or token), with a stride. None if
+            the kernel has no such variant.
+        counters: True if the kernel depends on a user's counters of tokens and cache slots.
     """
 
     name: str
@@ -59,22 +65,22 @@ class Kernel:
 
     @cached_property
     def views(self) -> dict[str, str]:
-        """The view of each operand by name; empty for a number."""
+        """View of each operand by name; empty for plain numbers."""
         return {operand.name: operand.view for operand in self.operands}
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The position of each operand by name in the calling convention."""
+        """Index of each operand by name, in the operands of a step."""
         return {operand.name: i for i, operand in enumerate(self.operands, FIRST_OPERAND)}
 
     @cached_property
     def outputs(self) -> frozenset[int]:
-        """Indices of the operands that the kernel writes anew."""
+        """Indices of the operands that the kernel overwrites without reading them."""
         return frozenset(self.index[operand.name] for operand in self.operands if operand.output)
 
     @cached_property
     def in_place(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of an operand and the output that may overwrite it."""
+        """Pairs (operand, output) of indices where the output may overwrite the operand."""
         return tuple((self.index[operand.over], self.index[operand.name]) for operand in self.operands if operand.over)
 
     @cached_property
@@ -83,50 +89,65 @@ class Kernel:
         return tuple(self.index[operand.name] for operand in self.operands if operand.view)
 
     def by_name(self, operands: Sequence[int]) -> dict[str, int]:
-        """Return the operands of a step that runs the kernel, by name."""
+        """Return the operands of a step that runs the kernel, as a dict by name."""
         return {name: int(operands[i]) for name, i in self.index.items()}
 
     def core_s(self, operands: Sequence[int]) -> float:
-        """Return the approximate seconds that a core of this computer needs for a call on one PE."""
+        """Return the approximate seconds of a call on one PE, on one core of this computer."""
         return float(self._value(self.work or self.macs, operands)) * self.operation_ps * 1e-12
 
     def cycles_of(self, operands: Sequence[int], costs: PeCosts, *, over_heads: bool = False) -> float:
-        """Return the cycles of a call on one PE; ``over_heads``: vectors over heads where that is faster."""
+        """Return the cycles of a call on one PE.
+
+        Args:
+            operands: Operands of the step.
+            costs: Costs of operations on the PE.
+            over_heads: Whether the call may vectorise over heads. If so, the cheaper variant
+                counts.
+        """
         cycles = float(self._value(self.cycles, operands, costs))
         if not over_heads or self.cycles_over_heads is None:
             return cycles
         return min(cycles, float(self._value(self.cycles_over_heads, operands, costs)))
 
     def macs_of(self, operands: Sequence[int]) -> int:
-        """Multiply-adds of a call on one PE."""
+        """Return the multiply-adds of a call on one PE."""
         return int(self._value(self.macs, operands))
 
     def bytes_read(self, operands: Sequence[int], element_bytes: Mapping[str, int]) -> int:
-        """Return the bytes of weights and cache entries that a call on one PE reads."""
+        """Return the bytes of weights and cache entries that a call on one PE must read.
+
+        Args:
+            operands: Operands of the step.
+            element_bytes: Bytes per element of each view.
+        """
         return int(self._value(self.read_bytes, operands, element_bytes))
 
     def elements(self, name: str, operands: Sequence[int]) -> int:
-        """Return the elements from the address ``name`` on that a call may access."""
+        """Return the number of elements at the address operand ``name`` that a call may access."""
         extent = self.operands[self.index[name] - FIRST_OPERAND].extent
         assert extent is not None
         return self._product(extent, operands) if isinstance(extent, str) else int(self._value(extent, operands))
 
     def elements_used(self, name: str, operands: Sequence[int]) -> int:
-        """Return the elements from the address ``name`` on that a call reads or writes."""
+        """Return the number of elements at the address operand ``name`` that a call uses."""
         reads = self.operands[self.index[name] - FIRST_OPERAND].reads
         return self._product(reads, operands) if reads else self.elements(name, operands)
 
     def _product(self, names: str, operands: Sequence[int]) -> int:
+        """Return the product of the operands whose names are in ``names``, separated by spaces."""
         return prod(int(operands[self.index[name]]) for name in names.split())
 
     def _value(self, formula: Formula, operands: Sequence[int], *first: object) -> Any:
+        """Evaluate a formula on the operands of a step; ``first`` are its arguments before these."""
         return formula(*first, *(operands[i] for i in self._parameters[formula]))
 
     @cached_property
     def _parameters(self) -> dict[Formula, tuple[int, ...]]:
-        """The indices of the operands that each formula uses.
+        """Indices of the operands that each formula uses.
 
-        Raises KeyError for a name that is not an operand.
+        Raises:
+            KeyError: A parameter of a formula is not the name of an operand.
         """
         extents = [operand.extent for operand in self.operands if callable(operand.extent)]
         formulas = dict.fromkeys([self.work or self.macs, self.macs, *extents], 0) | {

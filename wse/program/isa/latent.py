@@ -1,6 +1,8 @@
-"""Moves between vectors cut over rows and vectors cut over columns, for attention over a latent cache.
+"""Kernels that move heads between layouts, for attention with a latent cache.
 
-A row has Hl of H heads; ``heads``, ``first`` and ``feature_ordinals`` are tables of ordinals, 0 for padding.
+They convert between vectors that are split over rows and vectors that are split over columns. A row
+of PEs has Hl of the H heads. ``heads``, ``first`` and ``feature_ordinals`` are tables of ordinals
+(indices from 1); 0 is padding.
 """
 
 from __future__ import annotations
@@ -21,7 +23,11 @@ def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
 
 
 def _place_rotated_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
-    """Every feature that the column needs is compared with those of the row, and brought for all tokens at once."""
+    """Return the cycles of ``place_rotated``.
+
+    Each of the n features that a column needs is compared with the features of the row, and then
+    copied for all tokens at once.
+    """
     return c.vector(M * H * n, c.acc) + Hl * n * (c.loop + c.vector(M, c.acc))
 
 

@@ -1,9 +1,12 @@
-"""Tile products: with weights, quantised or not, or with activations on the right, and of one token.
+"""Products of tiles, whose right operand is weights (quantised or not) or activations.
 
-The vector of a product is its tokens, that of a product of one token its output features, as in the released GEMM and
-GEMV kernels; the latter is a single mapped operation over its K vectors, without a loop of its own. A few tokens are
-multiplied one after another where that takes fewer cycles. Codes of quantised
-weights are unpacked by 16-bit operations a few rows at a time into the scratch ``codes``.
+A product is vectorised over its tokens. A product of one token is vectorised over its output
+features. Both are as in the released GEMM and GEMV kernels. The GEMV is a single mapped operation
+over its K vectors, without a loop of its own. A few tokens are multiplied one after another if that
+needs fewer cycles.
+
+Codes of quantised weights are unpacked by 16-bit operations, a few rows at a time, into the scratch
+operand ``codes``.
 """
 
 from __future__ import annotations
@@ -21,7 +24,14 @@ from wse.program.isa.pe_costs import PeCosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacking:
-    """The unpacking of codes that share 16-bit words to halves: vector operations, and elements of each kind a code."""
+    """Cost of unpacking codes that share 16-bit words to float16 values.
+
+    Attributes:
+        operations: Vector operations of one unpacking loop iteration.
+        shifts: Elements shifted, per code.
+        logic: Elements of bitwise operations, per code.
+        adds: Elements of additions, per code.
+    """
 
     operations: int
     shifts: float
@@ -30,32 +40,54 @@ class Unpacking:
 
 
 INT8: Final = Unpacking(operations=5, shifts=1 / 2, logic=3 / 2, adds=1)
-"""Two codes a word, the upper one shifted down, the lower one masked; exclusive or with 0x6480 makes the half
-1024 + 128 + code, and 1152 is taken off. The exponent that is put on as bits is from Kim et al., arXiv 2211.10017."""
+"""Two codes per word: the upper one is shifted down, the lower one is masked.
+
+An exclusive or with 0x6480 gives the float16 value 1024 + 128 + code, from which 1152 is
+subtracted. Inserting the exponent as bits is the method of Kim et al., arXiv 2211.10017.
+"""
 INT4: Final = Unpacking(operations=11, shifts=3 / 4, logic=7 / 4, adds=1)
-"""Four codes a word, three of them shifted and three masked; exclusive or with 0x6408, and 1032 is taken off."""
+"""Four codes per word: three are shifted, three are masked.
+
+After an exclusive or with 0x6408, 1032 is subtracted.
+"""
 FP8: Final = Unpacking(operations=5, shifts=3 / 2, logic=1, adds=0)
-"""Two codes a word; in the upper half an arithmetic shift by 1 and a mask leave the bits of the half that is the
-256th part, a factor that the scale takes in; the lower one is shifted up first."""
+"""Two codes per word; the lower code is shifted up first.
+
+An arithmetic shift by 1 and a mask leave the bits of a float16 value that is 1/256 of the code's
+value. The scale includes this factor.
+"""
 
 MXFP4: Final = Unpacking(operations=11, shifts=7 / 4, logic=1, adds=0)
-"""Four codes a word: an arithmetic shift by 3 and a mask leave the bits of the half that is the 2^14th part, a factor
-that the scale takes in; three of four are shifted up first."""
+"""Four codes per word; three of them are shifted up first.
+
+An arithmetic shift by 3 and a mask leave the bits of a float16 value that is 2^-14 of the code's
+value. The scale includes this factor.
+"""
 E8M0: Final = Unpacking(operations=6, shifts=1, logic=1, adds=1)
-"""Powers of two, two a word, each shifted to the place of the exponent and masked; the biases apart are added there."""
+"""Powers of two, two per word.
+
+Each is shifted to the exponent's bits and masked. The difference of the exponent biases is added to
+these bits.
+"""
 
 _BY_CODING: Final = (INT8, FP8, INT4, MXFP4, FP8)
-"""Unpackings by the numbers of codings."""
+"""Unpacking of each coding, by the number of the coding."""
 
 
 def matmul_cycles(c: PeCosts, M: int, K: int, N: int, add: int) -> float:
-    """Return the cycles of M tokens times [K, N], all tokens in a vector; ``add``: to sums that are there."""
+    """Return the cycles of M tokens times [K, N], vectorised over the tokens.
+
+    Args:
+        c: Costs of operations on the PE.
+        M, K, N: Tokens, inputs and outputs.
+        add: 1 to add to existing sums, 0 to clear the sums first.
+    """
     zero = 0.0 if add else c.vector(M * N, c.acc)
     return zero + K * (c.loop + c.rows(N, M, c.mac))
 
 
 def gemv_cycles(c: PeCosts, M: int, K: int, N: int) -> float:
-    """Return the cycles of M tokens times [K, N], one after another, the outputs of a token in a vector."""
+    """Return the cycles of M tokens times [K, N], one token at a time, vectorised over outputs."""
     return M * (c.vector(N, c.acc) + c.loop + c.rows(K, N, c.mac))
 
 
@@ -64,15 +96,17 @@ def _products(M: int, K: int, N: int) -> int:
 
 
 def _right(K: int, N: int, k_stride: int, n_stride: int) -> int:
+    """Return the elements from the first to the last one of a [K, N] operand with strides."""
     return (K - 1) * k_stride + (N - 1) * n_stride + 1
 
 
 def _spaced_rows(M: int, N: int, out_stride: int) -> int:
+    """Return the elements from the first to the last one of M rows with stride ``out_stride``."""
     return (M - 1) * out_stride + N
 
 
 def _matmul(name: str, right: str) -> Kernel:
-    """Return a product whose right operand is in the view ``right``."""
+    """Return the record of a product whose right operand is in the view ``right``."""
     return Kernel(
         name=name,
         operands=(
@@ -88,31 +122,45 @@ def _matmul(name: str, right: str) -> Kernel:
 
 
 def _one_scale_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of a product whose sums are multiplied with scales, which are float32 or become it."""
+    """Return the cycles of a quantised product with one scale per output, applied to the sums.
+
+    The scales are float32 or are converted to it first.
+    """
     scales = 0.0 if c.widen else c.vector(N, c.convert)
     scaling = min(M * c.vector(N, c.scale_acc), c.rows(N, M, c.scale_acc))
     return _unpacking_cycles(c, unpacking, K, N, rows) + _unpacked_products(c, M, K, N, rows) + scales + scaling
 
 
 def _scale_a_group_cycles(c: PeCosts, unpacking: Unpacking, M: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of a product whose codes are multiplied with scales before."""
+    """Return the cycles of a quantised product whose codes are first multiplied by group scales."""
     return _unpacking_cycles(c, unpacking, K, N, rows) + c.rows(K, N, c.scale) + _unpacked_products(c, M, K, N, rows)
 
 
 def power_cycles(c: PeCosts, N: int, G: int) -> float:
-    """Return the cycles to make factors of the powers of two of G groups, N each."""
+    """Return the cycles to convert the power-of-two scales of G groups, N each, to factors."""
     return _unpacking_cycles(c, E8M0, G, N, 1)
 
 
 def run_cycles(c: PeCosts, N: int, G: int, B: int) -> float:
-    """Cycles to write out the float32 scales of B runs of N outputs, for G groups: each is converted, then moved."""
+    """Return the cycles to expand float32 scales of runs of outputs to one scale per output.
+
+    For each of G groups, B scales are converted and then copied to all N outputs.
+    """
     return G * (c.vector(B, c.convert) + B * (c.loop + c.issue) + math.ceil(N / c.act))
 
 
 def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> float:
-    """Cycles of a token's product with an expert whose codes are multiplied with scales before, its sums not zeroed.
+    """Return the cycles of the product of one token with an expert, whose codes are scaled first.
 
-    Codes that share a word are neighbours in a row, and an odd number of them may begin inside one.
+    The sums are not cleared. Codes that share a word are neighbours in a row. If N is odd, a row
+    may begin inside a word, so that one more code per row is unpacked.
+
+    Args:
+        c: Costs of operations on the PE.
+        coding: Number of the coding.
+        K: Inputs.
+        N: Outputs.
+        rows: Rows of codes that are unpacked at once.
     """
     loops = math.ceil(K / rows) * c.loop
     products = c.rows(K, N, c.scale) + c.rows(K, N, c.mac)
@@ -120,32 +168,36 @@ def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> flo
 
 
 def _unpacking_cycles(c: PeCosts, u: Unpacking, K: int, N: int, rows: int) -> float:
-    """Return the cycles to unpack a tile, as many rows at once as there is scratch for."""
-    codes, turns = K * N, math.ceil(K / rows)
+    """Return the cycles to unpack a tile, ``rows`` rows at a time."""
+    codes, iterations = K * N, math.ceil(K / rows)
     operations = u.operations + int(c.widen > 0)
     elements = codes * (u.shifts / c.shift + u.logic / c.logic + u.adds / c.half)
-    return turns * (c.loop + operations * c.issue) + math.ceil(elements + (codes / c.widen if c.widen else 0))
+    return iterations * (c.loop + operations * c.issue) + math.ceil(elements + (codes / c.widen if c.widen else 0))
 
 
 def _unpacked_products(c: PeCosts, M: int, K: int, N: int, rows: int) -> float:
-    """Cycles of a product with what was unpacked, with vectors of tokens or of outputs, whichever has the fewer."""
-    turns = math.ceil(K / rows)
-    by_outputs = M * (turns * c.loop + c.rows(K, N, c.mac))
+    """Return the cycles of a product with unpacked codes, vectorised over tokens or outputs.
+
+    The cheaper of the two counts.
+    """
+    iterations = math.ceil(K / rows)
+    by_outputs = M * (iterations * c.loop + c.rows(K, N, c.mac))
     by_tokens = K * (c.loop + c.rows(N, M, c.mac))
     return c.vector(M * N, c.acc) + min(by_outputs, by_tokens)
 
 
 def tile_bytes(coding: str, b: Mapping[str, int], K: int, N: int, G: int = 1) -> int:
-    """Return the bytes of a tile of codes and of its scales, of which there is one for each output and group."""
+    """Return the bytes of a tile of codes and of its scales, one per output and group."""
     return CODINGS[coding].code_bytes(K, N) + N * G * b[CODINGS[coding].scale_view]
 
 
 def blocks_bytes(b: Mapping[str, int], K: int, N: int, G: int, B: int) -> int:
-    """Bytes of a tile of fp8 codes and of its scales, of which there is one for each run of outputs and group."""
+    """Return the bytes of a tile of fp8 codes and its scales, one per run of outputs and group."""
     return K * N * b["raw"] + G * B * b["f32"]
 
 
 def _one_scale(name: str, coding: str, unpacking: Unpacking) -> Kernel:
+    """Return the record of a quantised product with one scale per output."""
     return Kernel(
         name=name,
         operands=(

@@ -1,4 +1,4 @@
-"""Normalisation: the sums of a PE's features, and the scaling once all PEs know the sums of all."""
+"""Normalisation: sums over a PE's features, and scaling by the sums over all PEs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def _parts(M: int, n: int, parts: int) -> int:
 
 
 def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, groups: int) -> float:
-    """Return the cycles of the largest share of a group."""
+    """Return the cycles of ``rms_scale_share``, where the PEs of a group divide the features.
+
+    The PE with the largest shard counts.
+    """
     return M * (c.loop + 2 * c.function + parts * c.vector(ceil_div(n, length // groups), c.scale_acc))
 
 
@@ -29,7 +32,11 @@ def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
 
 
 def _layer_scale_sums_cycles(c: PeCosts, M: int, N: int) -> float:
-    """Cycles of two multiply-adds an element: less mean times one vector, then times the scale and the other added."""
+    """Return the cycles of ``layer_scale_sums``, with two multiply-adds per element.
+
+    The first subtracts the mean times one vector. The second multiplies by the scale and adds the
+    other vector.
+    """
     mean = 4 * c.vector(1, c.f32)
     return M * (c.loop + 2 * c.function + mean + 2 * c.vector(N, c.scale_acc))
 

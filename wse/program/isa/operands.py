@@ -1,8 +1,10 @@
-"""Operands of compute kernels: an address in an element view of SRAM, or a whole number.
+"""Operands of compute kernels: addresses in element views of SRAM, and whole numbers.
 
-``act("x", "M K")`` is an address of activations ``[M, K]``, of which M and K are numbers among the same operands;
-``numbers("M K")`` are these. ``output=True`` marks what a kernel writes anew: at its first use by an op nothing of the
-operand's old value is read, unless the operand begins inside a buffer, whose beginning another step wrote.
+``act("x", "M K")`` declares the address of activations with shape ``[M, K]``. M and K are numbers
+among the operands of the same kernel, declared by ``numbers("M K")``. ``output=True`` marks an
+operand that the kernel overwrites. The first use of an output by an op reads nothing of its old
+value. The exception is an operand that begins inside a buffer, after elements that another step
+wrote.
 """
 
 from __future__ import annotations
@@ -12,30 +14,38 @@ from functools import partial
 from typing import Final, NamedTuple
 
 VIEWS: Final = ("act", "wgt", "acc", "f32", "raw")
-"""Element views of SRAM: activations, weights, accumulators, float32 statistics, and bytes of quantised weights."""
+"""Element views of SRAM, which name the type of the elements at an address.
+
+They are activations, weights, accumulators, float32 statistics, and bytes of quantised weights.
+"""
 
 FIRST_OPERAND: Final = 3
-"""Operands 0 to 2 of every kernel are its first row, its rows and the blocks of a row."""
+"""Index of the first operand that is specific to a kernel.
+
+Operands 0 to 2 of every kernel are its first row, its number of rows and the blocks of a row.
+"""
 
 PICO: Final = 10**12
 ATTO: Final = 10**18
-"""Operands are whole numbers; those named ``_pico`` and ``_atto`` count so many to 1."""
+"""Scale of fixed-point operands: ``_pico`` in a name counts 10^-12, ``_atto`` counts 10^-18."""
 
 
 class Operand(NamedTuple):
     """An operand of a kernel.
 
     Attributes:
-        view: The view that it is an address in; empty for a number.
-        name: Its name, by which kernels, lowering and costs refer to it.
-        extent: Elements from the address on that the kernel may touch: names of numbers whose product it is, or a
-            function whose parameters are such names; None where no operand says how many.
-        output: Whether the kernel writes what is there anew, and reads nothing of it.
-        over: The operand in whose place an output may be, if its elements are no wider: each element is written after
-            what stands at its place, and before it, was read.
-        scratch: Whether what a PE writes there is read by the kernel alone; the emulating machine may leave anything.
-        reads: Elements that a call reads of those that it may touch, as names of numbers whose product it is; empty for
-            all of them.
+        view: View that the operand is an address in; empty for a number.
+        name: Name that kernels, lowering and costs use for the operand.
+        extent: Number of elements from the address on that the kernel may access. Either the names
+            of numbers to multiply, or a function with such names as parameters. None if no operand
+            determines it.
+        output: True if the kernel overwrites the elements without reading them.
+        over: Name of the operand that this output may overwrite in place, if its elements are not
+            wider. The kernel reads every element before it writes to the same place.
+        scratch: True if only the kernel itself reads what a PE writes there. The emulating computer
+            may leave anything in it.
+        reads: Number of elements that a call actually reads, as names of numbers to multiply; empty
+            if it reads all accessible elements.
     """
 
     view: str
@@ -55,5 +65,5 @@ raw: Final = partial(Operand, "raw")
 
 
 def numbers(names: str) -> tuple[Operand, ...]:
-    """Operands that are plain numbers."""
+    """Return operands that are plain numbers, given their names separated by spaces."""
     return tuple(Operand("", name) for name in names.split())

@@ -1,4 +1,4 @@
-"""Costs of operations on one PE, by the vendor's SIMD table for the generation and the software profile."""
+"""Costs of operations on one PE, from the vendor's SIMD table and the software profile."""
 
 from __future__ import annotations
 
@@ -10,45 +10,68 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeCosts:
-    """Rates and costs of operations on one PE: elements a cycle by operation, cycles by scalar event."""
+    """Rates and costs of operations on one PE.
+
+    The fields before ``issue`` are rates in elements per cycle; the others are costs in cycles.
+    """
 
     mac: float  # activations times weights into accumulators
     square: float  # activations squared into float32
     act: float  # add, multiply, move of activations
     acc: float  # add, move of accumulators
     f32: float  # add, multiply, move of float32
-    largest: float  # the larger of two float32
+    largest: float  # maximum of two float32 values
     convert: float  # accumulators to activations
     shift: float  # 16-bit words
     logic: float  # 16-bit words
-    half: float  # add a constant to halves
-    widen: float  # halves to activations; 0 where they are halves
+    half: float  # add a constant to float16 values
+    widen: float  # float16 to activations; 0 if activations are not wider
     scale: float  # multiply activations
-    scale_acc: float  # multiply accumulators of float32
+    scale_acc: float  # multiply float32 accumulators
     issue: int  # cycles to issue a vector operation
-    mapped: float  # cycles to issue each vector operation of a mapped one
-    loop: int  # cycles of a turn of a loop around vector operations
+    mapped_issue: float  # cycles to issue each vector operation of a mapped operation
+    loop: int  # cycles per iteration of a loop around vector operations
     function: int  # cycles of a scalar function, such as exp, on one element
 
     def vector(self, elements: int, width: float) -> float:
-        """Return the cycles of one vector operation; none for an empty one."""
+        """Return the cycles of one vector operation; 0 if it has no elements.
+
+        Args:
+            elements: Number of elements.
+            width: Elements per cycle.
+        """
         return self.issue + math.ceil(elements / width) if elements > 0 else 0.0
 
     def strided_vector(self, elements: int, width: float) -> float:
-        """Return the cycles of a vector operation on elements that are not neighbours: no more than one a cycle."""
+        """Return the cycles of a vector operation with a stride: at most one element per cycle."""
         return self.vector(elements, min(width, 1.0))
 
     def strided_rows(self, count: int, elements: int, width: float) -> float:
-        """Return the cycles of ``count`` operations as of `strided_vector` that one mapped operation makes."""
+        """Return the cycles of a mapped operation of ``count`` strided vector operations."""
         return self.rows(count, elements, min(width, 1.0))
 
     def rows(self, count: int, elements: int, width: float) -> float:
-        """Return the cycles of ``count`` equal vector operations that one mapped operation makes."""
-        return count * (self.mapped + math.ceil(elements / width)) if elements > 0 else 0.0
+        """Return the cycles of a mapped operation of ``count`` equal vector operations.
+
+        Args:
+            count: Number of vector operations.
+            elements: Elements of each.
+            width: Elements per cycle.
+        """
+        return count * (self.mapped_issue + math.ceil(elements / width)) if elements > 0 else 0.0
 
 
 def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, accumulate_type: str) -> PeCosts:
-    """Return the costs for these element types. bfloat16 runs at the rates of float16."""
+    """Return the rates and costs of a PE for a pair of element types.
+
+    bfloat16 runs at the rates of float16.
+
+    Args:
+        wafer: Wafer, for the SIMD rates of its generation.
+        software: Software profile, for issue, loop and function costs and bank conflicts.
+        activation_type: Element type of activations.
+        accumulate_type: Element type of accumulators.
+    """
     half_act, half_acc = activation_type != "float32", accumulate_type != "float32"
     conflicts = software.bank_conflict_ratio
     if not half_act:
@@ -70,7 +93,7 @@ def pe_costs(wafer: WaferSpec, software: SoftwareProfile, activation_type: str, 
         scale=(wafer.add_fp16_per_cycle if half_act else wafer.mac_fp32_per_cycle) / conflicts,
         scale_acc=wafer.mac_fp32_per_cycle / conflicts,
         issue=software.vector_issue_cycles,
-        mapped=software.mapped_issue_cycles,
+        mapped_issue=software.mapped_issue_cycles,
         loop=software.loop_cycles,
         function=software.function_cycles,
     )

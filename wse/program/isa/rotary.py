@@ -1,4 +1,4 @@
-"""Positions in queries and keys: rotation of a head's first R features, and scaling."""
+"""Positions in queries and keys: rotation of the first R features of each head, and scaling."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ def _pairs(R: int) -> int:
 
 
 def _turns(M: int, R: int, turned: int) -> int:
+    """Return the elements of operand ``frequency``.
+
+    They are M * R cosines and sines if these were computed before (``turned``), else R / 2
+    frequencies.
+    """
     return M * R if turned else R // 2
 
 
 def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
-    """Return the cycles of a token's cosines and sines, and of their multiplier where it is not 1.
+    """Return the cycles to compute the cosines and sines of a token.
 
-    None where they are there.
+    If ``multiplier_pico`` is not 1, they are also multiplied. The result is 0 if the cosines and
+    sines were computed before (``turned``).
     """
     if turned:
         return 0.0

@@ -1,4 +1,7 @@
-"""A router of experts, the same on every PE: scores of E experts for each of M tokens, and the choice of A of them."""
+"""Router of experts: scores of E experts for each of M tokens, and the choice of A experts.
+
+Every PE computes the whole router.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,11 @@ def _scores(M: int, E: int) -> int:
 
 
 def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
-    """Sigmoid: exp and a division an element. Softmax: exp alone, and passes for maximum, difference, sum and scale."""
+    """Return the cycles of the router scores.
+
+    With sigmoid, each score needs exp and a division. With softmax, each score needs exp only, plus
+    vector passes for the maximum, the difference, the sum and the scale.
+    """
     exps, passes = E * c.function, c.vector(E, c.f32)
     if sigmoid:
         return M * (c.loop + 2 * exps + passes)
@@ -24,20 +31,25 @@ def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
 
 
 def _limit_cycles(c: PeCosts, M: int, E: int, groups: int, chosen_groups: int) -> float:
-    """Cycles of two maxima of each group, a maximum over the groups for each chosen one, and a pass that masks."""
+    """Return the cycles of limiting the choice to the experts of the best groups.
+
+    The operations are two maxima in each group, one maximum over all groups for each chosen group,
+    and a pass that masks the other experts.
+    """
     maxima = groups * (c.loop + 2 * c.vector(ceil_div(E, groups), c.largest))
     return M * (maxima + chosen_groups * (c.loop + c.vector(groups, c.largest)) + c.vector(E, c.f32))
 
 
 def blocks_of_outputs(E: int) -> int:
-    """Blocks that outputs are cut into for choosing."""
+    """Return the number of blocks into which E outputs are divided for choosing: about sqrt(E)."""
     return math.isqrt(E)
 
 
 def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float:
-    """Return the cycles of the choices, in blocks where that takes fewer.
+    """Return the cycles of choosing A experts per token and scaling their weights.
 
-    Then of the sum, its inverse and the scaling.
+    The experts are divided into blocks if that needs fewer cycles. With ``normalised``, the weights
+    are also summed, and the inverse of the sum is computed.
     """
     division = c.vector(A, c.f32) + c.function if normalised else 0.0
     choices = min(_choices_cycles(c, E, A, blocks) for blocks in (1, blocks_of_outputs(E)))
@@ -45,9 +57,11 @@ def _choose_cycles(c: PeCosts, M: int, E: int, A: int, normalised: int) -> float
 
 
 def _choices_cycles(c: PeCosts, E: int, A: int, blocks: int) -> float:
-    """Return the cycles of the maximum of each block, and for each choice but the last of that of its block once more.
+    """Return the cycles of choosing A of E experts one after another.
 
-    A choice finds the best block, where there are several, and then its place there.
+    The experts are divided into ``blocks`` blocks. The maximum of each block is computed once.
+    After each choice except the last, the maximum of its block is computed again. With several
+    blocks, a choice first finds the best block and then the position in that block.
     """
     size = ceil_div(E, blocks)
     maxima = (blocks + A - 1) * c.vector(size, c.largest)

@@ -1,4 +1,4 @@
-"""The two ends of a model: looking token ids and positions up in their tables, and the arg max over the logits."""
+"""Kernels at both ends of a model: table look-ups of ids and positions, arg max over logits."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Transfers: one record for each way in which a step moves words, read alike by execution and by both timing models."""
+"""Transfers: one class for each type of step that moves words; all three backends use it."""

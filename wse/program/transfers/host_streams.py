@@ -1,4 +1,4 @@
-"""Streams to and from the host: the prompt, tokens, logits, and ids that the host drew."""
+"""Transfers to and from the host: prompts, token ids, logits, and ids that the host sampled."""
 
 from __future__ import annotations
 
@@ -12,85 +12,94 @@ from wse.program.transfers.transfer import Transfer, WaferPair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostStream(Transfer):
-    """A stream between the host and a stage.
+    """A transfer between the host and a stage.
 
     Attributes:
-        wafer: The wafer at whose edge words enter or leave.
-        bytes: Payload without padding.
+        wafer: Index of the wafer at whose edge the words enter or leave.
+        bytes: Payload in bytes, without padding.
     """
 
     name: ClassVar[str] = "cross"
     by_place: ClassVar[bool] = True
     leaves_wafer: ClassVar[bool] = True
-    carried: ClassVar[HostWords]
+    words_type: ClassVar[HostWords]
     inward: ClassVar[bool] = False
-    """True if the host sends."""
+    """True if the host is the sender."""
 
     wafer: int
     bytes: int
 
     @property
     def messages(self) -> HostWords:
-        """The words that go."""
-        return self.carried
+        """Type of the words that are sent."""
+        return self.words_type
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """The one crossing, between the wafer and the host."""
+        """The only crossing: between the wafer and the host."""
         return ((HOST, self.wafer) if self.inward else (self.wafer, HOST),)
 
     @property
     def crossing_bytes(self) -> int:
-        """The stream's payload."""
+        """Payload of the transfer in bytes."""
         return self.bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensIn(HostStream):
-    """A prompt's ids enter at the north-west PE of a region."""
+    """The token ids of a prompt, which enter at the north-west PE of a region."""
 
-    carried: ClassVar[HostWords] = HostWords.TOKENS_IN
+    words_type: ClassVar[HostWords] = HostWords.TOKENS_IN
     inward: ClassVar[bool] = True
 
     @property
     def host_round_trips(self) -> float:
-        """Half of one for the first chunk: ids of later ones arrive while earlier ones are worked on."""
+        """Half a round trip for the first chunk of a run, else 0.
+
+        The ids of later chunks arrive while earlier chunks are processed.
+        """
         return 0.5 if self.site.begins else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftIn(TokensIn):
-    """The tokens of a pass over several of one user enter, a round trip after what the host drafted them from left."""
+    """The tokens of a verification pass, which enter after the host has drafted them.
+
+    The host needs the output of the previous pass to draft.
+    """
 
     @property
     def host_round_trips(self) -> float:
-        """The one round trip between the ids or logits of the pass before and the tokens of this one."""
+        """One round trip: from the output of the previous pass to the tokens of this pass."""
         return 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOut(HostStream):
-    """The next token ids leave from the north-west PE of a region while the next token is under way."""
+    """The next token ids, which leave from the north-west PE of a region.
 
-    carried: ClassVar[HostWords] = HostWords.TOKEN_OUT
+    The next token is already being computed meanwhile.
+    """
+
+    words_type: ClassVar[HostWords] = HostWords.TOKEN_OUT
 
     @property
     def is_awaited(self) -> bool:
-        """False: nobody waits."""
+        """Always False: no later step waits for the ids to arrive."""
         return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogitsOut(HostStream):
-    """Logits leave from the row where they were summed.
+    """The logits, which leave from the row of PEs where they were summed.
 
     Attributes:
-        source_col: First column that sends, counted through all wafers of the stage.
-        cols: Columns that send.
-        first: Local vocabulary index of the first element.
+        source_col: First sending column, counted through all wafers of the stage.
+        cols: Number of sending columns.
+        first: Index of the first logit, within the vocabulary shard of a column.
     """
 
-    carried: ClassVar[HostWords] = HostWords.LOGITS_OUT
+    words_type: ClassVar[HostWords] = HostWords.LOGITS_OUT
 
     source_col: int
     cols: int
@@ -98,7 +107,7 @@ class LogitsOut(HostStream):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """The row's columns on one wafer, all the way to its edge."""
+        """Words of the sending columns, from their PEs to the edge of the wafer."""
         stage = self.site.placed_stage
         return (
             EdgeStream(
@@ -116,11 +125,11 @@ class LogitsOut(HostStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnIn(TokensIn):
-    """The ids that the host drew from the logits enter, a round trip after those left."""
+    """Token ids that the host sampled from the logits, which enter after the logits have left."""
 
-    carried: ClassVar[HostWords] = HostWords.DRAWN_IN
+    words_type: ClassVar[HostWords] = HostWords.DRAWN_IN
 
     @property
     def host_round_trips(self) -> float:
-        """The one round trip between logits and the id drawn from them."""
+        """One round trip: from the logits to the ids that were sampled from them."""
         return 1.0

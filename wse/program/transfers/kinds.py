@@ -1,7 +1,7 @@
-"""The kinds of transfers that a Program can have, and the transfer of a step.
+"""List of all transfer types, and functions that create the transfer of a step.
 
-A step of kind TRANSFER names its kind of transfer by its index in TRANSFERS. Its operands stand in the order of the
-kind's fields, from FIRST_OPERAND on, after its first row and its rows.
+The ``code`` of a step of kind TRANSFER is the index of its type in TRANSFERS. Its operands are
+first row, number of rows, and then, from FIRST_OPERAND on, the fields of the type in order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TRANSFERS: Final[tuple[type[Transfer], ...]] = (
 
 
 def operand_index(kind: type[Transfer]) -> dict[str, int]:
-    """Return the index of each operand of a kind of transfer among the operands of a step, by name."""
+    """Return the index of each operand of a transfer type, by name, in the operands of a step."""
     return _OPERANDS[kind]
 
 
@@ -47,41 +47,53 @@ _OPERANDS: Final = {
 }
 
 ADDRESSES: Final = tuple(frozenset(operand_index(kind)[name] for name in kind.addresses) for kind in TRANSFERS)
-"""Indices of the operands that are addresses, by kind of transfer."""
+"""Indices of the operands that are addresses, for each transfer type."""
 
 
 def transfer_steps(steps: Steps, holds: Callable[[type[Transfer]], bool]) -> npt.NDArray[np.bool_]:
-    """bool ``[steps]``: which steps are transfers of a kind for which something holds."""
+    """Return which steps are transfers of a type that satisfies a predicate, as bool ``[steps]``.
+
+    Args:
+        steps: Steps of a phase.
+        holds: Predicate on the transfer type.
+    """
     table, moves = np.array([holds(kind) for kind in TRANSFERS]), steps.kind == Kind.TRANSFER
     return np.asarray(moves & table[np.where(moves, steps.code, 0)])
 
 
 def of_kind(steps: Steps, *kinds: type[Transfer]) -> npt.NDArray[np.bool_]:
-    """bool ``[steps]``: which steps are transfers of one of some kinds."""
+    """Return which steps are transfers of one of the given types, as bool ``[steps]``."""
     return transfer_steps(steps, lambda kind: kind in kinds)
 
 
 def by_counters(steps: Steps) -> npt.NDArray[np.int64]:
-    """int64 ``[n]``: the transfers whose words depend on a user's counters."""
+    """Return the indices of transfers whose words depend on a user's counters, as int64 ``[n]``."""
     return np.flatnonzero(transfer_steps(steps, lambda kind: kind.by_counters))
 
 
 def transfer_of(
-    program: Program, phase: Phase, step: int, slots: Slots, turn: int = 0, chosen: frozenset[int] | None = None
+    program: Program,
+    phase: Phase,
+    step: int,
+    slots: Slots,
+    iteration: int = 0,
+    chosen_wafers: frozenset[int] | None = None,
 ) -> Transfer:
-    """Return the transfer of a step in one turn of its loop.
+    """Return the transfer of a step in one iteration of its loop.
 
     Args:
         program: The Program.
-        phase: One of its phases.
-        step: A step of kind TRANSFER.
-        slots: Cache slots in use, as ``Program.cache_slots`` has them.
-        turn: The turn of the step's loop; outside of loops the phase's user, 0 for decode.
-        chosen: The wafers that hold chosen experts, where the step depends on them; None for all.
+        phase: A phase of the Program.
+        step: Index of a step of kind TRANSFER.
+        slots: Cache slots in use, from ``Program.cache_slots``.
+        iteration: Iteration of the step's loop. Outside of loops it is the phase's user, or 0 for
+            decode.
+        chosen_wafers: Wafers that store chosen experts, if the step depends on them; None for all
+            wafers.
     """
     steps = phase.steps
     kind = TRANSFERS[int(steps.code[step])]
-    operands = steps.operands(step, slots, turn)
+    operands = steps.operands(step, slots, iteration)
     pattern = int(steps.pattern[step])
     site = Site(
         program=program,
@@ -89,19 +101,20 @@ def transfer_of(
         pattern=program.patterns[pattern] if pattern >= 0 else None,
         axis=int(steps.axis[step]),
         view=int(steps.view[step]),
-        round=turn if steps.loop[step] >= 0 else 0,
+        round=iteration if steps.loop[step] >= 0 else 0,
         first_row=operands[0],
         rows=operands[1],
         begins=phase.begins,
-        chosen=chosen,
+        chosen=chosen_wafers,
     )
     return kind(site=site, **{name: operands[index] for name, index in operand_index(kind).items()})
 
 
 def crossings_of(program: Program, phase: Phase) -> list[tuple[int, tuple[WaferPair, ...]]]:
-    """Return the steps whose words leave a wafer, each with the pairs of wafers that it sends between.
+    """Return the steps whose words leave a wafer, each with its (sending, receiving) wafer pairs.
 
-    Those that go by the choice of experts may send between them: ``PhaseCost.crossed`` has those that do in one run.
+    For a step that depends on the choice of experts, these are all possible pairs.
+    ``PhaseCost.crossed`` has the pairs of one run.
     """
     empty = program.cache_slots(0)
     leaving = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)).tolist()

@@ -1,7 +1,8 @@
-"""Forms of messages: which PEs send words to which; values, loads, cycles and wavelets follow from them.
+"""Message types: records of which PEs send words to which PEs.
 
-Execution moves values by them, the fabric model loads links and counts cycles by them, and the wavelet model lays them
-on its machine. The way of words to the edge of a wafer, and from it, is an `EdgeStream`.
+All backends interpret them: execution moves values, the fabric model computes link loads and
+cycles, and the wavelet model simulates the words. The path of words between a PE and the edge of a
+wafer is an `EdgeStream`.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from wse_mappings.schedule import LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineMessages:
-    """A pattern on lines of a stage's region, along ``axis``.
+    """A pattern on lines of a stage's region.
 
     Attributes:
-        schedule: The pattern's messages; columns are counted through all wafers of the stage.
-        axis: ROWS or COLUMNS.
-        round: The turn of the loop, which chooses the lines' variants.
-        first_row: First row of the region that takes part.
-        rows: Rows that take part.
-        in_place: Whether messages arrive where they are sent from, so that later ones send on what arrived.
+        schedule: Messages of the pattern. Columns are counted through all wafers of the stage.
+        axis: ROWS or COLUMNS, the direction of the lines.
+        round: Iteration of the loop, which selects the variants of the lines.
+        first_row: First participating row of the region.
+        rows: Number of participating rows.
+        in_place: True if a message arrives at the address it is sent from. Later messages then
+            forward received words.
     """
 
     schedule: LineSchedule
@@ -39,29 +41,36 @@ class LineMessages:
 
     @property
     def in_one_turn(self) -> LineMessages:
-        """These messages with their round counted modulo the rounds of the schedule."""
+        """These messages, with the round reduced modulo the number of variants of the schedule."""
         return replace(self, round=self.round % len(self.schedule.variants))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShift:
-    """The last rows of a region pass words to the row above: as many rows as the cache of a user says."""
+    """Each of the last rows of a region sends words to the row above.
+
+    The number of these rows depends on the cache of a user.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Translation:
-    """Every PE of some columns of a region sends to PEs of a column of another region, maybe on another wafer.
+    """PEs of some columns of a region send to PEs of columns of another region.
+
+    The other region may be on another wafer.
 
     Attributes:
-        target_stage: The stage whose region gets the words.
-        source_col: First column that sends.
-        target_col: First column that receives.
-        cols: Columns that send.
-        pieces: int64 ``[pieces, 5]``: rows and elements of a vector's pieces, as `wse_mappings.cuts.recut` has them.
-        words: int64 ``[pieces]``: words of each piece, of all vectors.
-        vectors: Vectors that are side by side on a PE.
-        target_elements: Elements of the receivers' tiles, of all vectors.
-        stride: Row j of those that receive gets its pieces in every ``stride``-th column, from column j modulo it on.
+        target_stage: Stage of the receiving region.
+        source_col: First sending column.
+        target_col: First receiving column.
+        cols: Number of sending columns.
+        pieces: int64 ``[pieces, 5]``, the pieces of a vector: rows and elements of each, as in
+            `wse_mappings.cuts.recut`.
+        words: int64 ``[pieces]``, words of each piece, over all vectors.
+        vectors: Number of vectors side by side on a PE.
+        target_elements: Elements of the receiving tile, over all vectors.
+        stride: Receiving row j gets its pieces in every ``stride``-th column, starting with column
+            j mod ``stride``.
     """
 
     target_stage: int
@@ -76,24 +85,24 @@ class Translation:
 
     @property
     def columns(self) -> I64:
-        """int64 ``[pieces]``: columns that send each piece."""
+        """Number of columns that send each piece, as int64 ``[pieces]``."""
         residue = self.pieces[:, RECEIVER] % self.stride
         return np.asarray(-(-(self.cols - residue) // self.stride), np.int64)
 
     @property
     def sent_words(self) -> list[tuple[int, int, int]]:
-        """The row that sends, the row that receives, and the words, of every piece."""
+        """Sending row, receiving row and number of words of each piece."""
         ends = self.pieces[:, [SENDER, RECEIVER]].tolist()
         return [(sender, receiver, words) for (sender, receiver), words in zip(ends, self.words.tolist(), strict=True)]
 
 
 class HostWords(Enum):
-    """The words that go to the host or come from it."""
+    """Type of the words that are sent to the host or come from it."""
 
     TOKENS_IN = auto()  # the prompt
     TOKEN_OUT = auto()
     LOGITS_OUT = auto()
-    DRAWN_IN = auto()  # the id that the host drew from the logits
+    DRAWN_IN = auto()  # the ids that the host sampled from the logits
 
 
 Messages = LineMessages | RowShift | Translation | HostWords
@@ -101,17 +110,19 @@ Messages = LineMessages | RowShift | Translation | HostWords
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeStream:
-    """Columns of some rows of a region send east to the edge of their wafer, or receive from its west edge.
+    """Words that PEs send to the east edge of their wafer, or receive from its west edge.
+
+    The PEs are those in some rows and columns of a region.
 
     Attributes:
-        wafer: The wafer.
-        rect: The region.
-        first_row: First row of the region that takes part.
-        rows: Rows that take part.
-        first_col: First column of the region that takes part.
-        cols: Columns that take part.
+        wafer: Index of the wafer.
+        rect: Rectangle of the region.
+        first_row: First participating row of the region.
+        rows: Number of participating rows.
+        first_col: First participating column of the region.
+        cols: Number of participating columns.
         words: 32-bit words of each PE.
-        leaving: Whether they leave the wafer, rather than enter it.
+        leaving: True if the words leave the wafer, False if they enter it.
     """
 
     wafer: int

@@ -1,4 +1,4 @@
-"""Patterns along lines as transfers: on the mesh, between the wafers of one stage, and the shift of cache entries."""
+"""Transfers along lines of PEs: patterns on a mesh, patterns between wafers, and cache shifts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from wse_mappings.patterns.cache_shift import COLOURS
 from wse_mappings.schedule import COMBINING, LineSchedule
 
 TO_CHOSEN, FROM_CHOSEN = 1, 2
-"""Values of ``BetweenWafers.by_choice``: which end of a message must be a wafer with chosen experts."""
+"""Values of ``BetweenWafers.by_choice``: the end of a message whose wafer must have chosen experts.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,8 @@ class AlongLine(Transfer):
     """A pattern along the rows or the columns of a region.
 
     Attributes:
-        count: With elements by pair of a token and an expert: address (float32) of the pairs on a column.
+        count: Address (float32) of the number of (token, expert) pairs of a column, if the elements
+            are per pair.
     """
 
     name: ClassVar[str] = "line"
@@ -32,13 +34,13 @@ class AlongLine(Transfer):
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """Return the pattern's own colours."""
+        """Return the number of colours of the pattern."""
         assert pattern is not None
         return pattern.colours
 
     @property
     def messages(self) -> LineMessages:
-        """The pattern's messages, all of them on the mesh."""
+        """Messages of the pattern, all of them within the mesh."""
         site = self.site
         return LineMessages(
             schedule=site.schedule,
@@ -51,40 +53,45 @@ class AlongLine(Transfer):
 
     @property
     def in_memory(self) -> bool:
-        """True if all messages are copies on their PE."""
+        """True if every message is a copy within its PE."""
         return not self.site.schedule.travels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheShift(Transfer):
-    """The last rows of a region pass a cache entry up; how many rows, a user's counters say as the step runs."""
+    """Each of the last rows of a region sends a cache entry to the row above.
+
+    The counters of a user determine the number of these rows at run time.
+    """
 
     name: ClassVar[str] = "cache_shift"
     by_counters: ClassVar[bool] = True
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """Two colours that alternate by parity of the row."""
+        """Return two colours, which alternate with the parity of the row."""
         return COLOURS
 
     @property
     def messages(self) -> RowShift:
-        """A message of each PE of the last rows to its northern neighbour."""
+        """A message from each PE of the last rows to its northern neighbour."""
         return RowShift()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenWafers(Transfer):
-    """A pattern along rows of a region that spans wafers: messages go from one column of a wafer to one of another.
+    """A pattern along the rows of a region on several wafers.
+
+    Messages are sent from one column of a wafer to one column of another wafer.
 
     Attributes:
-        source_col: The column of each wafer that sends, counted from the first of the wafer.
-        target_col: The column of each wafer that receives.
+        source_col: Sending column of each wafer, counted from the wafer's first column.
+        target_col: Receiving column of each wafer.
         part: Elements of one message.
-        round_count: Messages from one wafer to another, each after the one before.
-        latencies: Latencies of the link that are waited for.
-        bytes: Payload without padding from one wafer to another.
-        by_choice: Where only wafers with chosen experts take part: FROM_CHOSEN or TO_CHOSEN; else 0.
+        round_count: Number of messages from one wafer to another, sent one after another.
+        latencies: Number of link latencies that are waited for.
+        bytes: Payload in bytes from one wafer to another, without padding.
+        by_choice: FROM_CHOSEN or TO_CHOSEN if only wafers with chosen experts participate; else 0.
     """
 
     name: ClassVar[str] = "between_wafers"
@@ -100,7 +107,7 @@ class BetweenWafers(Transfer):
 
     @property
     def messages(self) -> LineMessages:
-        """The pattern's messages between the wafers that take part; copies on a PE are among them."""
+        """Messages of the pattern between participating wafers, including copies within a PE."""
         site = self.site
         schedule = site.schedule
         if site.chosen is not None:
@@ -120,7 +127,7 @@ class BetweenWafers(Transfer):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """The streams of a column to the edge of each sending wafer, and from that of each receiving one, by pair."""
+        """Words of a column, to the edge of the sending wafer or from that of the receiving one."""
         site, words = self.site, self.rounds * self.site.words(self.part)
         return tuple(
             EdgeStream(
@@ -139,7 +146,10 @@ class BetweenWafers(Transfer):
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """The pairs of wafers that messages go between, of which one end holds chosen experts where those decide."""
+        """Pairs of wafers that exchange messages.
+
+        If the choice of experts matters, one wafer of each pair (`chosen_end`) has chosen experts.
+        """
         pairs = tuple(dict.fromkeys((sender, receiver) for sender, receiver in self._ends if sender != receiver))
         if not self.by_choice or self.site.chosen is None:
             return pairs
@@ -147,37 +157,40 @@ class BetweenWafers(Transfer):
 
     @property
     def chosen_end(self) -> int:
-        """The wafer of a pair that must hold chosen experts: 0 the one that sends, 1 the one that receives."""
+        """End of a pair that must have chosen experts: 0 for the sender, 1 for the receiver."""
         return 0 if self.by_choice == FROM_CHOSEN else 1
 
     @property
     def crossing_bytes(self) -> int:
-        """The payload between each pair of wafers."""
+        """Payload in bytes between each pair of wafers."""
         return self.bytes
 
     @property
     def link_latencies(self) -> int:
-        """Latencies that the compiler counted: messages that go at once wait for one."""
+        """Number of latencies that the compiler counted; simultaneous messages wait for one."""
         return self.latencies
 
     @property
     def rounds(self) -> int:
-        """Messages from one wafer to another."""
+        """Number of messages from one wafer to another."""
         return self.round_count
 
     @property
     def added_elements(self) -> int:
-        """Elements of a message, where the pattern combines."""
+        """Elements of a message if the pattern combines values, else 0."""
         return self.part if np.isin(self.site.schedule.messages[:, 2], COMBINING).any() else 0
 
     @property
     def _ends(self) -> list[list[int]]:
-        """The wafers that each message of the pattern goes from and to."""
+        """Sending and receiving wafer of each message of the pattern."""
         stage = self.site.placed_stage
         return list((self.site.schedule.messages[:, :2] // stage.rect.cols + stage.wafer).tolist())
 
 
 @lru_cache(maxsize=256)
-def _schedule_of_some(schedule: LineSchedule, chosen: tuple[bool, ...]) -> LineSchedule:
-    """The schedule of the messages that are chosen, one for each choice: its readers keep tables by its identity."""
-    return schedule.with_messages(chosen)
+def _schedule_of_some(schedule: LineSchedule, is_chosen: tuple[bool, ...]) -> LineSchedule:
+    """Return the schedule with only the chosen messages.
+
+    Equal choices return the same object, because readers use the identity of a schedule as a key.
+    """
+    return schedule.with_messages(is_chosen)

@@ -1,4 +1,4 @@
-"""Streams from one region to another: a transfer to the next stage on one wafer, a crossing to another wafer."""
+"""Transfers between the regions of two stages, on the same wafer or to another wafer."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from wse_mappings.cuts.split import blocks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStream(Transfer):
-    """Every PE of some columns of a region sends to PEs of a region of another stage.
+    """A transfer in which PEs of a region send to PEs of the region of another stage.
 
     Attributes:
-        target_stage: The stage that receives.
-        source_col: First column that sends.
-        target_col: First column that receives.
-        cols: Columns that send.
-        bytes: Payload without padding.
-        vectors: Vectors that lie over the rows, cut anew where the other region has more rows or fewer; 0: tiles go as
-            they are, to the same place or, of rows that hold the same, to rows in proportion.
-        extent: Elements of a vector on all rows.
-        group, target_group: The groups at which the regions' rows cut it; 0 where they cut it evenly.
-        stride: Columns that share the rows among them: row j of those that receive gets its pieces in columns j modulo
-            it, and so on.
+        target_stage: Index of the receiving stage.
+        source_col: First sending column.
+        target_col: First receiving column.
+        cols: Number of sending columns.
+        bytes: Payload in bytes, without padding.
+        vectors: Number of vectors that are divided among the rows. They are divided anew if the
+            other region has a different number of rows. 0 means that whole tiles are sent: to the
+            same row, or, if rows store equal tiles, to rows in proportion.
+        extent: Elements of a vector, over all rows.
+        group, target_group: Group sizes at which the rows of the two regions divide a vector; 0 if
+            they divide it evenly.
+        stride: Number of columns that divide the rows among them. Receiving row j gets its pieces
+            in columns j mod ``stride``, j mod ``stride`` + ``stride``, and so on.
     """
 
     by_place: ClassVar[bool] = True
@@ -44,7 +46,7 @@ class StageStream(Transfer):
 
     @property
     def target_elements(self) -> int:
-        """Elements of a tile of the region that receives."""
+        """Elements of a tile of the receiving region."""
         target_rows = self.site.program.stages[self.target_stage].rect.rows
         if not self.vectors:
             return self.elements
@@ -52,7 +54,7 @@ class StageStream(Transfer):
 
     @property
     def messages(self) -> Translation:
-        """The messages of PEs to those in the other region that hold the same elements."""
+        """Messages from each PE to the PEs of the other region that store the same elements."""
         rows, target_rows = (
             stage.rect.rows for stage in (self.site.placed_stage, self.site.program.stages[self.target_stage])
         )
@@ -75,15 +77,15 @@ class StageStream(Transfer):
 
     @property
     def handed_bytes(self) -> int:
-        """The stream's payload."""
+        """Payload of the transfer in bytes."""
         return self.bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver(StageStream):
-    """A stream to a region of the same wafer, along rows and then along columns.
+    """A transfer to a region of the same wafer, along rows and then along columns.
 
-    Where the receiving stage is on the same PEs, words are copied in their SRAM.
+    If the receiving stage is on the same PEs, the words are copied within their SRAM.
     """
 
     name: ClassVar[str] = "hand_over"
@@ -96,10 +98,10 @@ class HandOver(StageStream):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing(StageStream):
-    """A stream to a region of another wafer.
+    """A transfer to a region of another wafer.
 
-    Words go east along their rows to the edge of their wafer, over the link between the wafers, and on from the west
-    edge of the other one.
+    Words travel east along their rows to the edge of their wafer, over the link between the wafers,
+    and then from the west edge of the other wafer.
     """
 
     name: ClassVar[str] = "cross"
@@ -107,7 +109,7 @@ class Crossing(StageStream):
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """The streams of all rows, to the edge of the sending wafer and from that of the receiving one."""
+        """Words of all rows, to the edge of the sending wafer or from that of the receiving one."""
         return tuple(
             EdgeStream(
                 wafer=stage.wafer,
@@ -127,10 +129,10 @@ class Crossing(StageStream):
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """The sending stage's wafer and the receiving one's."""
+        """Pair of the sending stage's wafer and the receiving stage's wafer."""
         return ((self.site.placed_stage.wafer, self.site.program.stages[self.target_stage].wafer),)
 
     @property
     def crossing_bytes(self) -> int:
-        """The stream's payload."""
+        """Payload of the transfer in bytes."""
         return self.bytes

@@ -1,8 +1,9 @@
-"""Transfer: the questions that every kind of transfer answers about one of its steps.
+"""Transfer: the common interface of all transfer types.
 
-A kind is a class. Its fields are the operands of a step, by name; an instance is one turn of one step, with the numbers
-that the operands have there. Readers of a Program ask it for its messages and for what these need, and need not know
-which kind it is. ``docs/decisions/0021-transfers.md`` has the reasons.
+Each type is a class whose fields are the operands of a step, by name. An instance stands for one
+iteration of one step, with the operand values of that iteration. The backends ask a transfer for
+its messages, cost and so on, and need not know its type. ``docs/decisions/0021-transfers.md`` has
+the reasons.
 """
 
 from __future__ import annotations
@@ -17,24 +18,25 @@ from wse.program.transfers.messages import EdgeStream, Messages
 from wse_mappings.schedule import LineSchedule
 
 WaferPair = tuple[int, int]
-"""The wafer that sends and the one that receives; the host is ``steps.HOST``."""
+"""Sending and receiving wafer; the host is ``steps.HOST``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The place and time of a transfer.
+    """Context of a transfer: the place and the time.
 
     Attributes:
         program: The Program.
-        stage: Index of the stage that sends; of the one that receives, if the host sends.
-        pattern: The pattern that its step names, if any.
-        axis: ROWS or COLUMNS of the pattern's lines.
+        stage: Index of the sending stage; of the receiving stage if the host sends.
+        pattern: Pattern of the step, or None.
+        axis: ROWS or COLUMNS, the direction of the pattern's lines.
         view: Index into ``wse.program.isa.operands.VIEWS`` of the elements.
-        round: The turn of its loop.
-        first_row: First row of the region that takes part.
-        rows: Rows that take part.
-        begins: Whether its phase is the first of a run.
-        chosen: The wafers of the stage that hold chosen experts; None where it does not matter or all may.
+        round: Iteration of the step's loop.
+        first_row: First participating row of the region.
+        rows: Number of participating rows.
+        begins: True if the phase is the first of a run.
+        chosen: Wafers of the stage that store chosen experts; None if the choice does not matter,
+            or any wafer may have them.
     """
 
     program: Program
@@ -50,12 +52,12 @@ class Site:
 
     @property
     def placed_stage(self) -> Stage:
-        """The stage itself."""
+        """Stage with the index ``stage``."""
         return self.program.stages[self.stage]
 
     @property
     def schedule(self) -> LineSchedule:
-        """The pattern of a step that has one."""
+        """Pattern of the step, which must have one."""
         assert self.pattern is not None
         return self.pattern
 
@@ -66,31 +68,34 @@ class Site:
     def words(self, elements: I64) -> I64: ...
 
     def words(self, elements: int | I64) -> int | I64:
-        """32-bit words of so many elements."""
+        """Return the number of 32-bit words that contain ``elements`` elements."""
         return -(-elements * ELEMENT_BYTES[self.program.element_types[self.view]] // 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """A turn of a step that moves words.
+    """One iteration of a step that moves words.
 
     Attributes:
-        site: The place and time of the turn.
-        source: Address that is sent from, in elements of the step's view.
-        target: Address that words arrive at.
+        site: Context of the transfer.
+        source: Address of the words that are sent, in elements of the step's view.
+        target: Address where the words arrive.
         elements: Elements of one message.
     """
 
     name: ClassVar[str]
-    """The name that people see, where no pattern names the step."""
+    """Name that is shown to people if the step has no pattern."""
     addresses: ClassVar[tuple[str, ...]] = ("source", "target")
-    """Operands that are addresses: steps that differ in nothing else cost and move the same."""
+    """Names of the operands that are addresses.
+
+    Steps that differ only in these operands have equal costs and traffic.
+    """
     by_place: ClassVar[bool] = False
-    """True if it depends on where regions stand, rather than by their shape alone."""
+    """True if it depends on the positions of regions, and not only on their shapes."""
     by_counters: ClassVar[bool] = False
-    """True if its words depend on a user's counters, and so differ from run to run of a phase."""
+    """True if the number of words depends on a user's counters, which change from run to run."""
     leaves_wafer: ClassVar[bool] = False
-    """True if its words leave a wafer, for another one or for the host."""
+    """True if words leave a wafer, for another wafer or for the host."""
 
     site: Site
     source: int
@@ -99,12 +104,12 @@ class Transfer:
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """Colours that a step of this kind with that pattern occupies on the PEs of its region."""
+        """Return the number of colours that such a step occupies on the PEs of its region."""
         return 0
 
     @property
     def messages(self) -> Messages:
-        """The messages of the turn: which PEs send words to which."""
+        """Messages of the iteration: which PEs send words to which."""
         raise NotImplementedError
 
     @property
@@ -114,50 +119,50 @@ class Transfer:
 
     @property
     def edges(self) -> tuple[EdgeStream, ...]:
-        """The words in transit to the edge of a wafer, and from it, of a transfer that leaves its wafer."""
+        """Words on the way to or from the edge of a wafer, if the transfer leaves its wafer."""
         return ()
 
     @property
     def crossings(self) -> tuple[WaferPair, ...]:
-        """The pairs of wafers between which it sends ``crossing_bytes`` each."""
+        """Pairs of wafers between which ``crossing_bytes`` are sent."""
         return ()
 
     @property
     def crossing_bytes(self) -> int:
-        """Payload without padding that goes over one crossing."""
+        """Payload of one crossing in bytes, without padding."""
         return 0
 
     @property
     def link_latencies(self) -> int:
-        """Latencies of the link between wafers that are waited for, one after another."""
+        """Number of latencies of the link between wafers that are waited for, one after another."""
         return 1
 
     @property
     def rounds(self) -> int:
-        """Messages from one wafer to another, each after the one before."""
+        """Number of messages from one wafer to another, sent one after another."""
         return 1
 
     @property
     def added_elements(self) -> int:
-        """Elements that a PE adds to its own for each message that comes from another wafer."""
+        """Elements that a PE adds to its own for each message from another wafer."""
         return 0
 
     @property
     def host_round_trips(self) -> float:
-        """Round trips to the host that are waited for."""
+        """Number of round trips to the host that are waited for."""
         return 0.0
 
     @property
     def is_awaited(self) -> bool:
-        """True if the phase waits for it."""
+        """True if the phase waits for the transfer."""
         return True
 
     @property
     def in_memory(self) -> bool:
-        """True if words go from one place in a PE's SRAM to another, over no link."""
+        """True if words are copied within the SRAM of a PE and use no link."""
         return False
 
     @property
     def handed_bytes(self) -> int:
-        """Payload that it hands from one stage to another."""
+        """Payload in bytes that is sent from one stage to another."""
         return 0

@@ -1,1 +1,1 @@
-"""Patterns along one line of PEs: their messages as segments, where they conflict, and the cycles they take."""
+"""Cycles of communication patterns along one line of PEs, with contention between messages."""

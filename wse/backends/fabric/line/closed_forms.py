@@ -1,18 +1,21 @@
-"""Closed forms of collectives as published, and the lower bound of a reduce.
+"""Published closed forms of collectives, and the published lower bound of a reduce.
 
-The published model counts, for B words on each of P PEs,
+The published model has these terms, for B words on each of P PEs:
 
-- contention: the most words that one PE sends or receives;
-- energy: hops, summed over all words, and the links that they use; energy / links is the mean load of a link;
-- distance: the hops of the longest way; depth: the longest chain of operations of PEs that wait for each other.
+- contention: maximum number of words that one PE sends or receives
+- energy: sum over all words of the hops of each; the number of links that are used. Energy / links
+  is the mean load of a link.
+- distance: hops of the longest path
+- depth: length of the longest chain of operations that wait for each other
 
-A level of depth costs two ramps and one cycle. The terms are put together in one of two ways, both in use: ``ADDITIVE``
-is max(contention, load) + distance + depth, ``OVERLAPPED`` is max(contention, load + distance) + depth. They are the
-same where no PE takes more words than a link. The published closed forms overlap; the recurrence of
-``wse.backends.fabric.line.line_time`` adds.
+A level of depth costs two ramps and one cycle. Two ways to combine the terms are in use:
+``ADDITIVE`` is max(contention, load) + distance + depth, ``OVERLAPPED`` is max(contention, load +
+distance) + depth. They are equal if no PE receives more words than a link carries. The published
+closed forms are overlapped. The recurrence of ``wse.backends.fabric.line.line_time`` is additive.
 
-Source: Luczynski, Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC 2024,
-arXiv 2404.15888. Hop and ramp are the wafer's; a link takes a word a cycle.
+Source: Luczynski, Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC
+2024, arXiv 2404.15888. Hop and ramp cycles are those of the wafer. A link carries one word per
+cycle.
 """
 
 from __future__ import annotations
@@ -36,12 +39,18 @@ class Grouping(StrEnum):
 
 
 def level_cycles(wafer: WaferSpec) -> int:
-    """Return the cycles of one level of depth: two ramps and one for the operation."""
+    """Return the cycles of one level of depth: two ramps and one cycle for the operation."""
     return 2 * wafer.ramp_cycles + 1
 
 
 def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.ADDITIVE) -> float:
-    """Return the cycles of a pattern from its ``terms`` in the published model."""
+    """Return the cycles of a pattern in the published model.
+
+    Args:
+        terms: Contention, energy, links, distance and depth of the pattern.
+        wafer: Wafer with the cycles of a hop and a ramp.
+        grouping: How the terms are combined.
+    """
     load = terms.energy_hops / terms.links
     distance = terms.distance_hops * wafer.hop_cycles
     depth = level_cycles(wafer) * terms.depth
@@ -52,10 +61,10 @@ def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.A
 
 @cache
 def algorithms() -> Mapping[str, tuple[str, ...]]:
-    """Return the collectives and their algorithms.
+    """Return the names of the collectives, and of the algorithms of each.
 
-    Each reduce of a line into its end is also ``x_y_<name>`` of a rectangle; an all-reduce by the name of a reduce is
-    that reduce and a broadcast after it.
+    Each reduce of a line into its end also exists for a rectangle, as ``x_y_<name>``. An all-reduce
+    with the name of a reduce is this reduce, followed by a broadcast.
     """
     reduces = (*line_reduces(), *(f"x_y_{name}" for name in line_reduces()), "snake")
     return {"message": ("stream",), "broadcast": ("flooding",), "reduce": reduces, "all_reduce": (*reduces, "ring")}
@@ -76,14 +85,15 @@ def closed_form(
     Args:
         collective: A key of `algorithms`.
         algorithm: One of its algorithms.
-        rows, cols: The rectangle of PEs, the root at a corner. A line has one row or one column.
+        rows, cols: The rectangle of PEs, with the root at a corner. A line has one row or one
+            column.
         words: 32-bit words of each PE.
-        wafer: Hop and ramp.
-        grouping: How the terms are put together; None for each form as it is published.
+        wafer: Wafer with the cycles of a hop and a ramp.
+        grouping: How the terms are combined; None for each form as published.
 
     Raises:
-        UnknownName: no such collective, or no such algorithm of it.
-        BadInput: a rectangle for an algorithm of lines, or a size below 1.
+        UnknownName: The collective or its algorithm does not exist.
+        BadInput: The algorithm is for lines and the rectangle is not a line, or a size is below 1.
     """
     known_algorithms = algorithms()
     if collective not in known_algorithms:
@@ -100,8 +110,8 @@ def closed_form(
         _check_line(algorithm, rows, cols)
     if algorithm == "ring":
         return model_cycles(ring_all_reduce.terms(rows * cols, words), wafer, grouping or Grouping.OVERLAPPED)
-    flooded = multicast.terms(rows * cols - 1, words, rows + cols - 2)
-    flooding = model_cycles(flooded, wafer, grouping or Grouping.OVERLAPPED)
+    flooding_terms = multicast.terms(rows * cols - 1, words, rows + cols - 2)
+    flooding = model_cycles(flooding_terms, wafer, grouping or Grouping.OVERLAPPED)
     if collective in ("message", "broadcast"):
         return flooding
     lines, reduce = [cols, rows], algorithm.removeprefix("x_y_")
@@ -112,20 +122,24 @@ def closed_form(
 
 
 def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
-    """Return the published lower bound of a reduce into an end of a line: the best tree without contention.
+    """Return the published lower bound of a reduce on a line: the best tree without contention.
 
-    A root elsewhere has to wait for the longer of its two sides. The bound adds the mean load of a link to the whole
-    way and depth, though the full links need not lie on the longest way: with free launches the wavelet simulator
-    goes below it by up to 7 % (searched trees of 64 to 512 PEs, 16 to 64 words).
+    The bound is for a root at an end of the line. A root elsewhere waits at least for the longer of
+    its two sides.
+
+    The bound adds the mean load of a link to the whole distance and depth. Since the most loaded
+    links need not be on the longest path, the bound is not strict. With free launches, the wavelet
+    simulator is up to 7 % below it (searched trees of 64 to 512 PEs, 16 to 64 words).
 
     Args:
-        length: PEs in the line.
-        words: 32-bit words of each.
-        wafer: Hop and ramp.
-        root: Index of the PE that holds the sum. An all-reduce is bound by root 0, which holds it as well.
+        length: Number of PEs on the line.
+        words: 32-bit words of each PE.
+        wafer: Wafer with the cycles of a hop and a ramp.
+        root: Index of the PE that receives the sum. Use 0 for an all-reduce, where PE 0 has the
+            sum, too.
 
     Raises:
-        BadInput: fewer than two PEs, no words, or a root that is not on the line.
+        BadInput: There are fewer than two PEs, no words, or the root is not on the line.
     """
     if length < 2 or words < 1 or not 0 <= root < length:
         msg = (
@@ -137,18 +151,27 @@ def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) ->
 
 
 def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
-    """Return the ratio of ``cycles`` of a reduce, or of an all-reduce with root 0, to `reduce_bound`."""
+    """Return the ratio of the cycles of a reduce to `reduce_bound`; an all-reduce has root 0."""
     return cycles / reduce_bound(length, words, wafer, root=root)
 
 
 def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
+    """Return the cycles of the reduce with a name by its closed form."""
     return reduce_form(line_reduces()[name], length, words, wafer, grouping)
 
 
 def reduce_form(
     reduce: LineReduce, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None = None
 ) -> float:
-    """Return the cycles of a reduce over a line of at least two PEs by its closed form."""
+    """Return the cycles of a reduce over a line of at least two PEs by its closed form.
+
+    Args:
+        reduce: The reduce.
+        length: Number of PEs on the line.
+        words: 32-bit words of each PE.
+        wafer: Wafer with the cycles of a hop and a ramp.
+        grouping: How the terms are combined; None for the form as published.
+    """
     level = level_cycles(wafer)
     if reduce.published_cycles is not None and grouping is None:
         return reduce.published_cycles(length, words, level)
@@ -156,6 +179,7 @@ def reduce_form(
 
 
 def _check_line(algorithm: str, rows: int, cols: int) -> None:
+    """Raise BadInput if a rectangle is not a line."""
     if min(rows, cols) > 1:
-        msg = f"closed form of {algorithm}: {rows}x{cols} PEs are no line; give one row or column, or take an x_y_ form"
+        msg = f"closed form of {algorithm}: {rows}x{cols} PEs are no line; give one row or column, or use an x_y_ form"
         raise BadInput(msg)

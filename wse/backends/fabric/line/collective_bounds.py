@@ -1,9 +1,11 @@
 """Lower bounds of collectives on a line, each with its formula and source.
 
-A reduce has the published one (`wse.backends.fabric.line.closed_forms.reduce_bound`), and so has an all-reduce, which
-leaves the sum on PE 0 too. The others follow from the ramp, which takes a word a cycle, and from the way: B words leave
-a root one after another, and the last has the longest way before it; into a root of a gather come the words of all PEs
-that are d hops away or more, one after another, the first of them not before d hops.
+- For a reduce and an all-reduce, the bound is the published one
+  (`wse.backends.fabric.line.closed_forms.reduce_bound`). An all-reduce leaves the sum on PE 0, too.
+- For other collectives, the bound follows from the ramp, which carries one word per cycle, and from
+  the distance. In a broadcast, B words leave the root one after another, and the last one still has
+  the longest path ahead. In a gather, the words of all PEs at a distance of d hops or more enter
+  the root one after another, the first not before d hops.
 """
 
 from __future__ import annotations
@@ -17,12 +19,15 @@ from wse_mappings.outcome import Collective
 from wse_mappings.patterns import multicast
 
 PUBLISHED: Final = "Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888"
-DERIVED: Final = "wse: a ramp takes a word a cycle, and a word has its way to go"
+DERIVED: Final = "wse: a ramp carries one word per cycle, and a word has to travel its distance"
 
 
 @dataclass(frozen=True, slots=True)
 class BoundSource:
-    """A lower bound as text: its formula for B words on each of P PEs, k cycles per level, and its source."""
+    """Text for a lower bound: its formula and its source.
+
+    The formula is for B words on each of P PEs, with k cycles per level.
+    """
 
     formula: str
     source: str
@@ -34,28 +39,29 @@ SOURCES: Final[dict[Collective, BoundSource]] = {
         f"{_TREE}; P of the longer side of the root", f"{PUBLISHED}; up to 7 % above what is reached"
     ),
     "all_reduce": BoundSource(f"{_TREE}: the reduce into PE 0", f"{PUBLISHED}; up to 7 % above what is reached"),
-    "broadcast": BoundSource("B + the longest way + k", DERIVED),
+    "broadcast": BoundSource("B + the longest path + k", DERIVED),
     "gather": BoundSource("max over d of B times the PEs d hops away or more, + d + k", DERIVED),
     "all_gather": BoundSource("the gather into PE 0", DERIVED),
 }
 
 
 def collective_bound(collective: Collective, length: int, words: int, wafer: WaferSpec, root: int) -> float:
-    """Return a lower bound of the cycles of a collective with ``words`` on each of ``length`` PEs, at least two.
+    """Return a lower bound of the cycles of a collective on a line.
 
     Args:
-        collective: What is done.
-        length: PEs in the line.
+        collective: Name of the collective.
+        length: Number of PEs on the line, at least 2.
         words: 32-bit words of each PE.
-        wafer: Hop and ramp.
-        root: The PE that has the result, or whose words are sent; 0 where every PE has the result.
+        wafer: Wafer with the cycles of a hop and a ramp.
+        root: PE that receives the result, or whose words are sent; 0 if every PE receives the
+            result.
 
     Raises:
-        BadInput: sizes as of `reduce_bound`.
+        BadInput: A size or the root is invalid, as in `reduce_bound`.
     """
     if collective in ("reduce", "all_reduce"):
         return reduce_bound(length, words, wafer, root=root)
     if collective == "broadcast":
         return model_cycles(multicast.terms(length - 1, words, max(root, length - 1 - root)), wafer)
-    away = sorted((abs(pe - root) for pe in range(length) if pe != root), reverse=True)
-    return max(words * count + hops * wafer.hop_cycles for count, hops in enumerate(away, 1)) + level_cycles(wafer)
+    distances = sorted((abs(pe - root) for pe in range(length) if pe != root), reverse=True)
+    return max(words * count + hops * wafer.hop_cycles for count, hops in enumerate(distances, 1)) + level_cycles(wafer)

@@ -1,19 +1,24 @@
-"""Contention: words of several messages over one link, or one ramp, in one window, and how long each waits for others.
+"""Contention: how long words of one message wait for words of others on the same link or ramp.
 
-A link and a ramp carry a word a cycle. The delay of one stream is computed in these steps:
+A link or a ramp carries one word per cycle. The delay of a stream is computed by these rules:
 
-1. Words on one colour do not take turns: switches let one stream pass behind the other, which waits until its last word
-   has passed (`wait_on_colour`).
-2. Colours that want one link take it in turn, so while two streams are there each gets half of it: a stream is held up
-   by every word that another brings in the time that both are there, which is the smaller of what each of them still
-   has to bring when the later one comes (processor sharing). This holds at each end of the stretch that both use, and
-   where between them both come at once (`_worst`). Out of a PE the thread that was started first goes first.
-3. A stream that cannot do a word a cycle leaves some to the others (`_interleave`). One that others draw out leaves
-   none: it has a word for each of its turns (`Window.pace`).
-4. A stream that is fed by the one that it conflicts with comes some lag behind it, and is delayed by half of it more.
-5. Of several others on one link all words count but the pauses that one of them makes (`delay_cycles`). The stream is
-   as long for each of them as those that it met before have drawn it out. Who they are is settled before that: what
-   comes once the stream alone would have passed, but before its last word once it is drawn out, is none of them.
+1. Streams on the same colour do not alternate. Router switches let one stream pass after the other,
+   so the second waits for the last word of the first (`wait_on_colour`).
+2. Streams on different colours alternate on a link. While two streams are present, each gets half
+   of it. A stream is delayed by one cycle for every word that the other sends during this time. The
+   time ends when the stream with fewer remaining words ends (processor sharing). The rule is
+   evaluated at both ends of the common span, and at a place in between where both arrive at the
+   same time (`_largest_effects`). On the ramp out of a PE, the thread that was started first has
+   priority.
+3. A stream that is slower than one word per cycle leaves cycles to the other (`_interleave`). A
+   stream that is only slow because it is delayed itself leaves none: it has a word ready for each
+   of its cycles (`Window.pace`).
+4. A stream that is fed by the one that it conflicts with arrives after it by some lag, and is
+   delayed by up to half of the lag in addition.
+5. If several other streams are on one link, all their words count, except that the pauses of one of
+   them can be used (`delay_cycles`). For each further stream, the delayed length of this stream
+   counts. Which streams conflict is decided before that: a stream that arrives after the undelayed
+   end of this stream is not one of them.
 """
 
 from __future__ import annotations
@@ -27,34 +32,49 @@ from wse.backends.fabric.line.conflicts import Conflict, SharedEnd
 from wse.backends.fabric.line.pieces import Resource
 
 Owner = TypeVar("Owner")
-"""Whatever the caller keeps a line's pieces in."""
+"""Type of the object with the state of a line, which the caller provides."""
 
 
 class Interleaving(NamedTuple):
-    """The delay of a stream that alternates with another one, and the words that the other one sends meanwhile."""
+    """Effect of alternating with another stream.
+
+    Attributes:
+        cycles: Delay of this stream.
+        words: Words that the other stream sends in the meantime.
+    """
 
     cycles: float
     words: float
 
 
-class Share(NamedTuple):
-    """A segment of a line, from place ``low`` to ``high``, in which a stream shares a resource, and its effect."""
+class SharedSpan(NamedTuple):
+    """Span of a line, from place ``low`` to ``high``, where a stream shares a resource.
+
+    ``effect`` is the effect on the stream.
+    """
 
     low: int
     high: int
     effect: Interleaving
 
 
-Shares = dict[int, list[Share]]
-"""The stretches that a stream shares, by resource."""
+SharedSpans = dict[int, list[SharedSpan]]
+"""Spans that a stream shares with others, by resource."""
 
 
 class Window(NamedTuple):
-    """The times at which the first and last word of a piece leave the router of its source, and the number of words.
+    """Time window in which the words of a piece leave the router of its source.
 
-    An operation takes them where they arrive. If it came after they did, at most ``departed_words`` had left the source
-    by then, and no more than the ``room`` between source and receiver. ``held``: cycles of it in which words wait for
-    those of others.
+    If an operation at the destination starts after the words arrive, the words wait. At most
+    ``departed_words`` had left the source by then, and at most ``room`` words fit between source
+    and receiver.
+
+    Attributes:
+        first, last: Times of the first and last word.
+        words: Number of words.
+        departed_words: See above; 0 if words do not wait.
+        room: See above.
+        contention_cycles: Cycles of the window in which words wait for words of other streams.
     """
 
     first: float
@@ -62,30 +82,39 @@ class Window(NamedTuple):
     words: int
     departed_words: float = 0.0
     room: int = 0
-    held: float = 0.0
+    contention_cycles: float = 0.0
 
     @property
     def rate(self) -> float:
-        """Words a cycle."""
+        """Mean words per cycle."""
         return self.words / (self.last - self.first + 1)
 
     @property
     def pace(self) -> float:
-        """Words per cycle when they wait for no other words."""
-        return self.words / (self.last - self.held - self.first + 1)
+        """Words per cycle while they do not wait for words of other streams."""
+        return self.words / (self.last - self.contention_cycles - self.first + 1)
 
     def first_at(self, shift: int, room: int) -> float:
-        """Return the time at which words begin to pass a place, given cycles and waiting words from the start."""
+        """Return the time at which words begin to pass a place.
+
+        Args:
+            shift: Cycles from the source to the place.
+            room: Words that can wait between the source and the place.
+        """
         if not self.departed_words:
             return self.first + shift
-        filled = max(0.0, min(self.departed_words - shift, self.room - room))
-        return self.first + shift + filled / self.rate
+        waiting_words = max(0.0, min(self.departed_words - shift, self.room - room))
+        return self.first + shift + waiting_words / self.rate
 
 
 class Contender(NamedTuple, Generic[Owner]):
-    """Another piece that a stream conflicts with, where and when, and whether it ``feeds`` this one.
+    """Another piece that a stream conflicts with.
 
-    ``owner``: what its line is kept in.
+    Attributes:
+        conflict: The shared resource.
+        window: Time window of the other piece.
+        feeds: True if the other piece is on the path of the same stream.
+        owner: State of the other piece's line.
     """
 
     conflict: Conflict
@@ -95,75 +124,105 @@ class Contender(NamedTuple, Generic[Owner]):
 
 
 class Delays(NamedTuple, Generic[Owner]):
-    """The delays of a stream by contention: the segments that it shares, and the effects on the other streams."""
+    """Effects of contention.
 
-    shares: Shares
+    Attributes:
+        shared_spans: Spans that the stream shares, with the delays of the stream.
+        effects_on_others: Effects on the other streams.
+    """
+
+    shared_spans: SharedSpans
     effects_on_others: list[tuple[Contender[Owner], Interleaving]]
 
 
 def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[Owner]:
-    """Return the delays of a stream by contention; ``window`` is when it would be at the router of its source alone."""
-    shares: Shares = {}
+    """Return the effects of contention between a stream and others.
+
+    Args:
+        window: Time window of the stream at its source without contention.
+        contenders: Pieces that the stream conflicts with.
+    """
+    shared_spans: SharedSpans = {}
     effects_on_others: list[tuple[Contender[Owner], Interleaving]] = []
     first_out = {(c.owner, c.conflict.other_piece) for c in contenders if c.conflict.resource == Resource.OUT_OF_PE}
-    held = 0.0
-    for contender in sorted(contenders, key=partial(_meeting, window)):  # 5
+    contention_cycles = 0.0
+    for contender in sorted(contenders, key=partial(_first_common_time, window)):  # 5
         conflict = contender.conflict
-        drawn_out = window._replace(last=window.last + held, held=window.held + held)
-        effect, effect_on_other = _worst(drawn_out, contender)  # 2 to 4
+        delayed_window = window._replace(
+            last=window.last + contention_cycles, contention_cycles=window.contention_cycles + contention_cycles
+        )
+        effect, effect_on_other = _largest_effects(delayed_window, contender)  # 2 to 4
         if effect.cycles > 0:
-            shares.setdefault(conflict.resource, []).append(Share(conflict.low, conflict.high, effect))
-            held = delay_cycles(shares)[0]
+            shared_spans.setdefault(conflict.resource, []).append(SharedSpan(conflict.low, conflict.high, effect))
+            contention_cycles = delay_cycles(shared_spans)[0]
         if effect_on_other.cycles > 0 and (contender.owner, conflict.other_piece) not in first_out:
             effects_on_others.append((contender, effect_on_other))
-    return Delays(shares, effects_on_others)
+    return Delays(shared_spans, effects_on_others)
 
 
-def _meeting(window: Window, contender: Contender[Owner]) -> float:
-    """Return the time at which two streams are first at one place, in cycles of the first stream's source."""
+def _first_common_time(window: Window, contender: Contender[Owner]) -> float:
+    """Return the time at which two streams are first at the same place.
+
+    The time is relative to the source of the first stream.
+    """
     shift, other_shift, room = contender.conflict.shared_ends[0]
     return max(window.first, contender.window.first_at(other_shift, room) - shift)
 
 
-def delay_cycles(shares: Shares) -> tuple[float, int]:
-    """Return the cycles that other streams delay a stream, and the number of streams at the worst place.
+def delay_cycles(shared_spans: SharedSpans) -> tuple[float, int]:
+    """Return the delay of a stream by others, and the number of streams at the worst place.
 
-    One leaves the pauses that it makes; with more than one the link has none, and waits for all words of the others.
+    With one other stream, the pauses of that stream can be used. With several, only the largest
+    pauses of one of them are usable, and all words of the others delay the stream.
     """
-    worst = (0.0, 1)
-    for stretches in shares.values():
-        for begin in {share.low for share in stretches}:  # 5: the sum is greatest where some stretch begins
-            effects = [share.effect for share in stretches if share.low <= begin <= share.high]
+    largest_delay = (0.0, 1)
+    for spans in shared_spans.values():
+        for begin in {span.low for span in spans}:  # 5: the sum has its maximum where some span begins
+            effects = [span.effect for span in spans if span.low <= begin <= span.high]
             pauses = [effect.words - effect.cycles for effect in effects]
             cycles = sum(effect.words for effect in effects) - max(pauses)
-            worst = max(worst, (cycles, 1 + len(effects)))
-    return worst
+            largest_delay = max(largest_delay, (cycles, 1 + len(effects)))
+    return largest_delay
 
 
-def wait_on_colour(first: float, before: Sequence[tuple[float, Sequence[SharedEnd]]]) -> float:
-    """Return the cycles that a stream waits for others on its colour, if its first word is at its source at ``first``.
+def wait_on_colour(first: float, earlier_streams: Sequence[tuple[float, Sequence[SharedEnd]]]) -> float:
+    """Return the cycles that a stream waits for other streams on its colour.
 
-    ``before``: when the last word of each of those is at its own source, and where the two cross.
+    Args:
+        first: Time of the stream's first word at its source.
+        earlier_streams: For each other stream, the time of its last word at its source, and the
+            places where the two meet.
     """
-    behind = [
+    waiting_cycles = [
         other_last + other_shift + 1 - first - shift  # 1
-        for other_last, shared_ends in before
+        for other_last, shared_ends in earlier_streams
         for shift, other_shift, _ in shared_ends
     ]
-    return max([0.0, *behind])
+    return max([0.0, *waiting_cycles])
 
 
-def meet(first: float, last: float, other_first: float, other_last: float, shared_ends: Sequence[SharedEnd]) -> bool:
-    """Return whether two streams use the same places at the same time."""
-    before = after = True
+def overlap_in_time(
+    first: float, last: float, other_first: float, other_last: float, shared_ends: Sequence[SharedEnd]
+) -> bool:
+    """Return True if two streams use a common place at the same time.
+
+    Args:
+        first, last: Times of the first and last word of one stream at its source.
+        other_first, other_last: Times of the first and last word of the other stream at its source.
+        shared_ends: Common places.
+    """
+    always_before = always_after = True
     for shift, other_shift, _ in shared_ends:
-        before = before and last + shift < other_first + other_shift
-        after = after and first + shift > other_last + other_shift
-    return not (before or after)
+        always_before = always_before and last + shift < other_first + other_shift
+        always_after = always_after and first + shift > other_last + other_shift
+    return not (always_before or always_after)
 
 
 class _Place(NamedTuple):
-    """The first and last words of two streams at one place of a line, and the lead of the second stream."""
+    """Times of the first and last words of two streams at one place of a line.
+
+    ``lag`` is the time by which the second stream is ahead of the first.
+    """
 
     first: float
     last: float
@@ -172,14 +231,15 @@ class _Place(NamedTuple):
     lag: float
 
 
-def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
+def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
     """Return the effects of two streams on each other at the place where they are largest.
 
-    A stream that is fed by the one that it conflicts with comes some lag behind it. What holds up the other makes gaps
-    in this one when it comes round, which the other fills while they last, until as many words as take half of the lag
-    are in transit; those still come at half the rate when the other has ended.
+    If a stream is fed by the one that it conflicts with, it arrives after it by some lag. A delay
+    of the other stream later causes gaps in this stream. The other stream fills the gaps, until the
+    words in transit amount to half of the lag. These words still arrive at half the rate after the
+    other stream has ended.
     """
-    worst = Interleaving(0.0, 0.0), Interleaving(0.0, 0.0)
+    worst_case = Interleaving(0.0, 0.0), Interleaving(0.0, 0.0)
     rate, other_rate, other_pace = window.rate, contender.window.rate, contender.window.pace
     in_order = contender.conflict.resource == Resource.OUT_OF_PE
     for place in _places(window, contender):
@@ -191,39 +251,50 @@ def _worst(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, I
         # 2, 3
         effect, effect_on_other = _interleave(window.pace, words, other_pace, other_words, in_order=in_order)
         if contender.feeds:  # 4
-            behind = min(effect.cycles, place.lag / 2)
-            effect = Interleaving(effect.cycles + behind, effect.words + behind)
-        worst = max(worst, (effect, effect_on_other))
-    return worst
+            extra_cycles = min(effect.cycles, place.lag / 2)
+            effect = Interleaving(effect.cycles + extra_cycles, effect.words + extra_cycles)
+        worst_case = max(worst_case, (effect, effect_on_other))
+    return worst_case
 
 
 def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
-    """Return the ends of the segment that both streams use, and the place where both arrive at the same time."""
+    """Return the places to evaluate: both ends of the common span, and points in between.
+
+    In between are the places where both streams arrive at the same time.
+    """
     other_window, ends = contender.window, list[_Place]()
     for shift, other_shift, other_room in contender.conflict.shared_ends:
         first, other_last = window.first + shift, other_window.last + other_shift
         lag = first - other_window.first - other_shift
         ends.append(_Place(first, window.last + shift, other_window.first_at(other_shift, other_room), other_last, lag))
-    between = []
+    crossing_places = []
     for start, end in pairwise(ends):
-        before, behind = start.first - start.other_first, end.first - end.other_first
-        if before * behind < 0:
-            part = before / (before - behind)
-            between.append(_Place(*(a + part * (b - a) for a, b in zip(start, end, strict=True))))
-    return ends + between
+        start_lead, end_lead = start.first - start.other_first, end.first - end.other_first
+        if start_lead * end_lead < 0:
+            fraction = start_lead / (start_lead - end_lead)
+            crossing_places.append(_Place(*(a + fraction * (b - a) for a, b in zip(start, end, strict=True))))
+    return ends + crossing_places
 
 
 def _interleave(
     rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool
 ) -> tuple[Interleaving, Interleaving]:
-    """Return the effects of two streams on each other, given their remaining words and their rates.
+    """Return the effects of two streams on each other while both are present.
 
-    While both are there each gets half, or what the other leaves, and the other all it can do where it goes first.
+    Each stream gets half of the resource, or whatever the other one leaves. With ``in_order``, the
+    other stream has priority.
+
+    Args:
+        rate: Words per cycle of the stream.
+        words: Remaining words of the stream.
+        other_rate: Words per cycle of the other stream.
+        other_words: Remaining words of the other stream.
+        in_order: Whether the other stream has priority.
     """
-    share = min(rate, 1 - other_rate if in_order else max(0.5, 1 - other_rate))
-    other_share = min(other_rate, max(other_rate if in_order else 0.5, 1 - rate))
-    overlap_cycles = other_words / other_share
-    if share > 0:
-        overlap_cycles = min(overlap_cycles, words / share)
-    effect = Interleaving(overlap_cycles * (1 - share / rate), overlap_cycles * other_share)
-    return effect, Interleaving(overlap_cycles * (1 - other_share / other_rate), overlap_cycles * share)
+    fraction = min(rate, 1 - other_rate if in_order else max(0.5, 1 - other_rate))
+    other_fraction = min(other_rate, max(other_rate if in_order else 0.5, 1 - rate))
+    overlap_cycles = other_words / other_fraction
+    if fraction > 0:
+        overlap_cycles = min(overlap_cycles, words / fraction)
+    effect = Interleaving(overlap_cycles * (1 - fraction / rate), overlap_cycles * other_fraction)
+    return effect, Interleaving(overlap_cycles * (1 - other_fraction / other_rate), overlap_cycles * fraction)

@@ -1,4 +1,4 @@
-"""Costs of the hops, ramps and vector operations of a collective, from the wafer and its software."""
+"""Costs of hops, ramps and vector operations of a collective, from the wafer and its software."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec, burst_words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCosts:
-    """The constants of the recurrence, in cycles, words, and words per cycle.
+    """Constants of the timing of a line.
 
-    ``relay`` is what software adds where a PE receives and sends on, ``sync`` what starting and awaiting a transfer
-    between neighbours costs, with the way of its first word; ``queue_words`` those of a colour behind a port.
+    Attributes:
+        hop: Cycles of a hop.
+        ramp: Cycles of a ramp.
+        gap: Cycles between the end of one operation of a PE and the start of the next.
+        words_per_cycle: Rate of a stream.
+        queue_words: Words in the queue of one colour at a router port.
+        relay: Cycles that software adds at a PE that receives and sends on.
+        sync: Cycles to start and await a transfer between neighbours, including the path of its
+            first word.
     """
 
     hop: int
@@ -26,7 +33,7 @@ class LineCosts:
 
     @classmethod
     def of(cls, wafer: WaferSpec, gap: int, relay: int = 0, sync: int = 0) -> LineCosts:
-        """Return the constants of a machine, with ``gap``, ``relay`` and ``sync`` of its software."""
+        """Return the constants of a wafer, with ``gap``, ``relay`` and ``sync`` of its software."""
         return cls(
             hop=wafer.hop_cycles,
             ramp=wafer.ramp_cycles,
@@ -39,7 +46,7 @@ class LineCosts:
 
     @classmethod
     def of_software(cls, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-        """Return the constants of a machine and of its software."""
+        """Return the constants of a wafer and a software profile."""
         return cls.of(wafer, software.reduce_gap_cycles, software.relay_cycles, software.transfer_sync_cycles)
 
     @property
@@ -49,7 +56,7 @@ class LineCosts:
 
     @property
     def hop_room(self) -> int:
-        """Maximum number of words waiting between two routers: in the queue of their colour, and on the wire."""
+        """Maximum number of words waiting between two routers: in a queue and on the wire."""
         return self.queue_words + self.hop - 1
 
     @property
@@ -59,18 +66,21 @@ class LineCosts:
 
     @property
     def waiting_words(self) -> int:
-        """Words that a PE accepts before the operation that needs them: those of its queue and of the ramp."""
+        """Words that a PE accepts before an operation reads them: in its queue and on the ramp."""
         return self.queue_words + self.ramp - 1
 
     def tail(self, words: int) -> int:
-        """Return the cycles from the first word of a stream to its last: one each, and a pause after every burst."""
+        """Return the cycles from the first word of a stream to its last.
+
+        Each word needs one cycle. A pause of one cycle follows every burst.
+        """
         return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
     def tails(self, words: I64) -> I64:
-        """Return the cycles from the first to the last word of several streams, int64 ``[n]``."""
+        """Return the cycles from first to last word of several streams, as int64 ``[n]``."""
         return words - 1 + ((words - 1) // self.burst if self.burst else 0)
 
     @property
     def burst(self) -> int:
-        """Words between two pauses of a vector operation; 0 without pauses."""
+        """Words between two pauses of a vector operation; 0 if there are no pauses."""
         return burst_words(self.words_per_cycle)

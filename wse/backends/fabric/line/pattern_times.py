@@ -1,7 +1,8 @@
-"""Times of patterns, alone or several at once, kept by pattern, variant and words.
+"""Times of patterns, alone or several at once, cached by pattern, variant and words.
 
-Patterns that run at once share the ramps of every PE, and along one axis the links too. Along different axes lines
-cross: a PE's place on its row and on its column are independent, and the PEs whose two places are equal stand for all.
+Simultaneous patterns share the ramps of every PE and, if their lines have the same axis, also the
+links. Lines of different axes cross at every PE. The index of a PE on its row and its index on its
+column are independent; PEs with two equal indices represent all PEs.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import LineEnd, LineTime, lines_end
 from wse.backends.fabric.line.part_time import part_time
 from wse.backends.fabric.line.pieces import Places
+from wse.backends.fabric.line.sections import Line, LineSection, sections_of
 from wse.backends.fabric.line.segments import LinePlan, line_segments
-from wse.backends.fabric.line.stretches import Line, Stretch, stretches_of
 from wse.backends.fabric.links.routes import LongestLine
 from wse.program.steps import ROWS
 from wse_mappings.schedule import LineSchedule
 
 MOST_PLANS: Final = 256
-"""Stretches of lines whose segments and conflicts are kept: some 100 kB each."""
+"""Maximum number of cached plans and conflicts of sections of lines; each needs about 100 kB."""
 
 MOST_PATTERNS: Final = 1024
-"""Patterns whose stretches, and patterns with some words whose times are kept."""
+"""Maximum number of patterns whose sections, and whose times for some words, are cached."""
 
 MOST_ENDS: Final = 4096
-"""Stretches with some words whose ends are kept: some 10 kB each, of messages."""
+"""Maximum number of cached ends of sections with some words; each needs about 10 kB of messages."""
 
 
 class LinePattern(NamedTuple):
-    """A variant of a pattern with its words along lines of an axis; one line represents all equal ones."""
+    """A variant of a pattern with its words, on a line that stands for all equal lines."""
 
     schedule: LineSchedule
     variant: int
@@ -42,21 +43,27 @@ class LinePattern(NamedTuple):
 
     @property
     def carried_words(self) -> int:
-        """Words that a link carries for each message: those of all lines that share it."""
+        """Words that a link carries for each message, for all lines that share the link."""
         return self.words * (self.line.streams if self.line else 1)
 
     @property
     def places(self) -> Places:
-        """Hops of the line's PEs from the first."""
+        """Hops from the first PE of the line to each PE."""
         return self.line.places if self.line else None
 
 
-class StretchMessages(NamedTuple):
-    """The messages of a pattern on a segment, their words, and whether its line crosses the first pattern's."""
+class SectionMessages(NamedTuple):
+    """Messages of a pattern on a section of a line.
 
-    stretch: Stretch
+    Attributes:
+        section: The messages.
+        words: Words of each message.
+        crosses_first: True if the line crosses the line of the first pattern.
+    """
+
+    section: LineSection
     words: int
-    across: bool
+    crosses_first: bool
 
 
 @lru_cache(maxsize=16)
@@ -66,61 +73,83 @@ def pattern_times(costs: LineCosts) -> PatternTimes:
 
 
 class PatternTimes:
-    """Times of patterns with one set of costs, cached by pattern and by segments of lines."""
+    """Times of patterns with one set of costs, cached by pattern and by sections of lines."""
 
     def __init__(self, costs: LineCosts) -> None:
         self.costs = costs
-        self._plan = lru_cache(MOST_PLANS)(self._plan_stretch)
+        self._plan = lru_cache(MOST_PLANS)(self._plan_section)
         self._conflicts = lru_cache(MOST_PLANS)(self._find_conflicts)
-        self._end = lru_cache(MOST_ENDS)(self._end_of_stretch)
-        self._stretches = lru_cache(MOST_PATTERNS)(self._cut_lines)
+        self._end = lru_cache(MOST_ENDS)(self._end_of_section)
+        self._sections = lru_cache(MOST_PATTERNS)(self._cut_lines)
         self._time = lru_cache(MOST_PATTERNS)(self._time_patterns)
 
     def time(self, transfers: Sequence[LinePattern]) -> LineTime:
-        """Return the time of patterns that start together; earlier ones in the list use ramps out of PEs first.
+        """Return the time of patterns that start together.
 
-        A pattern whose words are cut into parts is taken to be alone on its links and ramps.
+        Earlier patterns in the list have priority on the ramps out of PEs. A pattern whose words
+        are divided into parts is assumed to have its links and ramps to itself.
         """
         return self._time(tuple(transfers))
 
     def alone_cycles(self, schedule: LineSchedule, words: int, axis: int = ROWS) -> float:
-        """Return the cycles of a pattern whose lines all do the same, for a number of words per message."""
+        """Return the cycles of a pattern that runs alone, with equal lines.
+
+        Args:
+            schedule: The pattern.
+            words: Words of each message.
+            axis: ROWS or COLUMNS.
+        """
         return self.time([LinePattern(schedule, 0, words, axis)]).cycles.total
 
     def _time_patterns(self, transfers: tuple[LinePattern, ...]) -> LineTime:
-        whole = [transfer for transfer in transfers if transfer.schedule.part is None]
+        """Return the time of the slowest section, or of the slowest pattern with parts."""
+        undivided = [transfer for transfer in transfers if transfer.schedule.part is None]
         in_parts = [transfer for transfer in transfers if transfer.schedule.part is not None]
-        alone = [LineTime(part_time(t.schedule, t.variant, t.carried_words, self.costs, t.places)) for t in in_parts]
-        stretches = self._stretches(tuple((t.schedule, t.variant, t.line) for t in whole))
-        loads = [(transfer.carried_words, transfer.axis != whole[0].axis) for transfer in whole]
+        part_times = [
+            LineTime(part_time(t.schedule, t.variant, t.carried_words, self.costs, t.places)) for t in in_parts
+        ]
+        sections = self._sections(tuple((t.schedule, t.variant, t.line) for t in undivided))
+        loads = [(transfer.carried_words, transfer.axis != undivided[0].axis) for transfer in undivided]
         ends = [
             self._end(
-                tuple(StretchMessages(one, *load) for one, load in zip(lines, loads, strict=True) if one.messages)
+                tuple(
+                    SectionMessages(messages, *load)
+                    for messages, load in zip(lines, loads, strict=True)
+                    if messages.messages
+                )
             )
-            for lines in stretches
+            for lines in sections
         ]
-        return max([LineTime.of(ends), *alone], key=lambda time: time.cycles)
+        return max([LineTime.of(ends), *part_times], key=lambda time: time.cycles)
 
-    def _cut_lines(self, lines: tuple[tuple[LineSchedule, int, LongestLine | None], ...]) -> list[tuple[Stretch, ...]]:
-        return stretches_of(
+    def _cut_lines(
+        self, lines: tuple[tuple[LineSchedule, int, LongestLine | None], ...]
+    ) -> list[tuple[LineSection, ...]]:
+        """Return the distinct sections of lines on which patterns run at the same time."""
+        return sections_of(
             [
                 Line(*schedule.of_variant(variant)[:2], line.places if line else None)
                 for schedule, variant, line in lines
             ]
         )
 
-    def _end_of_stretch(self, work: tuple[StretchMessages, ...]) -> LineEnd:
+    def _end_of_section(self, work: tuple[SectionMessages, ...]) -> LineEnd:
+        """Return the end of patterns on one section."""
         conflicts = {
-            (i, j): self._conflicts(work[i].stretch, work[j].stretch, links=work[i].across == work[j].across)
+            (i, j): self._conflicts(
+                work[i].section, work[j].section, links=work[i].crosses_first == work[j].crosses_first
+            )
             for i in range(len(work))
             for j in range(i)
         }
-        return lines_end([(self._plan(carried.stretch), carried.words) for carried in work], self.costs, conflicts)
+        return lines_end([(self._plan(messages.section), messages.words) for messages in work], self.costs, conflicts)
 
-    def _plan_stretch(self, stretch: Stretch) -> LinePlan:
-        messages, colours, places = stretch.line
+    def _plan_section(self, section: LineSection) -> LinePlan:
+        """Return the path segments of the messages on a section."""
+        messages, colours, places = section.line
         return line_segments(messages, self.costs, colours, places)
 
-    def _find_conflicts(self, later: Stretch, earlier: Stretch, *, links: bool) -> Conflicts:
-        pieces, other_pieces = self._plan(later).pieces, self._plan(earlier).pieces
+    def _find_conflicts(self, later_section: LineSection, earlier_section: LineSection, *, links: bool) -> Conflicts:
+        """Return the conflicts of a later pattern with an earlier one, on one section."""
+        pieces, other_pieces = self._plan(later_section).pieces, self._plan(earlier_section).pieces
         return find_conflicts(pieces, other_pieces, self.costs, same=False, links=links)

@@ -1,4 +1,4 @@
-"""Pieces: words on a stretch of their way along a line, with the links and ramps that they use."""
+"""Pieces: parts of the paths of messages along a line, with the links and ramps that they use."""
 
 from __future__ import annotations
 
@@ -12,37 +12,40 @@ import numpy.typing as npt
 from wse.arrays import I32, I64, Bools
 
 Places = npt.NDArray[np.int64] | None
-"""Hops of each PE of a line from its first; None where neighbours are a hop apart."""
+"""Hops from the first PE of a line to each PE; None if neighbours are one hop apart."""
 
 
 class Resource(IntEnum):
-    """Resources that two pieces may share."""
+    """Type of resource that two pieces may share."""
 
     UP = 0  # links toward higher indices
-    DOWN = 1
-    INTO_PE = 2
-    OUT_OF_PE = 3
+    DOWN = 1  # links toward lower indices
+    INTO_PE = 2  # ramps from a router to its PE
+    OUT_OF_PE = 3  # ramps from a PE to its router
 
 
 NOTHING: Final = (1 << 30, -1)
-"""The span of a piece that does not use a resource; it overlaps with none."""
+"""Span of a piece that does not use a resource; overlaps with no other span."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """The pieces of a plan, each of words that travel along the line at one pace.
+    """Pieces of a plan; the words of each travel along the line at one pace.
 
     Attributes:
-        source, target: int64 ``[n]``: PEs that the words of each leave and reach; int64 ``[m]`` where the only piece
-            has messages side by side.
-        relayed: bool ``[n]``: whether the PEs between receive and send on, and do not just pass.
-        main: bool ``[n]``: whether the receiver takes them in its main thread, which does one operation after another.
-        colour: int64 ``[n]``: the colour that they come on, -1 for one of their own.
-        places: Of the line's PEs.
-        hops: int64 ``[n]``: links of each, of the longest message.
-        relays: int64 ``[n]``: PEs that receive and send on.
-        spans: int32 ``[resources, 2, n]``: first and last PE of what each uses; links are numbered by the PE that they
-            leave. `NOTHING` where it uses none.
+        source, target: int64 ``[n]``, PEs where the words start and end. If the only piece consists
+            of several messages side by side: int64 ``[m]``, the PEs of each.
+        relayed: bool ``[n]``, True if the PEs in between receive the words and send them on. False
+            if routers just pass them.
+        main: bool ``[n]``, True if the receiver uses its main thread, which does one operation
+            after another.
+        colour: int64 ``[n]``, colour of the words; -1 if they have a colour of their own.
+        places: Hops from the first PE to each PE of the line.
+        hops: int64 ``[n]``, number of links of each piece (of its longest message).
+        relays: int64 ``[n]``, number of PEs that receive and send on.
+        spans: int32 ``[resources, 2, n]``, first and last PE of the resources that each piece uses.
+            A link has the index of the PE that it leaves. `NOTHING` if the piece does not use the
+            resource.
     """
 
     source: I64
@@ -60,17 +63,17 @@ class Pieces:
 
     @property
     def side_by_side(self) -> bool:
-        """True if the only piece has several messages."""
+        """True if the only piece consists of several messages."""
         return len(self.source) > len(self)
 
 
 def hops_between(places: Places, source: int, target: int) -> int:
-    """Links between two PEs of a line."""
+    """Return the number of links between two PEs of a line."""
     return abs(target - source) if places is None else abs(int(places[target]) - int(places[source]))
 
 
 def each_hops_between(places: Places, source: I64, target: I64) -> I64:
-    """Return the links between pairs of PEs of a line, int64 ``[n]``."""
+    """Return the number of links between pairs of PEs of a line, as int64 ``[n]``."""
     hops: I64 = np.abs(target - source if places is None else places[target] - places[source])
     return hops
 
@@ -81,25 +84,39 @@ def pieces_of_messages(
     places: Places,
     *,
     relayed: Bools,
-    everywhere: Bools,
+    enters_all: Bools,
     main: Bools,
     leaves: Bools,
     colour: I64,
 ) -> Pieces:
-    """Return pieces of one message each, ``[n]``, that enter every PE on the path (``everywhere``) or only the last.
+    """Return pieces of one message each.
 
-    ``leaves``: whether they leave the PE by its ramp on their own; the second direction of a multicast does not.
+    Args:
+        source, target: int64 ``[n]``, PEs where the words start and end.
+        places: Hops from the first PE to each PE of the line.
+        relayed: Whether the PEs in between receive the words and send them on.
+        enters_all: Whether the words enter every PE on the path, or only the last.
+        main: Whether the receiver uses its main thread.
+        leaves: Whether the words leave the source by its ramp on their own. False for the second
+            direction of a multicast.
+        colour: Colour of the words, or -1.
     """
     rises = target > source
-    way = np.where(rises, 1, -1)
-    near, far = np.where(everywhere, source + way, target), target - way  # into PEs, and the last link
+    step = np.where(rises, 1, -1)
+    near, last_link = (
+        np.where(enters_all, source + step, target),
+        target - step,
+    )  # first PE entered, PE before the last link
     spans = np.empty((len(Resource), 2, len(source)), np.int32)
-    for end, (link, into) in enumerate(
-        ((np.minimum(source, far), np.minimum(near, target)), (np.maximum(source, far), np.maximum(near, target)))
+    for end, (link, entered_pes) in enumerate(
+        (
+            (np.minimum(source, last_link), np.minimum(near, target)),
+            (np.maximum(source, last_link), np.maximum(near, target)),
+        )
     ):
         spans[Resource.UP, end] = np.where(rises, link, NOTHING[end])
         spans[Resource.DOWN, end] = np.where(rises, NOTHING[end], link)
-        spans[Resource.INTO_PE, end] = into
+        spans[Resource.INTO_PE, end] = entered_pes
         spans[Resource.OUT_OF_PE, end] = np.where(leaves, np.where(relayed, link, source), NOTHING[end])
     relays = np.where(relayed, np.abs(target - source), 0)
     return Pieces(
@@ -124,4 +141,5 @@ def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
 
 
 def _hull(low: I64, high: I64) -> tuple[int, int]:
+    """Return the smallest span that contains several spans."""
     return (int(low.min()), int(high.max())) if len(low) else NOTHING

@@ -1,18 +1,22 @@
-"""Cycles of patterns round after round, where a PE goes on to the next round when its own part of the last is done.
+"""Cycles of a pattern in a loop, whose rounds overlap.
 
-The rounds of a reduce whose root moves along the ring do not wait for each other: far PEs are ahead of those near the
-root. What a further round adds is the time from one root's last sum to the next root's, which hangs on the few PEs that
-lie between them; the way along the whole line is paid once.
+Each PE starts its next round when its part of the last one is done.
+An example is a reduce whose root moves along the ring. Its rounds overlap, because PEs far from the
+root finish earlier than PEs near it. A further round adds only the time from one root's last sum to
+the next root's last sum, which depends on the few PEs between the two. The distance along the whole
+line is paid once.
 
-1. The first round is computed on the line that takes longest alone.
-2. Few rounds are all computed, one after another on some lines, as in `wse.backends.fabric.line.line_time` but with
-   PEs that stay busy: a further round adds the mean of what the slowest line's rounds add.
-3. Of many rounds a sample is computed on the line in the middle, from the start and from the half, because the root
-   goes one way in the first half and the other way in the second; the first rounds of a sample do not count, until PEs
-   are busy as they are later on.
+1. The first round is computed on the line that needs the most time on its own.
+2. Up to MOST_ROUNDS rounds are all computed, one after another, on some lines. The rules are those
+   of `wse.backends.fabric.line.line_time`, but PEs stay busy from one round to the next. A further
+   round adds the mean of what the rounds of the slowest line add.
+3. Of more rounds, two samples are computed on the middle line: from the start and from the middle
+   of the rounds, because the root moves in opposite directions in the two halves. The first rounds
+   of a sample are not counted, until PEs are as busy as later on.
 
-Two ways of passing sums on: fused, words stream through a PE; or stored and forwarded, a PE has received and added a
-whole message before it sends its own, and each of these transfers is started and awaited at the cost of one.
+Sums are passed on in one of two ways. Fused: words stream through a PE. Stored and forwarded: a PE
+receives and adds a whole message before it sends its own. Each such transfer then costs the start
+and the end of a transfer.
 """
 
 from __future__ import annotations
@@ -26,7 +30,10 @@ from wse.backends.fabric.line.pieces import Places, hops_between
 from wse_mappings.schedule import I32, LineSchedule
 
 MOST_ROUNDS: Final = 64
-"""Most rounds that are all computed; of more, some in either half, once those before them make no more difference."""
+"""Maximum number of rounds that are all computed.
+
+Of more rounds, a sample in either half is computed.
+"""
 
 SETTLING_ROUNDS: Final = 8
 COUNTED_ROUNDS: Final = 16
@@ -34,21 +41,28 @@ COUNTED_ROUNDS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """The cycles of the first round, and those that each further round adds."""
+    """Cycles of the rounds of a pattern.
+
+    Attributes:
+        first: Cycles of the first round.
+        period: Cycles that each further round adds.
+    """
 
     first: Cycles
     period: Cycles
 
 
 def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: LineCosts, places: Places = None) -> Rounds:
-    """Return the rounds of a pattern of sums, from few rounds on the slowest line or a sample on the middle line.
+    """Return the cycles of the rounds of a pattern of sums.
+
+    The numbers in the body refer to the steps in the module docstring.
 
     Args:
-        schedule: A pattern of chains, one colour on a link.
+        schedule: A pattern of chains, with one colour on a link.
         words: Words of each message.
-        add_cycles: Of adding a received message to a PE's own, where it is stored first.
-        costs: Constants.
-        places: Hops of the line's PEs from the first.
+        add_cycles: Cycles to add a received message, if it is stored first.
+        costs: Costs of words on a line.
+        places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
     first = _RoundState(words, add_cycles, costs, places, store_and_forward=schedule.store_and_forward)
     # 1
@@ -66,7 +80,14 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
 
 
 def _ends(schedule: LineSchedule, line: int, turns: range, template: _RoundState) -> list[float]:
-    """Return the cycles at which the rounds of a line end, starting with all PEs free."""
+    """Return the cycles at which the rounds of a line end, starting with all PEs free.
+
+    Args:
+        schedule: The pattern.
+        line: Index of the line.
+        turns: Rounds to compute.
+        template: A state with the same words and costs.
+    """
     state = _RoundState(
         template.words, template.add, template.costs, template.places, store_and_forward=template.store_and_forward
     )
@@ -74,12 +95,15 @@ def _ends(schedule: LineSchedule, line: int, turns: range, template: _RoundState
 
 
 def exchange_cycles(words: int, costs: LineCosts) -> float:
-    """Return the cycles of a round in which every PE exchanges words with a neighbour on one thread."""
+    """Return the cycles of a round in which all PEs exchange words with a neighbour.
+
+    A PE sends and receives on one thread.
+    """
     return costs.sync + costs.tail(2 * words)
 
 
 class _RoundState:
-    """The PEs of a line, with the cycle from which each is free."""
+    """The PEs of a line, with the cycle from which on each is free."""
 
     def __init__(
         self, words: int, add_cycles: float, costs: LineCosts, places: Places, *, store_and_forward: bool
@@ -96,7 +120,7 @@ class _RoundState:
         self.end = 0.0
 
     def round(self, messages: I32) -> float:
-        """Compute a round; return the cycle at which its last sum is complete."""
+        """Compute a round and return the cycle at which its last sum is complete."""
         self.end = 0.0
         if self.store_and_forward:
             for source, target, _ in messages.tolist():
@@ -106,33 +130,42 @@ class _RoundState:
         return self.end
 
     def _transfer(self, source: int, target: int) -> None:
-        """Send a message as soon as both its PEs are free."""
+        """Send a message as soon as both of its PEs are free."""
         begin = max(self.free.get(source, 0.0), self.free.get(target, 0.0))
-        farther = (hops_between(self.places, source, target) - abs(target - source)) * self.costs.hop
-        self.free[source] = begin + self.costs.sync + farther + self.tail
+        detour_cycles = (hops_between(self.places, source, target) - abs(target - source)) * self.costs.hop
+        self.free[source] = begin + self.costs.sync + detour_cycles + self.tail
         self.free[target] = self.free[source] + self.add
         self.end = max(self.end, self.free[target])
 
     def _streams(self, messages: I32) -> None:
-        """Yield chains of fused operations; the receives of a root are separate."""
-        costs, waiting = self.costs, dict[int, tuple[float, float]]()
-        for source, target, _ in messages.tolist():
-            received = waiting.pop(source, None)
-            first, last = self._operate(source, received)
-            out = costs.ramp + 1 + (0 if received is None else costs.relay)
-            way = out + hops_between(self.places, source, target) * costs.hop + costs.ramp
-            if target in waiting:
-                self._operate(target, waiting.pop(target))
-            waiting[target] = (first + way, last + way)
-        for pe, received in waiting.items():
-            self.end = max(self.end, self._operate(pe, received)[1] + 1)
+        """Compute the chains of fused operations of a round.
 
-    def _operate(self, pe: int, received: tuple[float, float] | None) -> tuple[float, float]:
-        """Return the cycles of the first and the last word of an operation."""
+        A root receives in separate operations.
+        """
+        costs, waiting_streams = self.costs, dict[int, tuple[float, float]]()
+        for source, target, _ in messages.tolist():
+            incoming = waiting_streams.pop(source, None)
+            first, last = self._operate(source, incoming)
+            out = costs.ramp + 1 + (0 if incoming is None else costs.relay)
+            path_cycles = out + hops_between(self.places, source, target) * costs.hop + costs.ramp
+            if target in waiting_streams:
+                self._operate(target, waiting_streams.pop(target))
+            waiting_streams[target] = (first + path_cycles, last + path_cycles)
+        for pe, incoming in waiting_streams.items():
+            self.end = max(self.end, self._operate(pe, incoming)[1] + 1)
+
+    def _operate(self, pe: int, incoming: tuple[float, float] | None) -> tuple[float, float]:
+        """Run an operation on a PE and return the cycles of its first and last word.
+
+        Args:
+            pe: Index of the PE.
+            incoming: Arrival of the first and last word that the operation receives; None if it
+                only sends.
+        """
         begin = self.free[pe] + self.costs.gap if pe in self.free else 0.0
         last = begin + self.tail
-        if received is not None:
-            begin = max(begin, received[0])
-            last = max(begin + self.tail, received[1])
+        if incoming is not None:
+            begin = max(begin, incoming[0])
+            last = max(begin + self.tail, incoming[1])
         self.free[pe] = last + 1
         return begin, last

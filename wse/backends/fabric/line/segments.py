@@ -1,9 +1,14 @@
-"""The messages of a line as path segments, which take one calculation each.
+"""Messages of a line as path segments, each of which needs one calculation.
 
-A segment is one message; or a run of messages between neighbours whose PEs between do nothing but receive and send on;
-or the two directions of a multicast; or messages side by side that are the only ones of their PEs and use no link
-twice. Words and times are not known here: a plan is made once for a pattern. (The ``segments`` of a pattern are
-stretches of its line, another matter.)
+A segment is one of the following:
+
+- one message
+- a run of messages between neighbours, where the PEs in between only receive and send on
+- the two directions of a multicast
+- messages side by side that are the only ones of their PEs and use no link twice
+
+Words and times are not known here, so a plan is made once per pattern. The ``segments`` of a
+pattern are something else: sections of its line.
 """
 
 from __future__ import annotations
@@ -19,21 +24,25 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pieces import Pieces, Places, piece_side_by_side, pieces_of_messages
 from wse_mappings.schedule import COMBINING, Arrival
 
-_COMBINES: Final = np.isin(np.array(Arrival), COMBINING)  # by arrival
+_COMBINES: Final = np.isin(np.array(Arrival), COMBINING)  # whether each type of arrival combines values
 
 
 class PathSegment(NamedTuple):
     """A send and the messages that it starts.
 
     Attributes:
-        source: The PE that sends.
-        relays: The run of neighbours that it goes through first, a piece; -1 for none.
-        relays_hop_cycles, relays_relay_cycles: Cycles of its hops, and of its relays with what software adds.
-        relays_age, relays_room: Cycles of both for words that stream on without a stop, and words that wait on it.
-        piece, end_piece: The last or only message of the segment, or the two directions of a multicast, as pieces
-            from the first to before the last.
-        hop_cycles, room: Cycles of the hops of the first of those, and words that wait on it.
-        target: The PE that takes the words in its main thread; -1 where they are stored beside it.
+        source: PE that sends.
+        relays: Index of the piece for the run of neighbours that the words pass first; -1 if there
+            is none.
+        relays_hop_cycles, relays_relay_cycles: Cycles of the hops of this run, and of its relays
+            including those of software.
+        relays_age, relays_room: Cycles of this run for words that never wait, and words that fit on
+            it.
+        piece, end_piece: Range of the other pieces: the last message of a run, the only message, or
+            the two directions of a multicast.
+        hop_cycles, room: Cycles of the hops of the first of these pieces, and words that fit on it.
+        target: PE that receives the words in its main thread; -1 if they are stored by another
+            thread.
     """
 
     source: int
@@ -51,9 +60,14 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """The plan of one line in one round of a pattern: its segments in order, their pieces, and their conflicts.
+    """Plan of one line for one variant of a pattern.
 
-    ``hop_cycles``, ``colours``: of each piece; ``conflicts``: of each piece with earlier ones.
+    Attributes:
+        segments: Path segments, in order.
+        pieces: Pieces of the segments.
+        hop_cycles: Cycles of the hops of each piece.
+        colours: Colour of each piece.
+        conflicts: Conflicts of each piece with earlier pieces.
     """
 
     segments: list[PathSegment]
@@ -64,9 +78,13 @@ class LinePlan:
 
 
 def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, places: Places = None) -> LinePlan:
-    """Return the segments of the messages ``[m, 3]`` of one line in order, on colours ``[m]`` where these are fixed.
+    """Return the path segments of the messages of one line.
 
-    ``places`` has the hops of its PEs from the first.
+    Args:
+        messages: int32 ``[m, 3]``: source, target, Arrival.
+        costs: Costs of words on a line.
+        colours: int32 ``[m]``, colours of the messages if they are fixed.
+        places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
     travels = (messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1])
     source, target, arrival = messages[travels].T.astype(np.int64)
@@ -96,30 +114,33 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
 
 
 def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places) -> tuple[Pieces, I64]:
-    """Return the pieces of consecutive messages, and the numbers that define each `PathSegment`, int64 ``[n, 5]``."""
+    """Return the pieces of consecutive messages, and the indices that define each `PathSegment`.
+
+    The indices are int64 ``[n, 5]``: source, relays, piece, end piece, target.
+    """
     flood, combines = arrival == Arrival.MULTICAST, _COMBINES[arrival]
-    second = np.zeros(len(source), bool)  # the other direction of a multicast, no send of its own
+    second = np.zeros(len(source), bool)  # second direction of a multicast, which is no send of its own
     second[1:] = flood[1:] & flood[:-1] & (source[1:] == source[:-1])
     ends = np.flatnonzero(~_passes(source, target, combines, second))  # the last message of each run
     starts = np.append(0, ends[:-1] + 1)[: len(ends)]
-    has_relays, everywhere = ends > starts, flood[starts]
-    number = (1 + has_relays).cumsum() - 1  # of the piece of each run's last message
-    run = np.repeat(np.arange(len(ends)), 1 + has_relays)  # of each piece
+    has_relays = ends > starts
+    number = (1 + has_relays).cumsum() - 1  # index of the piece of each run's last message
+    run = np.repeat(np.arange(len(ends)), 1 + has_relays)  # run of each piece
     relayed = np.ones(len(run), bool)
     relayed[number] = False
     last = ends[run]
-    everywhere = relayed | flood[last]
+    enters_all = relayed | flood[last]
     pieces = pieces_of_messages(
         np.where(relayed, source[starts[run]], source[last]),
         np.where(relayed, source[last], target[last]),
         places,
         relayed=relayed,
-        everywhere=everywhere,
+        enters_all=enters_all,
         main=combines[last],
         leaves=~second[last],
-        colour=np.where(everywhere, -1, colour[last]),
+        colour=np.where(enters_all, -1, colour[last]),
     )
-    first = np.flatnonzero(~second[starts])  # the first run of each segment: a multicast's second direction is none
+    first = np.flatnonzero(~second[starts])  # first run of each segment; the second direction of a multicast is none
     relays = np.where(has_relays, number - 1, -1)
     end_piece = np.append((number - has_relays)[first[1:]], len(pieces))[: len(first)]
     receiving = np.where(combines[ends], target[ends], -1)
@@ -127,18 +148,23 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
 
 
 def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
-    """Return whether each message continues as the next one from a PE that does nothing else, bool ``[m]``."""
+    """Return which messages are continued by the next one at a PE that does nothing else.
+
+    The result is bool ``[m]``.
+    """
     sends, receives = np.bincount(source[~second]), np.bincount(target[combines])
     passes = np.zeros(len(source), bool)
-    way = target - source
-    follows = combines[:-1] & combines[1:] & (source[1:] == target[:-1]) & (way[1:] == way[:-1]) & (abs(way[1:]) == 1)
-    between = target[:-1][follows]
-    passes[:-1][follows] = (sends[between] == 1) & (receives[between] == 1)
+    step = target - source
+    follows = (
+        combines[:-1] & combines[1:] & (source[1:] == target[:-1]) & (step[1:] == step[:-1]) & (abs(step[1:]) == 1)
+    )
+    relay_pes = target[:-1][follows]
+    passes[:-1][follows] = (sends[relay_pes] == 1) & (receives[relay_pes] == 1)
     return passes
 
 
 def _independent(source: I64, target: I64, arrival: I64) -> bool:
-    """Return whether all messages are stored, each PE has only one, and no link is used twice."""
+    """Return True if all messages are stored, each PE has only one, and no link is used twice."""
     if not len(source) or _COMBINES[arrival].any() or (arrival == Arrival.MULTICAST).any():
         return False
     size = int(max(source.max(), target.max())) + 2

@@ -1,4 +1,4 @@
-"""Words on links by layer of the model, over all the phases that a run went through."""
+"""Words on links by layer of the model, over all phases of a run."""
 
 from __future__ import annotations
 
@@ -34,15 +34,18 @@ from wse.program.transfers.kinds import TRANSFERS
 from wse_mappings.mesh.placement import Rect
 
 Runs = Mapping[tuple[int, Slots, tuple[int, ...]], int]
-"""Runs of a phase, by its index and the parts of a ``CacheUse``."""
+"""Number of runs of a phase, by phase index and the two parts of a ``CacheUse``."""
 
 Chosen = Mapping[int, Pairs]
-"""Choices over all runs of a phase, by its index and layer: tokens that chose each expert, int64 ``[experts]``; or runs
-that chose experts of each wafer, int64 ``[wafers]``."""
+"""Choices of experts over all runs of a phase, by phase index and layer.
+
+A value is either the number of tokens that chose each expert, int64 ``[experts]``, or the number of
+runs that chose experts on each wafer, int64 ``[wafers]``.
+"""
 
 
 _Uses = dict[Slots, tuple[int, list[int]]]
-"""Runs that use so many cache slots, by those, and for each decoded token of them all the tokens before it."""
+"""Number of runs, and cached tokens before each decode pass of each user, by cache slots in use."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,11 +53,12 @@ class LayerLinks:
     """Words on the links of one wafer, equal for some layers in the same place.
 
     Attributes:
-        layers: Layers of the model, ascending; -1: what belongs to none.
-        wafer: Where they are.
-        rect: The region that sent words for them, and all links that carried those; the latter alone where PEs are
-            dead, whose places are on the fabric.
-        words: int64 ``[4, rect.rows, rect.cols]``: words by direction and PE that they leave.
+        layers: Layers of the model, ascending; -1 stands for ops outside of layers.
+        wafer: Index of the wafer.
+        rect: Bounding box of the sending region and of all links with words. If PEs are dead, it is
+            the box of the links only, in positions of the fabric.
+        words: int64 ``[4, rect.rows, rect.cols]``, words by direction and by the PE that they
+            leave.
     """
 
     layers: tuple[int, ...]
@@ -65,12 +69,13 @@ class LayerLinks:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Moves:
-    """Steps that move words, one for each class of equal steps.
+    """Steps of a phase that move words, one for each class of equal steps.
 
     Attributes:
-        regions: The region of each step, on every wafer that it is on, as rectangles of ``link_map`` without words.
-        rectangles: Those of each step, over all its runs.
-        counts: By layer, int64 ``[n]``: how many of its steps are of each class.
+        regions: Region of each step on each of its wafers, as rectangles of ``link_map`` without
+            words.
+        rectangles: Rectangles of each step, over all its runs.
+        counts: For each layer, int64 ``[n]``: its number of steps of each class.
     """
 
     regions: list[I64]
@@ -79,11 +84,18 @@ class _Moves:
 
 
 def layer_links(
-    fabric: Fabric, runs: Runs, chosen: Chosen, reached: Chosen = MappingProxyType({})
+    fabric: Fabric, runs: Runs, chosen: Chosen, chosen_wafers: Chosen = MappingProxyType({})
 ) -> Iterator[LayerLinks]:
-    """Yield the words on links by layer, added over ``runs``; a layer comes once for each wafer with words.
+    """Yield the words on links by layer, summed over all runs.
 
-    Layers of equal steps are computed once. The words of all layers add up to those of all links.
+    A layer is yielded once for each wafer with words. Layers with equal steps are computed and
+    yielded together. The words of all layers add up to the words on all links.
+
+    Args:
+        fabric: Fabric model of the Program.
+        runs: Number of runs of each phase.
+        chosen: Tokens that chose each expert, by phase and layer.
+        chosen_wafers: Runs that chose experts on each wafer, by phase and layer.
     """
     program = fabric.program
     phases: dict[Steps, tuple[Phase, Counter[CacheUse]]] = {}
@@ -91,7 +103,7 @@ def layer_links(
         phase = program.phases[index]
         phases.setdefault(phase.steps, (phase, Counter()))[1][slots, lengths] += times
     moves_by_phase = [
-        _moves(fabric, phase, times, _pairs(program, phase, chosen), _pairs(program, phase, reached))
+        _moves(fabric, phase, times, _pairs(program, phase, chosen), _pairs(program, phase, chosen_wafers))
         for phase, times in phases.values()
     ]
     same_moves: dict[tuple[bytes, ...], list[int]] = defaultdict(list)
@@ -109,32 +121,39 @@ def layer_links(
 
 
 def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
-    """Return ``chosen`` summed over the phases that share their steps with one phase."""
-    summed: dict[int, I64] = {}
+    """Return ``chosen`` summed over the phases that have the same steps as ``phase``."""
+    pairs_by_layer: dict[int, I64] = {}
     for index, layers in chosen.items():
         for layer, pairs in layers.items() if program.phases[index].steps is phase.steps else ():
-            summed[layer] = summed[layer] + pairs if layer in summed else pairs
-    return summed
+            pairs_by_layer[layer] = pairs_by_layer[layer] + pairs if layer in pairs_by_layer else pairs
+    return pairs_by_layer
 
 
-def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, reached: Pairs) -> _Moves:
-    """Return the moves of all runs of a phase, given the cache usage of each."""
+def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> _Moves:
+    """Return the moves of all runs of a phase.
+
+    Args:
+        fabric: Fabric model of the Program.
+        phase: The phase.
+        runs: Number of runs by cache use.
+        pairs: Tokens that chose each expert, by layer.
+        chosen_wafers: Runs that chose experts on each wafer, by layer.
+    """
     program = fabric.program
     steps = np.flatnonzero(phase.steps.kind != Kind.COMPUTE)
-    classes = np.where(
-        phase.steps.routed, np.arange(len(phase.steps)), fabric.classes(phase)
-    )  # what is chosen differs by layer
-    distinct, which = np.unique(classes[steps], return_inverse=True)
-    layers, at = np.unique(np.array(program.op_layers, np.int64)[phase.steps.op[steps]], return_inverse=True)
+    # The choice of experts differs by layer, so every routed step is a class of its own.
+    classes = np.where(phase.steps.routed, np.arange(len(phase.steps)), fabric.classes(phase))
+    distinct, class_of_step = np.unique(classes[steps], return_inverse=True)
+    layers, layer_of_step = np.unique(np.array(program.op_layers, np.int64)[phase.steps.op[steps]], return_inverse=True)
     counts = np.zeros((len(layers), len(distinct)), np.int64)
-    np.add.at(counts, (at, which), 1)
+    np.add.at(counts, (layer_of_step, class_of_step), 1)
     uses, grows = _uses(runs), by_slots(phase.steps)
     in_all = {program.cache_slots(0): (runs.total(), [length for _, lengths in uses.values() for length in lengths])}
     stages = [program.stages[stage] for stage in phase.steps.stage[distinct]]
     return _Moves(
         regions=[_region(stage) for stage in stages],
         rectangles=[
-            _routed_rectangles(fabric, phase, step, runs.total(), pairs, reached)
+            _routed_rectangles(fabric, phase, step, runs.total(), pairs, chosen_wafers)
             if phase.steps.routed[step]
             else _over_runs(fabric.traffic, phase, step, uses if grows[step] else in_all)
             for step in distinct.tolist()
@@ -143,23 +162,23 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
     )
 
 
-def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, reached: Pairs) -> I64:
-    """Return the link rectangles of a step that depends on pairs, over all runs of its phase.
+def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, chosen_wafers: Pairs) -> I64:
+    """Return the rectangles of a step that depends on the choice of experts, over all runs.
 
-    The words that a step has beside those of pairs are the same in all runs.
+    The words that a step sends in addition to those of pairs are the same in all runs.
     """
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
-        return _real(_crossing_rectangles(fabric, phase, step, reached))
+        return _real(_crossing_rectangles(fabric, phase, step, chosen_wafers))
     columns, empty = by_column(fabric.program, phase, step, pairs), fabric.program.cache_slots(0)
     one_run = fabric.traffic.traffic_by_pairs(phase, step, empty, columns)
     without_pairs = fabric.traffic.traffic_by_pairs(phase, step, empty, np.zeros_like(columns))
     return _real(np.concatenate([one_run.rectangles, scale_words(without_pairs.rectangles, runs - 1)]))
 
 
-def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, reached: Pairs) -> I64:
-    """Return the link rectangles of a step between wafers over all runs that chose experts there."""
-    none = np.zeros(fabric.program.wafers, np.int64)
-    runs = reached.get(fabric.program.op_layers[phase.steps.op[step]], none)
+def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Pairs) -> I64:
+    """Return the rectangles of a step between wafers, over all runs that chose experts there."""
+    no_runs = np.zeros(fabric.program.wafers, np.int64)
+    runs = chosen_wafers.get(fabric.program.op_layers[phase.steps.op[step]], no_runs)
     wafers = fabric.program.stages[phase.steps.stage[step]].wafers
     empty = fabric.program.cache_slots(0)
     parts = [
@@ -176,7 +195,7 @@ def _region(stage: Stage) -> I64:
 
 
 def _uses(runs: Counter[CacheUse]) -> _Uses:
-    """Counts of runs by cache slots in use."""
+    """Group the runs of a phase by the cache slots in use."""
     counts: Counter[Slots] = Counter()
     all_lengths: defaultdict[Slots, list[int]] = defaultdict(list)
     for (slots, lengths), times in runs.items():
@@ -188,7 +207,7 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
     """Return the rectangles of one step over all runs of its phase.
 
-    One whose operands stay the same is computed once.
+    If the operands do not vary, the step is computed once and its words are multiplied.
     """
     if TRANSFERS[phase.steps.code[step]].by_counters:
         parts = [
@@ -210,6 +229,10 @@ def _real(rectangles: I64) -> I64:
 
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:
+    """Yield the words of some layers on each wafer, cropped to the links with words.
+
+    Without dead PEs, the cropped part contains the sending regions, too.
+    """
     for wafer in np.unique(rectangles[:, PLANE] // DIRECTIONS).tolist():
         wafer_rectangles, wafer_regions = (
             part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions)
@@ -217,17 +240,17 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
         if not routes.whole:
             yield _on_fabric(layers, wafer, routes.words_on(wafer, wafer_rectangles))
             continue
-        around = np.concatenate([wafer_rectangles, wafer_regions])
-        row, col = (int(around[:, side].min()) for side in (ROW, COL))
-        end_row, end_col = ends_of(around)
+        links_and_regions = np.concatenate([wafer_rectangles, wafer_regions])
+        row, col = (int(links_and_regions[:, side].min()) for side in (ROW, COL))
+        end_row, end_col = ends_of(links_and_regions)
         rows, cols = end_row - row, end_col - col
-        moved = wafer_rectangles - np.array([wafer * DIRECTIONS, row, row, col, col, 0, 0, 0, 0])
-        words = link_map(moved, DIRECTIONS, rows, cols)
+        local_rectangles = wafer_rectangles - np.array([wafer * DIRECTIONS, row, row, col, col, 0, 0, 0, 0])
+        words = link_map(local_rectangles, DIRECTIONS, rows, cols)
         yield LayerLinks(layers=layers, wafer=wafer, rect=Rect(row, col, rows, cols), words=words)
 
 
 def _on_fabric(layers: tuple[int, ...], wafer: int, words: I64) -> LayerLinks:
-    """Return the words on the physical links of a wafer, cropped to the rows and columns that carried any."""
+    """Return the words on the physical links of a wafer, cropped to the links with words."""
     is_used = words.max(axis=0) > 0
     rows, cols = np.flatnonzero(is_used.any(axis=1)), np.flatnonzero(is_used.any(axis=0))
     row, end_row, col, end_col = (rows[0], rows[-1] + 1, cols[0], cols[-1] + 1) if len(rows) else (0, 1, 0, 1)

@@ -1,10 +1,13 @@
-"""Words on links. A transfer loads rectangles of links, all links of a rectangle alike; difference arrays add them up.
+"""Words on links, as rectangles of links that carry equal numbers of words.
 
-A rectangle is a row of an int64 array ``[n, 9]``: plane, first row, one past the last, first column, one past the last,
-words, times, row step, column step. It is there so many times, each time so many rows and columns on from the one
-before. Links are numbered by the PE that they leave; what a plane stands for is the caller's: a direction of a wafer,
-or one of a colour. The way of adding up, four corners a rectangle and one prefix sum over all of them, is that of
-summed-area tables (Crow, SIGGRAPH 1984) turned round.
+A rectangle is a row of an int64 array ``[n, 9]``: plane, first row, one past the last row, first
+column, one past the last column, words, times, row step, column step. It is repeated ``times``
+times, each time moved by the row step and the column step. A link has the row and column of the PE
+that it leaves. The caller defines the planes, for example one per direction of a wafer, or one per
+colour and direction.
+
+Rectangles are added up with difference arrays: four corners per rectangle, then one prefix sum over
+all of them. This is the inverse of summed-area tables (Crow, SIGGRAPH 1984).
 """
 
 from __future__ import annotations
@@ -33,14 +36,19 @@ def rectangles_of(
     row_step: Number = 0,
     col_step: Number = 0,
 ) -> I64:
-    """Return rectangles with links, int64 ``[n, 9]``; each side is int64 ``[n]`` or one number for all."""
+    """Return the rectangles that have links, int64 ``[n, 9]``.
+
+    Args:
+        plane, row, end_row, col, end_col, words, times, row_step, col_step: Columns of the result,
+            see the module. Each is int64 ``[n]`` or one number for all.
+    """
     sides = (plane, row, end_row, col, end_col, words, times, row_step, col_step)
     rectangles = np.stack(np.broadcast_arrays(*map(np.atleast_1d, sides)), axis=1).astype(np.int64, copy=False)
     return rectangles[links_of(rectangles) > 0]
 
 
 def links_of(rectangles: I64) -> I64:
-    """Return the links of each rectangle over all its repetitions, int64 ``[n]``; 0 for rectangles without links."""
+    """Return the number of links of each rectangle over all its repetitions, int64 ``[n]``."""
     rows, cols = rectangles[:, END_ROW] - rectangles[:, ROW], rectangles[:, END_COL] - rectangles[:, COL]
     return np.asarray(rows.clip(0) * cols.clip(0) * rectangles[:, TIMES], np.int64)
 
@@ -53,24 +61,24 @@ def one_by_one(rectangles: I64) -> I64:
     times = rectangles[:, TIMES]
     if times.max(initial=1) == 1:
         return rectangles
-    apart = np.repeat(rectangles, times, axis=0)
-    number = np.arange(len(apart)) - np.repeat(times.cumsum() - times, times)
-    apart[:, ROW : COL + 2] += number[:, None] * apart[:, [ROW_STEP, ROW_STEP, COL_STEP, COL_STEP]]
-    apart[:, TIMES] = 1
-    return apart
+    repeated = np.repeat(rectangles, times, axis=0)
+    number = np.arange(len(repeated)) - np.repeat(times.cumsum() - times, times)
+    repeated[:, ROW : COL + 2] += number[:, None] * repeated[:, [ROW_STEP, ROW_STEP, COL_STEP, COL_STEP]]
+    repeated[:, TIMES] = 1
+    return repeated
 
 
 def merge_repeats(rectangles: I64) -> I64:
-    """Return the rectangles with equal ones at equal steps merged into one with repetitions."""
+    """Return the rectangles with equal ones at equal column steps merged into repetitions."""
     width = rectangles[:, END_COL] - rectangles[:, COL]
-    what = [width, *(rectangles[:, side] for side in (WORDS, END_ROW, ROW, PLANE))]
-    order = np.lexsort((rectangles[:, COL], *what))
+    sort_keys = [width, *(rectangles[:, side] for side in (WORDS, END_ROW, ROW, PLANE))]
+    order = np.lexsort((rectangles[:, COL], *sort_keys))
     ordered = rectangles[order]
-    alike = np.logical_and.reduce([side[order][1:] == side[order][:-1] for side in what])
-    step = np.where(alike, np.diff(ordered[:, COL]), 0)  # to the next
-    goes_on = np.append([False, False], (step[1:] == step[:-1]) & (step[1:] > 0))[: len(ordered)]
-    begins = ~goes_on
-    begins[1:-1] &= ~(goes_on[2:] & begins[:-2])  # the second of those that go on
+    equal_to_previous = np.logical_and.reduce([side[order][1:] == side[order][:-1] for side in sort_keys])
+    step = np.where(equal_to_previous, np.diff(ordered[:, COL]), 0)  # distance to the next equal rectangle
+    continues = np.append([False, False], (step[1:] == step[:-1]) & (step[1:] > 0))[: len(ordered)]
+    begins = ~continues
+    begins[1:-1] &= ~(continues[2:] & begins[:-2])  # the second rectangle of a run begins no run of its own
     first = np.flatnonzero(begins)
     found = ordered[first]
     found[:, TIMES] = np.diff(first, append=len(ordered))
@@ -79,9 +87,9 @@ def merge_repeats(rectangles: I64) -> I64:
 
 
 def ends_of(rectangles: I64) -> tuple[int, int]:
-    """Return one past the last row and one past the last column of any rectangle; 0 without rectangles."""
-    later = (rectangles[:, TIMES, None] - 1) * rectangles[:, [ROW_STEP, COL_STEP]]
-    end_row, end_col = (rectangles[:, [END_ROW, END_COL]] + later).max(axis=0, initial=0).tolist()
+    """Return one past the last row and one past the last column of all rectangles; 0 if none."""
+    repeat_offsets = (rectangles[:, TIMES, None] - 1) * rectangles[:, [ROW_STEP, COL_STEP]]
+    end_row, end_col = (rectangles[:, [END_ROW, END_COL]] + repeat_offsets).max(axis=0, initial=0).tolist()
     return end_row, end_col
 
 
@@ -89,17 +97,19 @@ def link_map(rectangles: I64, planes: int, rows: int, cols: int, out: I64 | None
     """Return the words on every link, int64 ``[planes, rows, cols]``.
 
     Args:
-        rectangles: int64 ``[n, 9]``, see the module; inside the map. One without links counts for nothing.
-        planes: Planes of the map, such as one for each direction, or one for each colour and direction.
+        rectangles: int64 ``[n, 9]``, see the module; inside the map. Rectangles without links are
+            ignored.
+        planes: Planes of the map, such as one per direction, or one per colour and direction.
         rows: Rows of PEs.
         cols: Columns of PEs.
-        out: C-contiguous int64 ``[planes, rows, cols]`` that takes the result, whatever it held before.
+        out: C-contiguous int64 ``[planes, rows, cols]`` for the result. Its old content is
+            overwritten.
     """
     total = np.zeros((planes, rows, cols), np.int64) if out is None else out
     scratch = _scratch(rows, cols)
-    for plane, inside in _by_plane(rectangles, planes):
-        if len(inside):
-            band, words = _bands(inside, scratch)
+    for plane, plane_rectangles in _by_plane(rectangles, planes):
+        if len(plane_rectangles):
+            band, words = _bands(plane_rectangles, scratch)
             np.take(words, band, axis=0, out=total[plane], mode="clip")
         elif out is not None:
             total[plane] = 0
@@ -121,19 +131,20 @@ class Link(NamedTuple):
 
 
 def busiest_links(rectangles: I64) -> list[Link]:
-    """Return the first of the busiest links of each plane, the busiest first.
+    """Return one busiest link of each plane, sorted by words, the busiest first.
 
-    Of planes that are loaded equally the first.
+    In a plane, ties are won by the first link. Of planes with equal loads, only the first is
+    included.
     """
     if not len(rectangles):
         return []
     scratch = _scratch(*ends_of(rectangles))
-    inside: dict[bytes, tuple[int, I64]] = {}
+    distinct_planes: dict[bytes, tuple[int, I64]] = {}
     for plane, part in _by_plane(rectangles, int(rectangles[:, PLANE].max()) + 1):
         if len(part):
-            inside.setdefault(part[:, ROW:].tobytes(), (plane, part))
+            distinct_planes.setdefault(part[:, ROW:].tobytes(), (plane, part))
     links = []
-    for plane, part in inside.values():
+    for plane, part in distinct_planes.values():
         band, words = _bands(part, scratch)
         if words.size:
             top, col = divmod(int(words.argmax()), words.shape[1])
@@ -142,21 +153,23 @@ def busiest_links(rectangles: I64) -> list[Link]:
 
 
 def cached_most_words(rectangles: I64) -> int:
-    """Return the words on the busiest link, cached for rectangles that differ by a translation only."""
+    """Return the words on the busiest link, cached for rectangles that are equal up to position."""
     if not len(rectangles):
         return 0
     plane, row, _, col, *_ = rectangles.min(axis=0)
-    moved = np.ascontiguousarray(rectangles - np.array([plane, row, row, col, col, 0, 0, 0, 0], np.int64))
-    key = blake2b(moved.tobytes(), digest_size=16).digest()
-    if key not in _KEPT:
-        _KEPT[key] = most_words(moved)
-    return _KEPT[key]
+    at_origin = np.ascontiguousarray(rectangles - np.array([plane, row, row, col, col, 0, 0, 0, 0], np.int64))
+    key = blake2b(at_origin.tobytes(), digest_size=16).digest()
+    if key not in _MOST_WORDS:
+        _MOST_WORDS[key] = most_words(at_origin)
+    return _MOST_WORDS[key]
 
 
-_KEPT: Final[dict[bytes, int]] = {}
+_MOST_WORDS: Final[dict[bytes, int]] = {}
+"""Words on the busiest link, by a hash of the rectangles after moving them to the origin."""
 
 
 def _by_plane(rectangles: I64, planes: int) -> list[tuple[int, I64]]:
+    """Return each plane with its rectangles."""
     ordered = rectangles[np.argsort(rectangles[:, PLANE], kind="stable")]
     ends = np.searchsorted(ordered[:, PLANE], np.arange(planes + 1))
     return [(plane, ordered[ends[plane] : ends[plane + 1]]) for plane in range(planes)]
@@ -168,7 +181,15 @@ def _scratch(rows: int, cols: int) -> I64:
 
 
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
-    """Return a plane as bands of equal rows: the band of each row, and words ``[bands, cols]`` in ``scratch``."""
+    """Return a plane as bands of equal rows, which is smaller than the whole plane.
+
+    Args:
+        rectangles: Rectangles of the plane.
+        scratch: Memory for the result.
+
+    Returns:
+        The band of each row, and the words ``[bands, cols]`` in ``scratch``.
+    """
     row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
     begins = np.zeros(len(scratch), np.int64)
     begins[row] = begins[end_row] = 1
@@ -177,22 +198,22 @@ def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
     table = scratch[: int(band[-1]) + 1]
     table.fill(0)
     flat, cols = table.reshape(-1), table.shape[1]
-    for line, added in ((band[row], words), (band[end_row], -words)):
-        for place, change in ((col, added), (end_col, -added)):
-            inside = place < cols
-            np.add.at(flat, (line * cols + place)[inside], change[inside])
-    for above, below in pairwise(table):
-        below += above
+    for line, sign_and_words in ((band[row], words), (band[end_row], -words)):
+        for place, change in ((col, sign_and_words), (end_col, -sign_and_words)):
+            is_inside = place < cols
+            np.add.at(flat, (line * cols + place)[is_inside], change[is_inside])
+    for previous_band, next_band in pairwise(table):
+        next_band += previous_band
     return band[:-1], table.cumsum(axis=1, out=table)
 
 
 def scale_words(rectangles: I64, times: int) -> I64:
-    """Return the rectangles with their words multiplied."""
+    """Return the rectangles with their words multiplied by ``times``."""
     scaled = rectangles.copy()
     scaled[:, WORDS] *= times
     return scaled
 
 
 def hops_of(rectangles: I64) -> int:
-    """Return the sum of words times links over all rectangles."""
+    """Return the sum over all words of the number of links that each crosses."""
     return int(links_of(rectangles) @ rectangles[:, WORDS])

@@ -1,4 +1,7 @@
-"""Traffic of a step: words, the links that they cross, and bytes between wafers, over all turns of its loop."""
+"""Traffic of a step: its words, the links that they cross, and its bytes between wafers.
+
+All figures are totals over the iterations of the step's loop.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,14 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 class StepTraffic(NamedTuple):
-    """The traffic of a step: words, words times links, bytes between wafers, and the links.
+    """Traffic of a step, over all iterations of its loop.
 
-    ``rectangles`` int64 ``[n, 9]`` are those of ``link_map``; planes are wafers times directions.
+    Attributes:
+        words: Number of words that are sent.
+        hops: Sum over the words of the number of links that each crosses.
+        bytes: Payload between wafers.
+        rectangles: int64 ``[n, 9]``, links that carry the words, as in ``link_map``. A plane has
+            the index wafer * 4 + direction.
     """
 
     words: int
@@ -46,7 +54,7 @@ NO_TRAFFIC: Final = StepTraffic(0, 0, 0, NOTHING)
 
 
 class Traffic:
-    """The traffic of a Program's steps, with a cache of patterns."""
+    """Traffic of a Program's steps, with a cache of patterns."""
 
     def __init__(self, program: Program, routes: Routes | None = None) -> None:
         self.program, self.routes = program, routes or Routes(program)
@@ -59,14 +67,20 @@ class Traffic:
             np.int64,
         )
 
-    def step_traffic(self, phase: Phase, step: int, slots: Slots, chosen: frozenset[int] | None = None) -> StepTraffic:
-        """Return the traffic of a step. Shifts of rows, which differ by token, are in ``shift_traffic``.
+    def step_traffic(
+        self, phase: Phase, step: int, slots: Slots, chosen_wafers: frozenset[int] | None = None
+    ) -> StepTraffic:
+        """Return the traffic of a step, except for cache shifts (see ``shift_traffic``).
 
-        A step that depends on the choice of experts is taken between the wafers ``chosen``.
+        Args:
+            phase: The phase.
+            step: Index of the step.
+            slots: Cache slots in use.
+            chosen_wafers: Wafers with chosen experts, for a step that depends on them.
         """
         if phase.steps.computes(step):
             return NO_TRAFFIC
-        transfer = transfer_of(self.program, phase, step, slots, chosen=chosen)
+        transfer = transfer_of(self.program, phase, step, slots, chosen_wafers=chosen_wafers)
         if transfer.leaves_wafer:
             return self._over_edges(transfer)
         messages = transfer.messages
@@ -74,12 +88,22 @@ class Traffic:
             return self._line(phase, step, transfer, messages)
         if isinstance(messages, Translation) and not transfer.in_memory:
             rectangles = self.translation(transfer, messages)
-            carried = int(messages.words @ messages.columns)
-            return StepTraffic(carried, self.routes.hops_of(rectangles), 0, rectangles)
+            word_count = int(messages.words @ messages.columns)
+            return StepTraffic(word_count, self.routes.hops_of(rectangles), 0, rectangles)
         return NO_TRAFFIC
 
     def traffic_by_pairs(self, phase: Phase, step: int, slots: Slots, columns: I64) -> StepTraffic:
-        """Return the traffic of a pattern along columns with given pairs of tokens and experts."""
+        """Return the traffic of a pattern along columns, given the pairs on each column.
+
+        The words of a line depend on the number of (token, expert) pairs on its column.
+
+        Args:
+            phase: The phase.
+            step: Index of the step.
+            slots: Cache slots in use.
+            columns: int64 ``[cols]``, number of (token, expert) pairs on each column.
+        """
+        # Neighbouring columns with equal numbers of pairs are computed together.
         starts = [0, *(np.flatnonzero(np.diff(columns)) + 1).tolist(), len(columns)]
         parts = []
         for start, end in pairwise(starts):
@@ -91,7 +115,14 @@ class Traffic:
         return StepTraffic(sum(part.words for part in parts), sum(part.hops for part in parts), 0, rectangles)
 
     def shift_traffic(self, phase: Phase, step: int, slots: Slots, lengths: Sequence[int]) -> StepTraffic:
-        """Return the traffic of shifts of rows, one for each decoded token of a user."""
+        """Return the traffic of cache shifts, one for each decoded token of a user.
+
+        Args:
+            phase: The phase.
+            step: Index of the step.
+            slots: Cache slots in use.
+            lengths: For each shift, the number of tokens in the user's cache.
+        """
         transfer = transfer_of(self.program, phase, step, slots)
         stage = transfer.site.placed_stage
         passing = [CacheBalance.passing_rows(length, stage.rect.rows) for length in lengths]
@@ -100,19 +131,23 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """Return the rectangles of a step in every stage that has such steps, multiplied by their number.
+        """Return the rectangles of a step, repeated for all equal steps in other stages.
 
-        ``counts`` int64 ``[stages]`` are these numbers.
+        Args:
+            rectangles: Rectangles of the step.
+            stage: Stage of the step.
+            counts: int64 ``[stages]``, number of such steps in each stage. The words are multiplied
+                by it.
         """
         stages = np.flatnonzero(counts)
-        placed = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
-        placed[:, :, WORDS] *= counts[stages, None]
-        return np.asarray(placed.reshape(-1, placed.shape[2]), np.int64)
+        stage_rectangles = rectangles + (self._corners[stages] - self._corners[stage])[:, None]
+        stage_rectangles[:, :, WORDS] *= counts[stages, None]
+        return np.asarray(stage_rectangles.reshape(-1, stage_rectangles.shape[2]), np.int64)
 
     def stretches(self, transfer: Transfer) -> list[I64]:
-        """Return the rectangles of a transfer's streams in the order in which words pass them.
+        """Return the rectangles of a transfer between regions, one array per segment of the path.
 
-        None in memory.
+        The segments are in the order in which words pass them. A copy within a PE has none.
         """
         if transfer.leaves_wafer:
             ends = ([edge for edge in transfer.edges if edge.leaving == leaving] for leaving in (True, False))
@@ -120,25 +155,31 @@ class Traffic:
         return [self.translation(transfer, transfer.messages)] if isinstance(transfer.messages, Translation) else []
 
     def translation(self, transfer: Transfer, messages: Translation) -> I64:
-        """Return the rectangles of words from one region to another of the same wafer."""
+        """Return the rectangles of a transfer between two regions of the same wafer."""
         source, target = transfer.site.placed_stage, self.program.stages[messages.target_stage]
         return _on_wafer(source.wafer, translation(source.rect, target.rect, messages))
 
     def _line(
         self, phase: Phase, step: int, transfer: Transfer, messages: LineMessages, columns: range | None = None
     ) -> StepTraffic:
+        """Return the traffic of a pattern along lines of a region.
+
+        If ``columns`` is given, only the lines on these columns are counted.
+        """
         stage, turns, words = transfer.site.placed_stage, phase.steps.turns(step), transfer.words
         axis, pattern = messages.axis, messages.schedule
         rows = range(messages.first_row, messages.first_row + messages.rows)
         lines = rows if axis == ROWS else columns or range(stage.cols)
-        unit, times = (1, words) if pattern.part is None else (words, 1)  # parts of words are not their multiples
+        # Loads are cached for messages of one word and multiplied. Parts of messages have no such unit.
+        unit, times = (1, words) if pattern.part is None else (words, 1)
         rectangles = pattern_rectangles(self._unit_rectangles(pattern, turns, unit), stage.rect, axis, times, lines)
         return self._region_traffic(times * self._carried_words(pattern, unit, turns, lines), stage, rectangles)
 
     def _over_edges(self, transfer: Transfer) -> StepTraffic:
-        """Return the rectangles of a transfer that leaves its wafer: to the edge, and from the edge of the other wafer.
+        """Return the traffic of a transfer that leaves its wafer.
 
-        Its words are those that leave a wafer.
+        The rectangles cover the paths to the edge of the sending wafer and from the edge of the
+        receiving one. The words are those that leave a wafer.
         """
         rectangles = np.concatenate([NOTHING, *(_edge(edge) for edge in transfer.edges)])
         words = sum(edge.words * edge.rows * edge.cols for edge in transfer.edges if edge.leaving)
@@ -146,13 +187,17 @@ class Traffic:
         return StepTraffic(words, self.routes.hops_of(rectangles), payload, rectangles)
 
     def _region_traffic(self, words: int, stage: Stage, rectangles: I64) -> StepTraffic:
-        """Return the rectangles of a region whose columns are counted over all of its wafers."""
-        placed = _on_wafer(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
-        return StepTraffic(words, self.routes.hops_of(placed), 0, placed)
+        """Return the traffic on a region, whose columns are counted through all of its wafers."""
+        wafer_rectangles = _on_wafer(stage.wafer, rectangles if stage.span == 1 else _by_wafer(stage, rectangles))
+        return StepTraffic(words, self.routes.hops_of(wafer_rectangles), 0, wafer_rectangles)
 
 
 def _by_wafer(stage: Stage, rectangles: I64) -> I64:
-    """Return each rectangle once per wafer that it covers, with wafers counted from the first of the stage."""
+    """Split each rectangle into one per wafer that it covers.
+
+    The result has the column indices within the wafer, and planes counted from the first wafer of
+    the stage.
+    """
     west, cols, rectangles = stage.rect.col, stage.rect.cols, one_by_one(rectangles)
     first, last = (rectangles[:, COL] - west) // cols, (rectangles[:, END_COL] - 1 - west) // cols
     times = np.maximum(last - first + 1, 0)
@@ -171,18 +216,21 @@ def _edge(edge: EdgeStream) -> I64:
 
 
 def _on_wafer(wafer: int, rectangles: I64) -> I64:
-    """Return the rectangles on a wafer, with the planes of that wafer."""
+    """Return the rectangles with the planes of a wafer; they are changed in place."""
     rectangles[:, PLANE] += wafer * DIRECTIONS
     return rectangles
 
 
 def _unit_rectangles(pattern: LineSchedule, turns: int, words: int) -> I64:
-    """Return the links that a pattern uses over all iterations, as rectangles of a map of its own."""
+    """Return the rectangles of links that a pattern uses, over all iterations."""
     return line_rectangles(line_loads(pattern, turns, words))
 
 
 def _carried_words(pattern: LineSchedule, words: int, turns: int, lines: range) -> int:
-    """Return the words of the messages that travel, over some lines and all iterations."""
+    """Return the number of words that travel, over some lines and all iterations.
+
+    Copies within a PE are not counted.
+    """
     wire = np.where(pattern.messages[:, 2] != Arrival.COPY, pattern.words_of_messages(words), 0)
     per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)
     rounds = pattern.variants[np.arange(turns) % len(pattern.variants)][:, lines.start : lines.stop]

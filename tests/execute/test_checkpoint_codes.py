@@ -16,7 +16,7 @@ from random_checkpoint import quantised, write_checkpoint
 from safetensors_writer import write_safetensors
 from session import SOFTWARE, model, session, wafer
 
-from wse.backends.execute.kept_codes import KeptPart
+from wse.backends.execute.checkpoint_codes import CheckpointCodes
 from wse.backends.execute.quantise import with_codes
 from wse.compiler.options import Options
 from wse.compiler.search.search import compile_model
@@ -154,14 +154,14 @@ def test_scales_beyond_the_activations_are_refused(tmp_path: Path) -> None:
     ours, tensor = "layers.0.experts.down.scales", "model.layers.0.mlp.experts.down_proj_scales"
     folder = changed(golden("formats/mxfp4.json"), tmp_path / "model", tensor, np.uint8(127 + 16))
     source_of(folder, "mxfp4", activations="bfloat16")(ours)[:]
-    with pytest.raises(BadModel, match=rf"^{ours}: holds 6\.55e\+04, too much for a scale of float16; use"):
+    with pytest.raises(BadModel, match=rf"^{ours}: contains 6\.55e\+04, too large for a scale of float16; use"):
         source_of(folder, "mxfp4", activations="float16")(ours)[:]
 
 
 def test_outputs_that_should_share_a_scale_and_do_not_are_a_bug() -> None:
     scales = np.arange(8, dtype=np.float32).reshape(4, 2)
     with pytest.raises(WseBug, match=r"^w: 2 neighbouring outputs have several scales$"):
-        KeptPart("w", scales, fp8_blocks(2, 32), 1, None)[0:2]
+        CheckpointCodes("w", scales, fp8_blocks(2, 32), 1, None)[0:2]
 
 
 def test_another_type_than_the_checkpoints_own_is_made_anew(tmp_path: Path) -> None:

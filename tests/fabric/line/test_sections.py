@@ -1,4 +1,4 @@
-"""Stretches of a line: where it is cut, which are equal, and that they take together what the line takes."""
+"""Sections of a line: where the line is cut, which are equal, and that the slowest one decides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import line_cycles
 from wse.backends.fabric.line.pattern_times import LinePattern, PatternTimes
-from wse.backends.fabric.line.stretches import Line, stretches_of
+from wse.backends.fabric.line.sections import Line, sections_of
 from wse.hardware.load import load_wafer
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.patterns.k_tree import k_tree
@@ -28,31 +28,31 @@ def head_groups(sizes: list[int]) -> tuple[tuple[int, int], ...]:
 
 @given(SIZES, st.integers(1, 300))
 @settings(max_examples=15, deadline=None)
-def test_a_line_takes_what_the_slowest_of_its_stretches_takes(sizes: list[int], words: int) -> None:
+def test_a_line_needs_the_time_of_its_slowest_section(sizes: list[int], words: int) -> None:
     schedule = k_tree(sum(sizes), 1, Arrival.ADD, broadcast=True, segments=head_groups(sizes))
     got = PatternTimes(COSTS).time([LinePattern(schedule, 0, words, ROWS)]).cycles
     assert got == line_cycles(schedule.messages, words, COSTS)
 
 
 @given(SIZES)
-def test_equal_stretches_are_one_and_those_of_single_pes_none(sizes: list[int]) -> None:
+def test_equal_sections_are_one_and_single_pes_are_none(sizes: list[int]) -> None:
     schedule = k_tree(sum(sizes), 1, Arrival.ADD, broadcast=True, segments=head_groups(sizes))
-    assert len(stretches_of([Line(schedule.messages, None, None)])) == len(set(sizes) - {1})
+    assert len(sections_of([Line(schedule.messages, None, None)])) == len(set(sizes) - {1})
 
 
-def test_stretches_differ_by_the_hops_between_their_pes_and_by_colours() -> None:
+def test_sections_differ_by_the_hops_between_their_pes_and_by_colours() -> None:
     messages = k_tree(8, 1, Arrival.ADD, broadcast=True, segments=((0, 4), (4, 4))).messages
     places = np.array([0, 1, 2, 3, 9, 10, 12, 13])
     colours = np.arange(len(messages), dtype=np.int32)
-    assert len(stretches_of([Line(messages, None, places)])) == 2
-    assert len(stretches_of([Line(messages, None, np.array([0, 1, 2, 4, 9, 10, 11, 13]))])) == 1
-    assert len(stretches_of([Line(messages, colours, None)])) == 2
+    assert len(sections_of([Line(messages, None, places)])) == 2
+    assert len(sections_of([Line(messages, None, np.array([0, 1, 2, 4, 9, 10, 11, 13]))])) == 1
+    assert len(sections_of([Line(messages, colours, None)])) == 2
 
 
 def test_a_line_is_not_cut_where_another_pattern_passes() -> None:
     apart, over = point_to_point(30, 1, ((0, 9), (10, 17))), multicast(30, 1, 0)
-    assert len(stretches_of([Line(apart.messages, None, None)])) == 2
-    assert len(stretches_of([Line(apart.messages, None, None), Line(over.messages, None, None)])) == 1
+    assert len(sections_of([Line(apart.messages, None, None)])) == 2
+    assert len(sections_of([Line(apart.messages, None, None), Line(over.messages, None, None)])) == 1
     times = PatternTimes(COSTS)
     alone, beside = LinePattern(apart, 0, 200, ROWS), LinePattern(over, 0, 200, COLUMNS)
     assert times.time([alone, beside]).cycles.total > times.time([alone]).cycles.total

@@ -1,0 +1,110 @@
+"""Sections of a line that no message leaves or enters, so that they can be timed independently.
+
+Examples are head groups that reduce side by side, and distant point-to-point streams. Equal
+sections need equal time and are computed once.
+
+1. A section ends between two neighbours if no message of any simultaneous pattern passes there.
+   Patterns along different axes share the ramps of PEs with equal indices, so they are cut at the
+   same positions.
+2. The messages of a section are stored relative to its first PE. Equal sections are therefore equal
+   values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wse.arrays import I32, I64
+from wse.backends.fabric.line.pieces import Places
+from wse_mappings.schedule import Arrival
+
+
+class Line(NamedTuple):
+    """Messages of one line.
+
+    Attributes:
+        messages: int32 ``[m, 3]``: source, target, Arrival.
+        colours: int32 ``[m]``, fixed colours of the messages; None if they are not fixed.
+        places: Hops from the first PE to each PE; None if neighbours are one hop apart.
+    """
+
+    messages: I32
+    colours: I32 | None
+    places: Places
+
+
+class LineSection(NamedTuple):
+    """Messages on a section of a line: the arrays of a `Line` as bytes, usable as a key."""
+
+    messages: bytes
+    colours: bytes | None
+    places: bytes | None
+
+    @classmethod
+    def of(cls, line: Line, first: int, message_indices: I64) -> LineSection:
+        """Return the section from PE ``first`` on, with the messages at ``message_indices``."""
+        messages, colours, places = line
+        messages = messages[message_indices] - np.array([first, first, 0], np.int32)
+        if places is not None:
+            places = places[first : first + int(messages[:, :2].max(initial=0)) + 1]
+            places = places - places[:1]
+        return cls(
+            messages.tobytes(),
+            None if colours is None else colours[message_indices].tobytes(),
+            None if places is None else places.tobytes(),
+        )
+
+    @property
+    def line(self) -> Line:
+        """Messages, colours and positions as arrays."""
+        return Line(
+            np.frombuffer(self.messages, np.int32).reshape(-1, 3),
+            None if self.colours is None else np.frombuffer(self.colours, np.int32),
+            None if self.places is None else np.frombuffer(self.places, np.int64),
+        )
+
+
+def sections_of(lines: Sequence[Line]) -> list[tuple[LineSection, ...]]:
+    """Return the distinct sections of lines on which patterns run at the same time.
+
+    A tuple has the messages of each pattern on a section, and may be empty for some of them.
+    """
+    lines = [_fabric_messages(line) for line in lines]
+    if not lines:
+        return []
+    firsts = _first_pes(lines)  # 1
+    by_line = [
+        [LineSection.of(line, *section) for section in _messages_by_section(line, firsts)] for line in lines
+    ]  # 2
+    return list(dict.fromkeys(zip(*by_line, strict=True)))
+
+
+def _fabric_messages(line: Line) -> Line:
+    """Return the line with only those messages that travel between PEs."""
+    messages, colours, places = line
+    travels = np.flatnonzero((messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1]))
+    return Line(messages[travels], None if colours is None else colours[travels], places)
+
+
+def _first_pes(lines: Sequence[Line]) -> I64:
+    """Return the first PE of each section with any message, as int64 ``[s]``."""
+    source, target = np.concatenate([line.messages[:, :2] for line in lines]).T
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    size = int(high.max(initial=-1)) + 1
+    begins, ends = np.bincount(low, minlength=size), np.bincount(high, minlength=size)
+    passing = (begins - ends).cumsum()  # messages that pass from each PE to the next
+    return np.flatnonzero((begins > 0) & (passing == begins - ends))
+
+
+def _messages_by_section(line: Line, firsts: I64) -> Iterator[tuple[int, I64]]:
+    """Yield the first PE of each section, and the indices of the messages on it, in order."""
+    if len(firsts) == 1:
+        yield int(firsts[0]), np.arange(len(line.messages))
+        return
+    section_of_message = np.searchsorted(firsts, line.messages[:, :2].min(axis=1), side="right")
+    order = np.argsort(section_of_message, kind="stable")
+    ends = np.bincount(section_of_message, minlength=len(firsts) + 1).cumsum()
+    yield from zip(firsts.tolist(), np.split(order, ends[:-1])[1:], strict=True)
