@@ -77,6 +77,7 @@ def expert_in(
     """Multiply tokens by the input weights of the experts selected for them.
 
     out[pair, N] = x[token, K] @ w[expert][K, N].
+
     Args:
         block, block_col, act, wgt, acc, f32: Block of PEs, mesh column of its first PE, and views
             of SRAM.
