@@ -106,7 +106,7 @@ class _CodeGenerator:
                         self._store(bases, values, col)
 
     def _add(self, bases: list[Any], totals: list[Any], addend_pe: Any, target: Any) -> None:
-        """Add words of PE ``addend_pe`` to the sums in registers; store the result at ``target``."""
+        """Add words of PE ``addend_pe`` to the sums in registers, and store them at ``target``."""
         builder, values = self.builder, []
         for base, total in zip(bases, totals, strict=True):
             value = builder.fadd(self._load(base, addend_pe), builder.load(total))

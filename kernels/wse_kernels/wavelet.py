@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-# What changes with every wavelet lies apart: two such words next to each other would be loaded as one, and wait.
+# Columns that change with every wavelet are not adjacent: the compiler would load two adjacent ones at once and stall.
 HEAD, OUTPUTS, OUTPUT, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL, SLOTS = 0, 2, 3, 8, 9, 10, 11, 12, 14, 16
 QUEUE_WORDS, SLOT_COUNT, LAST_SLOT = 32, 8, 7
 THREAD_WORDS, OP_WORDS = 8, 9
