@@ -1,7 +1,7 @@
-"""Sums along a line of PEs with the running one in registers: a program of few kinds of steps on an accumulator.
+"""Sums along a line of PEs with the running sum in registers, as a program for an accumulator.
 
-A chain of messages that add to what they meet reads and writes every sum in transit. Here the sum in transit stays in
-registers, and is written where somebody reads it later.
+A chain of messages that add at each PE would write the running sum to memory and read it again at
+every PE. Here it stays in registers, and is written only where it is read later.
 """
 
 from __future__ import annotations
@@ -18,15 +18,19 @@ from wse_kernels._vectors import CACHE_LINE_BYTES, SINGLES, WIDTH, fetch, load_l
 __all__ = ["ACCUMULATE", "KEEP_LARGER", "LOAD", "STEP_WORDS", "STORE", "STRIP", "accumulate"]
 
 LOAD, ACCUMULATE, KEEP_LARGER, STORE = range(4)
-"""Steps: the accumulator becomes what a PE has, has that added, becomes the larger of both, or goes to some PEs."""
+"""Kinds of steps on the accumulator.
+
+A step loads the value of a PE, adds it, keeps the larger of both, or stores the accumulator in some
+PEs.
+"""
 STEP_WORDS: Final = 3
-"""Words of a step: its kind, the first PE of the line, and the last."""
+"""Words of a step: its kind, the first PE of the line, and the last PE."""
 
 VECTORS: Final = 8
 STRIP: Final = VECTORS * WIDTH
-"""Values of each PE that are in registers at once."""
+"""Number of values of each PE that are in registers at once."""
 STEPS_AHEAD: Final = 4
-"""Steps before which what they read is fetched."""
+"""Number of steps before which the values that a step reads are prefetched."""
 
 
 @intrinsic
@@ -41,8 +45,8 @@ def _accumulate_compiled(
         line_stride = builder.mul(builder.mul(args[3], height), lanes)
         strip = builder.gep(pointer, [args[5]])
 
-        def body(inner: Any, *arguments: Any) -> None:
-            _Code(inner, view.dtype, *arguments).run()
+        def body(body_builder: Any, *arguments: Any) -> None:
+            _CodeGenerator(body_builder, view.dtype, *arguments).run()
 
         function = internal_function(
             builder.module, f"wse_accumulate_{view.dtype}", [strip.type, steps.data.type], 3, body, inlined=False
@@ -53,8 +57,12 @@ def _accumulate_compiled(
     return types.void(view, program, *(types.int64,) * 5), generate
 
 
-class _Code:
-    """Instructions of the function of a strip in the line's first PE, the steps, a PE's stride, values and steps."""
+class _CodeGenerator:
+    """Generator of the code of `accumulate`.
+
+    The arguments of the generated function are a pointer to the values of the first PE, the steps,
+    the distance between PEs, and the numbers of values and of steps.
+    """
 
     def __init__(
         self, builder: Any, stored: Any, strip: Any, steps: Any, line_stride: Any, count: Any, length: Any
@@ -63,7 +71,7 @@ class _Code:
         self.line_stride, self.count, self.length = line_stride, count, length
 
     def run(self) -> None:
-        """A whole strip at once; what fills none vector by vector."""
+        """Generate the code: a whole strip of values at once, or the rest vector by vector."""
         builder, count = self.builder, self.count
         is_whole = builder.icmp_signed("==", count, word(STRIP))
         with builder.if_else(is_whole) as (whole, part):
@@ -77,16 +85,22 @@ class _Code:
                     self._walk(vectors, 1, rest_mask(builder, count))
 
     def _walk(self, first: Any, vectors: int, mask: Any) -> None:
-        """All steps on so many vectors of a strip from its value ``first`` on."""
+        """Generate the execution of all steps on some vectors of a strip.
+
+        Args:
+            first: Index of the first value.
+            vectors: Number of vectors.
+            mask: Mask of the values in an incomplete vector, else None.
+        """
         builder = self.builder
         sums = [cgutils.alloca_once(builder, SINGLES) for _ in range(vectors)]
         with short_loop(builder, word(0), self.length) as step:
             kind, pe, last = (self._word(step, i) for i in range(STEP_WORDS))
-            ahead = builder.add(step, word(STEPS_AHEAD))
-            ahead = builder.select(builder.icmp_signed("<", ahead, self.length), ahead, step)
+            prefetch_step = builder.add(step, word(STEPS_AHEAD))
+            prefetch_step = builder.select(builder.icmp_signed("<", prefetch_step, self.length), prefetch_step, step)
             for line in range(0, vectors * WIDTH * self.stored.bitwidth // 8, CACHE_LINE_BYTES):
-                fetch(builder, self._place(self._word(ahead, 1), first), word(line))
-            after = builder.append_basic_block("step_end")
+                fetch(builder, self._place(self._word(prefetch_step, 1), first), word(line))
+            exit_block = builder.append_basic_block("step_end")
             cases = [builder.append_basic_block("step") for _ in range(STORE + 1)]
             switch = builder.switch(kind, cases[STORE])
             for number in (LOAD, ACCUMULATE, KEEP_LARGER):
@@ -96,56 +110,60 @@ class _Code:
                     place = builder.gep(self._place(pe, first), [word(i * WIDTH)])
                     value = widen_ir(builder, self.stored, load_lanes(builder, place, mask))
                     builder.store(self._combination(number, value, total), total)
-                builder.branch(after)
+                builder.branch(exit_block)
             builder.position_at_end(cases[STORE])
             elements = [narrow_ir(builder, self.stored, builder.load(total)) for total in sums]
             with short_loop(builder, pe, builder.add(last, word(1))) as to:
                 for i, element in enumerate(elements):
                     store_lanes(builder, element, builder.gep(self._place(to, first), [word(i * WIDTH)]), mask)
-            builder.branch(after)
-            builder.position_at_end(after)
+            builder.branch(exit_block)
+            builder.position_at_end(exit_block)
 
     def _combination(self, kind: int, value: Any, total: Any) -> Any:
+        """Return the new accumulator after a step that loads, adds or compares a value."""
         builder = self.builder
         if kind == LOAD:
             return value
-        before = builder.load(total)
+        old_total = builder.load(total)
         if kind == KEEP_LARGER:
-            return builder.select(builder.fcmp_ordered(">", before, value), before, value)
-        return widen_ir(builder, self.stored, narrow_ir(builder, self.stored, builder.fadd(value, before)))
+            return builder.select(builder.fcmp_ordered(">", old_total, value), old_total, value)
+        return widen_ir(builder, self.stored, narrow_ir(builder, self.stored, builder.fadd(value, old_total)))
 
     def _word(self, step: Any, i: int) -> Any:
+        """Load word i of a step of the program."""
         builder = self.builder
         at = builder.add(builder.mul(step, word(STEP_WORDS)), word(i))
         return builder.sext(builder.load(builder.gep(self.steps, [at])), WORD)
 
     def _place(self, pe: Any, first: Any) -> Any:
-        """Pointer to a strip's value ``first`` in a PE."""
+        """Return a pointer to value ``first`` of the strip in a PE."""
         return self.builder.gep(self.strip, [self.builder.add(self.builder.mul(pe, self.line_stride), first)])
 
 
 def _accumulate(view: Any, program: Any, block: int, per_row: int, e: int, first: int, count: int) -> None:
+    """Execute a program on the accumulator, value by value, in plain Python. See `accumulate`."""
     lanes = view.shape[2]
     for value in range(first, first + count):
         at, lane = e + value // lanes, value % lanes
         total = np.float32(0.0)
         for kind, pe, last in program:
-            stored = view[block + pe * per_row, at, lane]
+            element = view[block + pe * per_row, at, lane]
             if kind == STORE:
                 for to in range(pe, last + 1):
-                    view[block + to * per_row, at, lane] = narrow(total, stored)
+                    view[block + to * per_row, at, lane] = narrow(total, element)
             elif kind == LOAD:
-                total = widen(stored)
+                total = widen(element)
             elif kind == ACCUMULATE:
-                total = widen(narrow(widen(stored) + total, stored))
-            elif not total > widen(stored):
-                total = widen(stored)
+                total = widen(narrow(widen(element) + total, element))
+            elif not total > widen(element):
+                total = widen(element)
 
 
 accumulate: Any = _accumulate if config.DISABLE_JIT else _accumulate_compiled
-"""``accumulate(view, program, block, per_row, e, first, count)``: the steps of a program, PEs being blocks.
+"""``accumulate(view, program, block, per_row, e, first, count)``: execute a program.
 
-PE p of the line is, lane by lane, block ``block + p per_row``; the values are ``count``, STRIP at most, from value
-``first`` of rows ``[block, e:, :]`` on. ``program`` int32 ``[steps, STEP_WORDS]``. Sums are rounded to float32 and to
-the element type. Rows outside the view are not noticed: the caller vouches for them.
+PE p of the line is block ``block + p per_row``, lane by lane. ``count`` values, at most STRIP, are
+computed, from value ``first`` of rows ``[block, e:, :]`` on. ``program`` is int32
+``[steps, STEP_WORDS]``. Sums are rounded to float32 and to the element type. Indices are not
+checked against the size of the view.
 """

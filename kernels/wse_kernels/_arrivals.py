@@ -1,4 +1,4 @@
-"""The numbers of what happens where a message arrives, as `wse_kernels.transfers` has them."""
+"""Arrival codes: what happens where a message arrives. See `wse_kernels.transfers`."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""The calling convention of compute kernels, put around functions of one block whose operands have names.
+"""Generation of compute kernels from functions of one block whose operands have names.
 
 A compute kernel is written as a function of one block of PEs. Its parameters are, in this order:
 
-1. ``block``, and where it goes by them ``block_row`` and ``block_col``: the block's index, its mesh row, and the mesh
-   column of the PE in its first lane;
-2. those of the views ``act wgt acc f32 raw`` that it touches, and ``ctl`` where it depends on a user's counters;
-3. its operands.
+1. ``block``, the index of the block, and if needed ``block_row`` and ``block_col``: its mesh row,
+   and the mesh column of the PE in its first lane.
+2. The views that it uses, of ``act wgt acc f32 raw``, and ``ctl`` if it depends on a user's
+   counters.
+3. Its operands.
 
-`over_blocks` makes of it the kernel that callers see, which takes the same views and ``ctl``, then all operands as one
-array. What that does is the same loop for all of them, so it is not written out. A view that a kernel does not touch is
-none of its parameters: it would be compiled anew for each type of that view.
+`over_blocks` turns such a function into the kernel that callers see. The kernel takes the same
+views and ``ctl``, then all operands as one array, and loops over the blocks. Unused views are not
+parameters, because the kernel would be compiled again for each of their types.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from wse_kernels._prefetch import fetch_ahead
 _PLACE_WORDS = ("_first_row", "_rows", "_blocks_per_row")
 
 FIRST_OPERAND = len(_PLACE_WORDS)
-"""Words of the operands before the first of a kernel's own: first row, rows, blocks a row."""
+"""Number of words before a kernel's own operands: first row, rows, blocks per row."""
 
 VIEWS = ("act", "wgt", "acc", "f32", "raw", "ctl")
-"""Views of SRAM and counters that kernels take before their operands, in this order; each takes those it touches."""
+"""Views of SRAM, and counters, that kernels take before their operands, in this order."""
 
 _BEGIN, _END = "a[0] * a[2]", "(a[0] + a[1]) * a[2]"
-"""The first of the blocks, and the one behind the last."""
+"""Expressions for the index of the first block, and for the index after the last block."""
 
 _PLACES = {
     "block": "block",
@@ -49,77 +50,99 @@ def operands_of(function: Callable[..., None]) -> tuple[str, ...]:
 
 
 def views_of(function: Callable[..., None]) -> tuple[str, ...]:
-    """Return the views and ``ctl`` that a kernel takes, in the order of VIEWS."""
+    """Return the names of the views and counters that a kernel takes, in the order of VIEWS."""
     return tuple(name for name in VIEWS if name in signature(function).parameters)
 
 
 def over_blocks(function: Callable[..., None]) -> Callable[..., None]:
-    """The kernel ``(*views, a)`` that does for every block of the rows of ``a`` what ``function`` does; see `views_of`.
+    """Return the kernel ``(*views, a)`` that executes ``function`` for all blocks of some rows.
 
-    It has the function's statements in its loop, at their lines of the function's source file, by which the cache of
-    kernels knows it: to inline a call takes numba as long as to type it.
+    The first operands in ``a`` are the first row and the number of rows.
+    The statements of the function are copied into the body of the loop, because inlining a call
+    takes numba as long as inferring its types. They keep their line numbers in the source file, by
+    which the cache identifies the kernel.
     """
     return _loop(function, (*views_of(function), "a"), f"range({_BEGIN}, {_END})")
 
 
 def over_blocks_and_cores(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the kernel of `over_blocks` with a part of the blocks on each core."""
-    taken = ", ".join((*views_of(function), "a"))
-    part = part_function(_loop(function, ("_first_block", "_end_block", taken), "range(_first_block, _end_block)"))
-    text = f"def {function.__name__}({taken}):\n    over_cores(part, {_BEGIN}, {_END}, ({taken}))\n"
+    """Return the kernel of `over_blocks` that distributes the blocks over all CPU cores."""
+    parameters = ", ".join((*views_of(function), "a"))
+    part = part_function(_loop(function, ("_first_block", "_end_block", parameters), "range(_first_block, _end_block)"))
+    text = f"def {function.__name__}({parameters}):\n    over_cores(part, {_BEGIN}, {_END}, ({parameters}))\n"
     return _define(function, text, {"__name__": function.__module__, "over_cores": over_cores, "part": part})
 
 
 def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | None:
-    """The kernel of ``function``, which ends in a loop over ``prange``, a part of it on each core; None for others.
+    """Return a kernel that distributes the ``prange`` loop of ``function`` over all CPU cores.
 
-    What stands before the loop is done on each core again, and so must be no more than names for what is read.
+    The loop must be the last statement.
+
+    Every core repeats the statements before the loop. They must therefore only give names to values
+    that are read.
+
+    Returns:
+        The kernel, or None if ``function`` does not end in such a loop or has other ``prange``
+            loops.
     """
     [definition] = _definitions(function)
-    *before, loop = definition.body
-    if not (isinstance(loop, ast.For) and _is_prange(loop.iter)) or any(map(_is_prange, _nodes(before))):
+    *statements_before, loop = definition.body
+    if not (isinstance(loop, ast.For) and _is_prange(loop.iter)) or any(map(_is_prange, _nodes(statements_before))):
         return None
     assert isinstance(loop.iter, ast.Call)
     bounds = ["0", *map(ast.unparse, loop.iter.args)][-2:]
-    taken = ", ".join(signature(function).parameters)
-    [whole] = ast.parse(
-        f"def {function.__name__}({taken}):\n    over_cores(part, {', '.join(bounds)}, ({taken}))\n"
+    parameters = ", ".join(signature(function).parameters)
+    [caller] = ast.parse(
+        f"def {function.__name__}({parameters}):\n    over_cores(part, {', '.join(bounds)}, ({parameters}))\n"
     ).body
-    assert isinstance(whole, ast.FunctionDef)
-    whole.body = before + whole.body
+    assert isinstance(caller, ast.FunctionDef)
+    caller.body = statements_before + caller.body
     [part] = ast.parse(
-        f"def {function.__name__}(_begin, _end, {taken}):\n    for i in range(_begin, _end):\n        0\n"
+        f"def {function.__name__}(_begin, _end, {parameters}):\n    for i in range(_begin, _end):\n        0\n"
     ).body
     assert isinstance(part, ast.FunctionDef)
     [part_loop] = part.body
     assert isinstance(part_loop, ast.For)
-    part_loop.target, part_loop.body, part.body = loop.target, loop.body, [*before, part_loop]
+    part_loop.target, part_loop.body, part.body = loop.target, loop.body, [*statements_before, part_loop]
     names = function.__globals__
     compiled = part_function(_define(function, ast.Module([part], []), {**names}))
-    return _define(function, ast.Module([whole], []), {**names, "over_cores": over_cores, "part": compiled})
+    return _define(function, ast.Module([caller], []), {**names, "over_cores": over_cores, "part": compiled})
 
 
 @cache
 def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
-    """Return the definitions in a function's source, at its lines, which both builds of a kernel share."""
+    """Return the function definitions in a function's source, with line numbers of its file.
+
+    The result is cached, because both builds of a kernel use it.
+    """
     text = ast.parse(dedent(getsource(function)))
     ast.increment_lineno(text, function.__code__.co_firstlineno - 1)
     return [node for node in text.body if isinstance(node, ast.FunctionDef)]
 
 
 def _nodes(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield all syntax nodes within some statements."""
     return (node for statement in statements for node in ast.walk(statement))
 
 
 def _is_prange(node: ast.AST) -> bool:
+    """Return whether a syntax node is a call of ``prange``."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "prange"
 
 
 def _loop(function: Callable[..., None], parameters: Iterable[str], blocks: str) -> Callable[..., None]:
-    """A function of ``parameters`` that does for every one of ``blocks``, an expression, what ``function`` does."""
-    taken = signature(function).parameters
+    """Return a function of ``parameters`` that executes ``function`` for each of ``blocks``.
+
+    Args:
+        function: Function of one block.
+        parameters: Names of the parameters of the result.
+        blocks: Expression for the range of blocks.
+    """
+    function_parameters = signature(function).parameters
     words, view = (*_PLACE_WORDS, *operands_of(function)), views_of(function)[0]
-    places = [f"{n} = {place.format(view=view)}" for n, place in _PLACES.items() if n in taken and n != place]
+    places = [
+        f"{n} = {place.format(view=view)}" for n, place in _PLACES.items() if n in function_parameters and n != place
+    ]
     unpacking = f"{', '.join(words)} = words_of(a, {len(words)})"
     loop_text = ast.parse(
         f"def {function.__name__}({', '.join(parameters)}):\n"
@@ -135,7 +158,13 @@ def _loop(function: Callable[..., None], parameters: Iterable[str], blocks: str)
 
 
 def _define(function: Callable[..., None], text: ast.Module | str, names: dict[str, Any]) -> Callable[..., None]:
-    """Return the function of the name of ``function`` that a text defines, as one of the same file."""
+    """Execute a definition as part of a function's source file, and return the new function.
+
+    Args:
+        function: Function whose name and file the definition has.
+        text: The definition, as source text or syntax tree.
+        names: Global names that the definition may use.
+    """
     exec(compile(text, function.__code__.co_filename, "exec"), names)
-    made: Callable[..., None] = names[function.__name__]
-    return made
+    defined_function: Callable[..., None] = names[function.__name__]
+    return defined_function

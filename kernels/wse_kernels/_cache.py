@@ -1,10 +1,12 @@
-"""The folder of compiled kernels, which processes, environments and machines with one home share.
+"""Folder of compiled kernels, shared by all processes, environments and machines with one home.
 
-A kernel is a file of its own whose name is a digest of all that it depends on, sources and versions among them: what is
-older than the sources is never looked for, and none is changed once it is written. A file appears whole, so that
-processes which compile at the same time do each other no harm, and begins with the digest of what follows, so that one
-that a crash cut short is compiled anew. Its content is run: a folder of another user, or one that all may write to, is
-left alone.
+- Each kernel is a file. Its name contains a digest of everything that the code depends on,
+  including sources and versions. Outdated files are therefore never read, and no file changes once
+  it is written.
+- A file appears atomically, so processes can compile at the same time. It begins with a digest of
+  its content, so a file that a crash cut short is not used.
+- The content is executed. A folder that belongs to another user, or that all users may write to, is
+  therefore ignored.
 """
 
 from __future__ import annotations
@@ -20,24 +22,26 @@ WRITABLE_BY_ALL = 0o002
 
 
 def cache_home() -> Path | None:
-    """Return the folder of NUMBA_CACHE_DIR, or ``wse`` in that of XDG_CACHE_HOME or in ``~/.cache``.
+    """Return the folder for cached kernels, or None if the user has no home.
 
-    None without a home.
+    It is NUMBA_CACHE_DIR if that is set, else ``wse`` in XDG_CACHE_HOME or in ``~/.cache``.
     """
-    named, caches = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
-    if named:
-        return Path(named)
+    named_folder, cache_folder = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    if named_folder:
+        return Path(named_folder)
     try:
-        return (Path(caches) if caches else Path.home() / ".cache") / "wse"
+        return (Path(cache_folder) if cache_folder else Path.home() / ".cache") / "wse"
     except RuntimeError:
         return None
 
 
 class KernelFiles:
-    """Files of compiled kernels in ``folder``, which is made when the first is kept; None keeps nothing.
+    """Files of compiled kernels in a folder.
+
+    The folder is created with the first file. If it is None, nothing is stored.
 
     Attributes:
-        trouble: Why kernels cannot be kept, and what to do about it; empty while they can.
+        trouble: Why kernels cannot be stored and what to do about it, or empty if they can.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -45,7 +49,7 @@ class KernelFiles:
         self.trouble = "" if folder else _trouble("cache of kernels", "the user has no home")
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None where there is none, or not the whole of it."""
+        """Return the content of a file, or None if it does not exist or is incomplete."""
         try:
             if self.folder is None or _reason_to_distrust(self.folder):
                 return None
@@ -56,11 +60,11 @@ class KernelFiles:
         return content if sha256(content).digest() == digest else None
 
     def has(self, name: str) -> bool:
-        """Return whether there is a file."""
+        """Return whether a file exists."""
         return self.folder is not None and (self.folder / name).exists()
 
     def write(self, name: str, content: bytes) -> None:
-        """Keep ``content``; where that cannot be, `trouble` says why, and nothing more is tried."""
+        """Store ``content`` in a file. If that fails, set `trouble` and stop storing files."""
         if self.folder is None or self.trouble:
             return
         try:
@@ -75,14 +79,19 @@ class KernelFiles:
 
 
 def _trouble(place: str, reason: str) -> str:
+    """Return the message that kernels cannot be stored in a place, with the reason and remedies."""
     return (
-        f"{place}: compiled kernels cannot be kept: {reason}; they are compiled anew at every start: mend that, "
-        "or name another folder in XDG_CACHE_HOME"
+        f"{place}: compiled kernels cannot be kept: {reason}; they are compiled anew at every start. "
+        "Correct this, or set XDG_CACHE_HOME to another folder"
     )
 
 
 def _write(target: Path, data: bytes) -> None:
-    """Write a file that appears whole or not at all. Raises OSError."""
+    """Write a file atomically: it is either complete or absent.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     with NamedTemporaryFile(dir=target.parent, prefix=".", delete=False) as file:
         path = Path(file.name)
         try:
@@ -96,7 +105,11 @@ def _write(target: Path, data: bytes) -> None:
 
 
 def _reason_to_distrust(folder: Path) -> str:
-    """Return why files in a folder must not be executed; empty if it is the user's own. Raises OSError if missing."""
+    """Return why files in a folder must not be executed, or an empty text if they may be.
+
+    Raises:
+        OSError: The folder does not exist.
+    """
     status = folder.stat()
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         return "it belongs to another user"

@@ -1,7 +1,7 @@
-"""Messages between PEs of a mesh row whose words are transposed; words on their way stay in registers.
+"""Execution of messages between PEs of a mesh row on transposed words, with sums in registers.
 
-Each message of a chain of sums adds to the result of the message before. That result is still in registers, so a sum
-waits for the one before it, but not for a write to memory and a read from it.
+Each message of a chain of sums adds to the result of the message before. That result is still in
+registers, so a sum waits for the one before it, but not for a write to memory and a read from it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from wse_kernels._vectors import SINGLES
 __all__ = ["carry_words"]
 
 AT_ONCE: Final = (4, 2, 1)
-"""Vectors of each PE that are in registers at once: as many as there are left."""
+"""Number of vectors of each PE that are in registers at once: the largest that is left to do."""
 MESSAGE_WORDS: Final = 3
 NOWHERE: Final = -1
-"""The PE whose words are in registers, where these are nobody's."""
+"""Stands for the PE whose words are in registers, if there is none."""
 
 
 @intrinsic
@@ -31,8 +31,8 @@ def _carry_compiled(
         data = builder.bitcast(context.make_array(words)(context, builder, args[0]).data, SINGLES.as_pointer())
         table, stored = context.make_array(messages)(context, builder, args[3]).data, view.dtype
 
-        def body(inner: Any, *arguments: Any) -> None:
-            _Code(inner, stored, *arguments).run()
+        def body(body_builder: Any, *arguments: Any) -> None:
+            _CodeGenerator(body_builder, stored, *arguments).run()
 
         function = internal_function(
             builder.module, f"wse_carry_words_{stored}", [data.type, table.type], 4, body, inlined=False
@@ -43,8 +43,12 @@ def _carry_compiled(
     return types.void(words, types.int64, types.int64, messages, types.int64, types.int64, view), generate
 
 
-class _Code:
-    """Instructions of the function of words and messages, PEs, vectors of each, and the messages to execute."""
+class _CodeGenerator:
+    """Generator of the code of `carry_words`.
+
+    The arguments of the generated function are the words, the messages, the numbers of PEs and of
+    vectors of each, and the first and the end of the messages.
+    """
 
     def __init__(
         self, builder: Any, stored: Any, words: Any, messages: Any, cols: Any, count: Any, first: Any, end: Any
@@ -53,39 +57,43 @@ class _Code:
         self.cols, self.count, self.first, self.end = cols, count, first, end
 
     def run(self) -> None:
-        """All vectors: four at a time as far as they go, then two, then one."""
-        builder, done = self.builder, word(0)
+        """Generate the code for all vectors: four at a time while possible, then two, then one."""
+        builder, first_vector = self.builder, word(0)
         for vectors in AT_ONCE:
-            left = builder.sub(self.count, done)
-            until = builder.add(done, builder.sub(left, builder.urem(left, word(vectors))))
-            with short_loop(builder, done, until, vectors) as vector:
+            left = builder.sub(self.count, first_vector)
+            end_vector = builder.add(first_vector, builder.sub(left, builder.urem(left, word(vectors))))
+            with short_loop(builder, first_vector, end_vector, vectors) as vector:
                 self._carry(vector, vectors)
-            done = until
+            first_vector = end_vector
 
     def _carry(self, vector: Any, vectors: int) -> None:
-        """All messages of so many vectors of each PE."""
+        """Generate the execution of all messages on ``vectors`` vectors of each PE.
+
+        The registers contain the words of the PE that the last message ended or began at. A message
+        loads the words of its source only if they are not in registers.
+        """
         builder = self.builder
-        held = cgutils.alloca_once_value(builder, word(NOWHERE))
-        builder.store(word(NOWHERE), held)
+        pe_in_registers = cgutils.alloca_once_value(builder, word(NOWHERE))
+        builder.store(word(NOWHERE), pe_in_registers)
         totals = [cgutils.alloca_once(builder, SINGLES) for _ in range(vectors)]
         bases = [
             builder.gep(self.words, [builder.mul(builder.add(vector, word(i)), self.cols)]) for i in range(vectors)
         ]
         with short_loop(builder, self.first, self.end) as message:
             source, target, arrival = (self._word(message, i) for i in range(MESSAGE_WORDS))
-            before = builder.load(held)
+            loaded_pe = builder.load(pe_in_registers)
             adds = builder.icmp_signed("==", arrival, word(ADD))
-            meets = builder.and_(adds, builder.icmp_signed("==", before, target))
-            takes = builder.icmp_signed("!=", before, source)
-            with builder.if_then(builder.and_(takes, builder.not_(meets))):
+            is_at_target = builder.and_(adds, builder.icmp_signed("==", loaded_pe, target))
+            is_not_source = builder.icmp_signed("!=", loaded_pe, source)
+            with builder.if_then(builder.and_(is_not_source, builder.not_(is_at_target))):
                 for base, total in zip(bases, totals, strict=True):
                     builder.store(self._load(base, source), total)
-            with builder.if_else(adds) as (sums, others):
+            with builder.if_else(adds) as (sums, otherwise):
                 with sums:
-                    self._add(bases, totals, builder.select(meets, source, target), target)
-                    builder.store(target, held)
-                with others:
-                    builder.store(source, held)
+                    self._add(bases, totals, builder.select(is_at_target, source, target), target)
+                    builder.store(target, pe_in_registers)
+                with otherwise:
+                    builder.store(source, pe_in_registers)
                     is_multicast = builder.icmp_signed("==", arrival, word(MULTICAST))
                     is_dropped = builder.icmp_signed("==", arrival, word(DROP))
                     low = builder.select(builder.icmp_signed("<", source, target), source, target)
@@ -97,30 +105,34 @@ class _Code:
                     with short_loop(builder, begin, end) as col:
                         self._store(bases, values, col)
 
-    def _add(self, bases: list[Any], totals: list[Any], other: Any, target: Any) -> None:
-        """Add what a PE has to the sums, and put these where they arrive."""
+    def _add(self, bases: list[Any], totals: list[Any], addend_pe: Any, target: Any) -> None:
+        """Add words of PE ``addend_pe`` to the sums in registers, and store them at ``target``."""
         builder, values = self.builder, []
         for base, total in zip(bases, totals, strict=True):
-            value = builder.fadd(self._load(base, other), builder.load(total))
+            value = builder.fadd(self._load(base, addend_pe), builder.load(total))
             values.append(widen_ir(builder, self.stored, narrow_ir(builder, self.stored, value)))
         for value, total in zip(values, totals, strict=True):
             builder.store(value, total)
         self._store(bases, values, target)
 
     def _load(self, base: Any, col: Any) -> Any:
+        """Load one vector of words of a PE."""
         return self.builder.load(self.builder.gep(base, [col]))
 
     def _store(self, bases: list[Any], values: list[Any], col: Any) -> None:
+        """Store vectors of words at a PE, one for each base pointer."""
         for base, value in zip(bases, values, strict=True):
             self.builder.store(value, self.builder.gep(base, [col]))
 
     def _word(self, message: Any, i: int) -> Any:
+        """Load word i of a message."""
         builder = self.builder
         at = builder.add(builder.mul(message, word(MESSAGE_WORDS)), word(i))
         return builder.sext(builder.load(builder.gep(self.messages, [at])), WORD)
 
 
 def _carry(words: Any, cols: int, count: int, messages: Any, first: int, end: int, view: Any) -> None:
+    """Execute messages on transposed words, in plain Python. See `carry_words`."""
     for source, target, arrival in messages[first:end].tolist():
         for base in range(0, count * cols, cols):
             if arrival == ADD:
@@ -133,8 +145,9 @@ def _carry(words: Any, cols: int, count: int, messages: Any, first: int, end: in
 
 
 carry_words: Any = _carry if config.DISABLE_JIT else _carry_compiled
-"""``carry_words(words, cols, count, messages, first, end, view)``: messages ``first`` to ``end``, in their order.
+"""``carry_words(words, cols, count, messages, first, end, view)``: execute messages in order.
 
-``messages`` int32 ``[m, 3]`` are (source, target, arrival): sums, copies, multicasts, or dropped. PE c of ``cols`` has
-the vectors ``words[v cols + c]``, v < ``count``; sums are rounded to the element type of ``view``.
+- ``messages``, int32 ``[m, 3]`` are (source, target, arrival), of which ``first`` to ``end`` - 1
+  are executed. They add, replace, multicast, or are dropped. PE c of ``cols`` has the vectors
+  ``words[v cols + c]``, v < ``count``. Sums are rounded to the element type of ``view``.
 """

@@ -1,7 +1,7 @@
-"""Copying rows of lanes, of which some are chosen, as LLVM instructions.
+"""LLVM instructions that copy rows of lanes, of which only the chosen lanes are overwritten.
 
-The compiler cannot see that rows of one view do not overlap, nor that the choice is not in them: pointers that do not
-alias let it select among whole vectors of lanes.
+The compiler cannot see that rows of a view do not overlap. Pointers declared as not aliasing let it
+process whole vectors of lanes.
 """
 
 from __future__ import annotations
@@ -38,29 +38,32 @@ def _copy_compiled(
 
 
 def _copy_function(module: Any, stored: Any, pointers: list[Any]) -> Any:
-    """Return the function of target, source and choice, lanes, rows, and the lanes from one row to the next.
+    """Return the LLVM function that copies the chosen lanes of n rows.
 
-    A vector of lanes is chosen from once, for all rows. The last one may begin among the lanes of the one before, and
-    copies some again. Where lanes fill no vector, they are copied one by one.
+    Its arguments are pointers to target, source and choice, number of lanes, number of rows, and
+    lanes from one row to the next. Each vector of the choice is loaded once for all rows. The last
+    vector may overlap the one before and copy some lanes again. If there are fewer lanes than a
+    vector has, they are copied one by one.
     """
 
     def body(builder: Any, target: Any, source: Any, chosen: Any, count: Any, n: Any, stride: Any) -> None:
         def is_chosen(choice: Any) -> Any:
+            """Compare a choice, or a vector of them, with 0."""
             return builder.icmp_unsigned("!=", choice, constant(choice.type, 0))
 
         last = builder.sub(count, word(WIDTH))
         with builder.if_else(builder.icmp_signed("<=", word(0), last)) as (in_vectors, one_by_one):
             with in_vectors, short_loop(builder, word(0), count, WIDTH) as begin:
                 lane = builder.select(builder.icmp_signed("<", begin, last), begin, last)
-                taken = is_chosen(load_lanes(builder, builder.gep(chosen, [lane]), None))
+                is_taken = is_chosen(load_lanes(builder, builder.gep(chosen, [lane]), None))
                 with cgutils.for_range(builder, n, intp=WORD) as row:
                     at = builder.add(builder.mul(row.index, stride), lane)
                     place, new = builder.gep(target, [at]), load_lanes(builder, builder.gep(source, [at]), None)
-                    mixed = builder.select(taken, new, load_lanes(builder, place, None))
-                    store_lanes(builder, mixed, place, None)
+                    blended = builder.select(is_taken, new, load_lanes(builder, place, None))
+                    store_lanes(builder, blended, place, None)
             with one_by_one, short_loop(builder, word(0), count) as lane:
-                taken = is_chosen(builder.load(builder.gep(chosen, [lane])))
-                with builder.if_then(taken), short_loop(builder, word(0), n) as row:
+                is_taken = is_chosen(builder.load(builder.gep(chosen, [lane])))
+                with builder.if_then(is_taken), short_loop(builder, word(0), n) as row:
                     at = builder.add(builder.mul(row, stride), lane)
                     builder.store(builder.load(builder.gep(source, [at])), builder.gep(target, [at]))
 
@@ -78,8 +81,10 @@ def _copy(
 
 
 copy_chosen: Any = _copy if config.DISABLE_JIT else _copy_compiled
-"""``copy_chosen(view, block, target, lane, from_block, source, from_lane, chosen, choice, place, count, n)``.
+"""Copy rows of lanes to other rows, for the chosen lanes only.
 
-view[block, target + e, lane + i] = view[from_block, source + e, from_lane + i] for i < count and e < n, where
-chosen[choice, place + i] is not 0. What is read is not among what is written. Indices beyond an array are not noticed.
+The call is ``copy_chosen(view, block, target, lane, from_block, source, from_lane, chosen, choice,
+place, count, n)``. It sets view[block, target + e, lane + i] = view[from_block, source + e,
+from_lane + i] for i < count and e < n, where chosen[choice, place + i] is not 0. Sources and
+targets must not overlap. Indices are not checked.
 """

@@ -1,8 +1,9 @@
-"""The product of a chunk of tokens with a tile, sums in registers and weights read once for several tokens.
+"""Product of a chunk of tokens with a tile: sums in registers, weights reused for several tokens.
 
-For one token reading the weights is the bound (`wse_kernels._vector_product`). With more tokens the arithmetic is:
-here a block of some sums stays in registers for all K, so that each activation and each weight that is read and widened
-takes part in several products. Each sum is in ascending order of K.
+For a single token, the time to read the weights is the limit (`wse_kernels._vector_product`). For
+several tokens, the arithmetic is the limit. Here a few sums stay in registers for all terms, and
+each activation and weight is read and widened once for several products. Each sum is computed in
+ascending order of K.
 """
 
 from __future__ import annotations
@@ -22,10 +23,16 @@ from wse_kernels._weights import Lanes, Term, WeightKind
 __all__ = ["multiply_chunk", "product_of"]
 
 TOKENS, OUTPUTS = 2, 4
-"""Tokens and outputs whose sums are in registers at once: with more, they are too many where vectors have 256 bits."""
+"""Tokens and outputs whose sums are in registers at once.
+
+More would not fit in the registers of processors with 256-bit vectors.
+"""
 
 TERMS, MOST_TOKENS = 16, 16
-"""Terms of the sums, and tokens, whose weights and activations are widened at once: those stay in near caches."""
+"""Terms of the sums, and tokens, whose weights and activations are widened at once.
+
+The widened values fit in the nearest caches.
+"""
 
 
 @intrinsic
@@ -49,20 +56,18 @@ def product_of(
     context: Any, builder: Any, views: tuple[Any, Any], values: Any, block: Any, rows: Any, sizes: Any, strides: Any,
     add: Any, kind: WeightKind, weights: Sequence[Any],
 ) -> None:  # fmt: skip
-    """Instructions of a product.
+    """Generate the instructions of a product of M tokens with a tile.
 
     Args:
-        context: The context of an intrinsic.
-        builder: Its builder.
-        views: The types of the arrays of sums and of activations.
-        values: These arrays.
-        block: The block.
-        rows: The first rows of sums and of activations.
-        sizes: M, K and N.
-        strides: Those of activations and sums along M, in rows.
-        add: Whether the product is added to what there is.
-        kind: What weights are made of.
-        weights: The arguments for these.
+        context, builder: Numba target context and LLVM builder.
+        views, values: Types of the arrays of sums and of activations; the arrays.
+        block: Index of the block of PEs.
+        rows: First rows of sums and of activations.
+        sizes: M, K and N: tokens, inputs and outputs.
+        strides: Strides of activations and of sums along M, in rows.
+        add: 0 to overwrite the sums, any other value to add to them.
+        kind: Kind of the weights, for example elements or int8 codes.
+        weights: Arguments that describe the weights.
     """
     (outs, lanes), (xs, _) = (
         row_pointer(context, builder, view, value, block, row)
@@ -72,10 +77,10 @@ def product_of(
     x_stride, out_stride = (builder.mul(stride, lanes) for stride in strides)
     pointers = [outs.type, xs.type, *(pointer.type for pointer in weights[: kind.pointers])]
     stored = views[0].dtype, views[1].dtype
-    many = builder.and_(
+    in_chunks = builder.and_(
         builder.icmp_signed(">", M, word(1)), builder.icmp_signed(">=", lanes, word(WIDTH))
     )  # fmt: skip
-    with builder.if_else(many) as (in_vectors, one_by_one):
+    with builder.if_else(in_chunks) as (in_vectors, one_by_one):
         with in_vectors:
             function = _chunk_function(builder.module, stored, kind, pointers)
             builder.call(function, [outs, xs, *weights, M, K, N, x_stride, out_stride, add, lanes])
@@ -91,25 +96,25 @@ def product_of(
 
 
 def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any]) -> Any:
-    """Return the function of pointers that do not alias, M, K, N, strides of x and out, add, and lanes.
+    """Return the LLVM function that multiplies a chunk of tokens by a tile.
 
-    For some terms of the sums and some tokens at a time:
+    It works on a few terms of the sums and a few tokens at a time:
 
-    1. Their activations are widened into scratch, where those of a vector's lanes are side by side.
-    2. For some outputs at a time, weights are widened in the same way.
-    3. Block by block of tokens, sums are read from memory, added to in registers, and put back.
+    1. Widen the activations into scratch memory, where those of a vector's lanes are contiguous.
+    2. For a few outputs at a time, widen the weights in the same manner.
+    3. For each group of tokens, load the sums, add to them in registers, and store them.
 
-    Where half of a block's outputs are left, or fewer, blocks are half as wide. Where fewer tokens or outputs are left
-    than a block has, it has the last one several times: each makes the same sum, of what was there before any is put
-    back. The last vector may begin among the lanes of the one before.
+    If at most half of the outputs of a group are left, the group is half as wide. If fewer tokens
+    or outputs are left, the last one is repeated. All repetitions compute the same sum, from the
+    value before any of them is stored. The last vector may overlap the lanes of the one before.
     """
 
-    of_weights = kind.pointers + kind.numbers
+    weight_arguments = kind.pointers + kind.numbers
 
     def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:
-        M, K, N, x_stride, out_stride, add, lanes = arguments[of_weights:]
-        weights = kind.weights(builder, arguments[:of_weights], lanes, TERMS)
-        code = _Code(builder, (outs, xs), stored, weights, (x_stride, out_stride, lanes))
+        M, K, N, x_stride, out_stride, add, lanes = arguments[weight_arguments:]
+        weights = kind.weights(builder, arguments[:weight_arguments], lanes, TERMS)
+        code = _CodeGenerator(builder, (outs, xs), stored, weights, (x_stride, out_stride, lanes))
         zero, last_vector = word(0), builder.sub(lanes, word(WIDTH))
         clears = builder.icmp_signed("==", add, zero)
         with (
@@ -121,8 +126,8 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
             short_loop(builder, zero, K, TERMS) as first_term,
             short_loop(builder, zero, M, MOST_TOKENS) as first_token,
         ):
-            terms = _least(builder, builder.sub(K, first_term), word(TERMS))
-            count = _least(builder, builder.sub(M, first_token), word(MOST_TOKENS))
+            terms = _minimum(builder, builder.sub(K, first_term), word(TERMS))
+            count = _minimum(builder, builder.sub(M, first_token), word(MOST_TOKENS))
             code.terms, code.tokens = terms, count
             code.starts = builder.and_(clears, builder.icmp_signed("==", first_term, zero))
             with short_loop(builder, zero, terms) as k, _vectors(builder, lanes) as vector:  # 1
@@ -140,9 +145,9 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
                     short_loop(builder, zero, count, TOKENS) as m,
                 ):
                     tokens = _block_indices(builder, m, count, TOKENS)
-                    lane = _least(builder, begin, last_vector)
-                    few = builder.icmp_signed("<=", builder.sub(N, n), word(OUTPUTS // 2))
-                    with builder.if_else(few) as (half, whole):
+                    lane = _minimum(builder, begin, last_vector)
+                    is_half = builder.icmp_signed("<=", builder.sub(N, n), word(OUTPUTS // 2))
+                    with builder.if_else(is_half) as (half, whole):
                         with half:
                             code.multiply(first_token, tokens, outputs[: OUTPUTS // 2], begin, lane)
                         with whole:
@@ -154,26 +159,29 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
 
 @contextmanager
 def _vectors(builder: Any, lanes: Any) -> Iterator[Lanes]:
+    """Generate a loop over the vectors of a block's lanes. The last may overlap the one before.
+
+    Yields:
+        Index and first lane of the vector.
+    """
     with short_loop(builder, word(0), lanes, WIDTH) as begin:
-        first = _least(builder, begin, builder.sub(lanes, word(WIDTH)))
+        first = _minimum(builder, begin, builder.sub(lanes, word(WIDTH)))
         yield Lanes(builder.udiv(begin, word(WIDTH)), first)
 
 
 def _block_indices(builder: Any, first: Any, end: Any, count: int) -> list[Any]:
-    """Return ``count`` indices from ``first`` on.
-
-    Indices at or beyond ``end`` are replaced by the last one before it.
-    """
+    """Return ``count`` indices from ``first`` on, limited to the last index before ``end``."""
     last = builder.sub(end, word(1))
-    return [_least(builder, builder.add(first, word(i)), last) for i in range(count)]
+    return [_minimum(builder, builder.add(first, word(i)), last) for i in range(count)]
 
 
-def _least(builder: Any, one: Any, other: Any) -> Any:
-    return builder.select(builder.icmp_signed("<", one, other), one, other)
+def _minimum(builder: Any, first: Any, second: Any) -> Any:
+    """Generate the minimum of two signed integers."""
+    return builder.select(builder.icmp_signed("<", first, second), first, second)
 
 
-class _Code:
-    """Instructions of the function, for one vector of lanes at a time."""
+class _CodeGenerator:
+    """Generator of the code of `_chunk_function`, for one vector of lanes at a time."""
 
     def __init__(self, builder: Any, pointers: Any, stored: tuple[Any, Any], weights: Any, numbers: Any) -> None:
         self.builder, (self.outs, self.xs), (self.acc, self.act) = builder, pointers, stored
@@ -181,8 +189,8 @@ class _Code:
         self.terms, self.tokens = word(TERMS), word(MOST_TOKENS)  # of which scratch has something
         self.starts = ir.Constant(ir.IntType(1), 0)  # whether sums begin with these terms
         self.widened, self.activations = (
-            cgutils.alloca_once(builder, SINGLES, size=word(TERMS * most * MOST_VECTORS))
-            for most in (OUTPUTS, MOST_TOKENS)
+            cgutils.alloca_once(builder, SINGLES, size=word(TERMS * element_count * MOST_VECTORS))
+            for element_count in (OUTPUTS, MOST_TOKENS)
         )
 
     def clear(self, token: Any, N: Any) -> None:
@@ -192,80 +200,108 @@ class _Code:
         cgutils.memset(builder, self.at(self.outs, word(0), (token, self.out_stride)), size, 0)
 
     def widen_activation(self, token: Any, term: Term, m: Any, vector: Lanes) -> None:
-        """Widen an activation, the one of token m and a term in scratch."""
+        """Widen the activation of a token and a term, and store it in scratch memory.
+
+        Args:
+            token, m: Index of the token, in all and in scratch memory.
+            term: Term of the sums.
+            vector: Lanes of the activation.
+        """
         value = self.load(self.at(self.xs, vector.first, (token, self.x_stride), (term.k, self.lanes)), self.act)
         self.builder.store(value, self.activation_place(vector.vector, m, term.number), align=WIDTH)
 
     def widen_weights(self, term: Term, output: Any, j: Any, vector: Lanes) -> None:
-        """Widen the weights of a term and an output, number j in scratch, and fetch those some outputs on."""
+        """Widen the weights of a term and an output into scratch memory; prefetch later weights.
+
+        Args:
+            term: Term of the sums.
+            output, j: Index of the output, in all and in scratch memory.
+            vector: Lanes of the weights.
+        """
         builder = self.builder
         fetch(builder, self.weights.place(term.k, builder.add(output, word(OUTPUTS)), vector), word(0))
         value = self.weights.load(term, output, vector, j)
         builder.store(value, self.weight_place(vector.vector, term.number, j), align=WIDTH)
 
     def multiply(self, first_token: Any, tokens: list[Any], outputs: list[Any], begin: Any, lane: Any) -> None:
-        """Add the products of the terms in scratch to the sums of outputs and tokens, these counted as there."""
+        """Add the products of the terms in scratch memory to the sums of some outputs and tokens.
+
+        Args:
+            first_token: Index of the first token in scratch memory.
+            tokens: Indices of the tokens in scratch memory.
+            outputs: Indices of the outputs.
+            begin, lane: First lane that this vector adds, and first lane of the vector, which may
+                be lower.
+        """
         builder, zero, acc = self.builder, word(0), self.acc
         vector = builder.udiv(begin, word(WIDTH))
         rows = [builder.add(first_token, m) for m in tokens]
         outs = [self.at(self.outs, lane, (row, self.out_stride), (n, self.lanes)) for row in rows for n in outputs]
         sums = self.first_sums(outs)
-        before, loop, after = builder.block, builder.append_basic_block("k"), builder.append_basic_block("k_end")
+        entry_block, loop, exit_block = (
+            builder.block,
+            builder.append_basic_block("k"),
+            builder.append_basic_block("k_end"),
+        )
         builder.branch(loop)
         builder.position_at_end(loop)
         k, totals = builder.phi(WORD), [builder.phi(SINGLES) for _ in outs]
-        made: list[Any] = []
+        new_sums: list[Any] = []
         weights = [builder.load(self.weight_place(vector, k, word(j)), align=WIDTH) for j, _ in enumerate(outputs)]
         for m in tokens:
             value = builder.load(self.activation_place(vector, m, k), align=WIDTH)
             for weight in weights:
-                total = builder.fadd(totals[len(made)], builder.fmul(value, weight))
-                made.append(widen_ir(builder, acc, narrow_ir(builder, acc, total)))
+                total = builder.fadd(totals[len(new_sums)], builder.fmul(value, weight))
+                new_sums.append(widen_ir(builder, acc, narrow_ir(builder, acc, total)))
         next_k = builder.add(k, word(1))
-        for phi, first, after_one in zip((k, *totals), (zero, *sums), (next_k, *made), strict=True):
-            phi.add_incoming(first, before)
+        for phi, first, after_one in zip((k, *totals), (zero, *sums), (next_k, *new_sums), strict=True):
+            phi.add_incoming(first, entry_block)
             phi.add_incoming(after_one, loop)
-        builder.cbranch(builder.icmp_signed("<", next_k, self.terms), loop, after)
-        builder.position_at_end(after)
+        builder.cbranch(builder.icmp_signed("<", next_k, self.terms), loop, exit_block)
+        builder.position_at_end(exit_block)
         with builder.if_else(builder.icmp_signed("==", begin, lane)) as (own_lanes, shared_lanes):
             with own_lanes:
-                for out, value in zip(outs, made, strict=True):
+                for out, value in zip(outs, new_sums, strict=True):
                     self.store(value, out, acc)
             with shared_lanes:
-                had = whole_mask(builder, builder.sub(begin, lane))
-                mixed = [builder.select(had, self.load(out, acc), value) for out, value in zip(outs, made, strict=True)]
-                for out, value in zip(outs, mixed, strict=True):
+                was_added = whole_mask(builder, builder.sub(begin, lane))
+                blended = [
+                    builder.select(was_added, self.load(out, acc), value)
+                    for out, value in zip(outs, new_sums, strict=True)
+                ]
+                for out, value in zip(outs, blended, strict=True):
                     self.store(value, out, acc)
 
     def first_sums(self, outs: list[Any]) -> list[Any]:
-        """Return the sums that are added to: what there is, or 0."""
+        """Return the sums to add to: the stored ones, or 0 at the first terms."""
         builder, start = self.builder, self.builder.block
         with builder.if_then(builder.not_(self.starts)):
-            loaded, load_block = [self.load(out, self.acc) for out in outs], builder.block
+            stored_sums, load_block = [self.load(out, self.acc) for out in outs], builder.block
         sums = [builder.phi(SINGLES) for _ in outs]
-        for value, phi in zip(loaded, sums, strict=True):
+        for value, phi in zip(stored_sums, sums, strict=True):
             phi.add_incoming(constant(SINGLES, 0.0), start)
             phi.add_incoming(value, load_block)
         return sums
 
     def at(self, base: Any, lane: Any, *indices: tuple[Any, Any]) -> Any:
-        """Pointer to a lane of the row at indices (index, stride)."""
+        """Return a pointer to a lane of a row, which is given by pairs (index, stride)."""
         for index, stride in indices:
             lane = self.builder.add(lane, self.builder.mul(index, stride))
         return self.builder.gep(base, [lane])
 
     def weight_place(self, vector: Any, k: Any, j: Any) -> Any:
-        """Pointer to the weights of a vector in scratch, ``[vector, term, output]``."""
+        """Return a pointer to a vector of weights in scratch memory, ``[vector, term, output]``."""
         return self.scratch(self.widened, (vector, self.terms), (k, word(OUTPUTS)), (j, word(1)))
 
     def activation_place(self, vector: Any, m: Any, k: Any) -> Any:
-        """Pointer to the activations of a vector in scratch, ``[vector, token, term]``."""
+        """Return a pointer to activations in scratch memory, ``[vector, token, term]``."""
         return self.scratch(self.activations, (vector, self.tokens), (m, self.terms), (k, word(1)))
 
     def scratch(self, base: Any, *indices: tuple[Any, Any]) -> Any:
-        """Pointer to what is at indices, each with how many of it the one before has; no places are left free.
+        """Return a pointer into scratch memory, given pairs (index, extent of this axis).
 
-        Strides of a constant power of two would have few places of the cache for all vectors and tokens.
+        Elements are packed without gaps. Strides of a constant power of two would map all vectors
+        and tokens to few sets of the cache.
         """
         builder, place = self.builder, word(0)
         for index, extent_inside in indices:
@@ -273,9 +309,11 @@ class _Code:
         return builder.gep(base, [place])
 
     def load(self, pointer: Any, stored: Any) -> Any:
+        """Load a vector of stored elements and widen it to float32."""
         return widen_ir(self.builder, stored, load_lanes(self.builder, pointer, None))
 
     def store(self, value: Any, pointer: Any, stored: Any) -> None:
+        """Round a vector of float32 to the stored type and store it."""
         store_lanes(self.builder, narrow_ir(self.builder, stored, value), pointer, None)
 
 
@@ -289,10 +327,12 @@ def _multiply_by_tokens(
 
 
 multiply_chunk: Any = _multiply_by_tokens if config.DISABLE_JIT else _multiply_compiled
-"""``multiply_chunk(acc, act, wgt, block, out, x, w, M, K, N, x_stride, k_stride, n_stride, out_stride, add)``.
+"""Multiply M tokens by a tile of elements.
 
-acc[out + m out_stride + n] = the sum over k < K of act[x + m x_stride + k] * wgt[w + k k_stride + n n_stride], for
-m < M and n < N; the sum begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the
-views; all lanes take part. Each product is rounded to float32, each sum to float32 and then to acc's type. Rows outside
-a view are not noticed.
+The call is ``multiply_chunk(acc, act, wgt, block, out, x, w, M, K, N, x_stride, k_stride, n_stride,
+out_stride, add)``. It sets acc[out + m out_stride + n] to the sum over k < K of
+act[x + m x_stride + k] * wgt[w + k k_stride + n n_stride], for m < M and n < N. The sum begins with
+the stored value if ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views, and all
+lanes take part. Each product is rounded to float32, each sum to float32 and then to the type of
+``acc``. Indices are not checked against the size of the views.
 """

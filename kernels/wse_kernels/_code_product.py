@@ -1,6 +1,7 @@
-"""Products with a tile of codes, which are unpacked in registers: of some tokens, or of one in some lanes.
+"""Products with a tile of quantised codes, which are unpacked in registers.
 
-A PE unpacks some rows at a time into scratch; nothing but its product reads them there.
+A product is over a chunk of tokens in all lanes, or over one token in the chosen lanes. A PE would
+unpack a few rows at a time into scratch memory, which only the product itself reads.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ def _multiply_scaled_compiled(
 
 
 def _tile_pointers(context: Any, builder: Any, views: Any, values: Any, block: Any, rows: Any) -> list[Any]:
-    """Pointers to codes, groups and widths, which are bytes, and to scales."""
-    of_bytes, of_scales = zip(views, values, strict=True)
-    operands = zip((of_bytes, of_bytes, of_bytes, of_scales), rows, strict=True)
+    """Return pointers to codes, groups, widths and scales. All but the scales are bytes."""
+    byte_view, scale_view = zip(views, values, strict=True)
+    operands = zip((byte_view, byte_view, byte_view, scale_view), rows, strict=True)
     return [row_pointer(context, builder, view, value, block, row)[0] for (view, value), row in operands]
 
 
@@ -71,6 +72,7 @@ def _multiply_by_tokens(
     acc: Any, act: Any, scales: Any, raw: Any, block: int, out: int, x: int, w: int, groups: int, widths: int,
     scale: int, M: int, K: int, N: int, G: int, B: int, coding: int,
 ) -> None:  # fmt: skip
+    """Multiply M tokens by a tile of codes, in plain Python. See `multiply_codes`."""
     scale_stride = B if coding == FP8_BLOCKS else N
     for m in range(M):
         _multiply_by_lanes(
@@ -84,43 +86,59 @@ def _multiply_by_lanes(
     widths: int, scale: int, K: int, N: int, k_stride: int, scale_stride: int, G: int, B: int, add: int,
     coding: int, *, scaled: bool = True,
 ) -> None:  # fmt: skip
+    """Multiply one token by a tile of codes in the chosen lanes, in plain Python.
+
+    The arguments are those of `multiply_scaled_codes`. With ``scaled=False``, codes are not
+    multiplied by scales.
+    """
     for n, lane in product(range(N), lanes_in(choice, acc.shape[2])):
         total = acc[block, out + n, lane] if add != 0 else narrow(np.float32(0.0), acc[block, out + n, lane])
         for k in range(K):
             weight = code_value(raw[block, w + k // CODES_A_BYTE[coding] * k_stride + n, lane], coding, k)
             if scaled:
                 group = int(raw[block, groups + k, lane]) if coding in GROUPED else 0
-                of_output = _run_of(raw[block, widths : widths + B, lane], n) if coding == FP8_BLOCKS else n
-                none = group >= G or (coding == FP8_BLOCKS and of_output >= B)  # lanes without a PE may hold anything
-                at = scale + group * scale_stride + of_output
-                factor = np.float32(0.0) if none else widen(scales[block, at, lane])
-                like = act[block, x, lane]
-                weight = widen(narrow(weight * widen(narrow(factor, like)), like))
+                scale_index = _output_block(raw[block, widths : widths + B, lane], n) if coding == FP8_BLOCKS else n
+                is_invalid = group >= G or (
+                    coding == FP8_BLOCKS and scale_index >= B
+                )  # lanes without a PE may hold anything
+                at = scale + group * scale_stride + scale_index
+                factor = np.float32(0.0) if is_invalid else widen(scales[block, at, lane])
+                element = act[block, x, lane]
+                weight = widen(narrow(weight * widen(narrow(factor, element)), element))
             total = narrow(widen(total) + widen(act[block, x + k, lane]) * weight, total)
         acc[block, out + n, lane] = total
 
 
-def _run_of(widths: Any, n: int) -> int:
-    """Return the run that an output is in, of some that are so wide."""
+def _output_block(widths: Any, n: int) -> int:
+    """Return the index of the block that contains output n, given the widths of all blocks."""
     return int(np.searchsorted(np.cumsum(widths, dtype=np.int64), n, side="right"))
 
 
 multiply_codes: Any = _multiply_by_tokens if config.DISABLE_JIT else _multiply_compiled
-"""``multiply_codes(acc, act, scales, raw, block, out, x, w, groups, widths, scale, M, K, N, G, B, coding)``.
+"""Multiply M tokens by a tile of codes.
 
-acc[out + m N + n] = the sum over k < K, in ascending order, of act[x + m K + k] times the code of row k and output n,
-which begin at raw[w], for m < M and n < N. Where a group of rows has a scale, of ``coding`` INT4, MXFP4 and FP8_BLOCKS,
-codes are times the factors of their group, raw[groups + k], of G: N a group, which begin at scales[scale], or B, each
-of as many outputs as raw[widths + b] says. Indices are rows ``[block, row, :]`` of the views; all lanes take part.
-Factors, and codes times them, are rounded to act's type, each product to float32, each sum to float32 and then to acc's
-type. Rows outside a view are not noticed: the caller vouches for them. ``coding`` is a number written out.
+The call is ``multiply_codes(acc, act, scales, raw, block, out, x, w, groups, widths, scale, M, K,
+N, G, B, coding)``. It sets acc[out + m N + n] to the sum over k < K, in ascending order, of
+act[x + m K + k] times the code of row k and output n, for m < M and n < N. Codes begin at raw[w].
+
+In the codings INT4, MXFP4 and FP8_BLOCKS, a group of rows has scales, and each code is multiplied
+by its scale. raw[groups + k] is the group of row k, one of G. Scales begin at scales[scale]. A
+group has N of them, or B in FP8_BLOCKS, where scale b is that of raw[widths + b] consecutive
+outputs.
+
+Indices are rows ``[block, row, :]`` of the views, and all lanes take part. Scales, and codes times
+scales, are rounded to the type of ``act``. Each product is rounded to float32, each sum to float32
+and then to the type of ``acc``. Indices are not checked against the size of the views. ``coding``
+is a literal number.
 """
 
 multiply_scaled_codes: Any = _multiply_by_lanes if config.DISABLE_JIT else _multiply_scaled_compiled
-"""``multiply_scaled_codes(acc, act, scales, raw, choice, block, out, x, w, groups, widths, scale, ...)``.
+"""Multiply one token by a tile of codes with scales, in the chosen lanes.
 
-The other operands are ``K, N, k_stride, scale_stride, G, B, add, coding``. `multiply_codes` of one token in the
-chosen lanes, with rows of codes ``k_stride`` apart and those of scales ``scale_stride``; the sums begin with what there
-is where ``add`` is not 0. Every code is times a scale: of codings without groups there is one an
-output, and neither ``groups`` nor ``widths`` is read.
+The call is ``multiply_scaled_codes(acc, act, scales, raw, choice, block, out, x, w, groups, widths,
+scale, K, N, k_stride, scale_stride, G, B, add, coding)``. The operands are those of
+`multiply_codes`, except that rows of codes are ``k_stride`` apart and rows of scales
+``scale_stride``. The sums begin with the stored values if ``add`` is not 0. Every code is
+multiplied by a scale. Codings without groups have one scale per output, and neither ``groups`` nor
+``widths`` is read.
 """

@@ -1,7 +1,7 @@
-"""Codes of quantised weights as numbers, and sums times scales.
+"""Codes of quantised weights: conversion to numbers, and products of sums with scales.
 
-The pointers of `scale_rows` do not alias, so that it vectorises over the lanes of a row; the compiler cannot see by
-itself that views of one memory do not overlap.
+The pointers of `scale_rows` are declared as not aliasing, so that it vectorises over the lanes of a
+row. The compiler cannot see that views of one memory do not overlap.
 """
 
 from __future__ import annotations
@@ -33,32 +33,42 @@ INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
 
 HALF_WORD = ir.IntType(16)
 E4M3_BIAS = 256.0
-"""The factor from a half to the e4m3 value with its exponent and mantissa bits: 2^(15 - 7), the biases apart."""
+"""Factor from the half with the same exponent and mantissa bits to the e4m3 value: 2^(15 - 7).
+
+The exponents are the biases of both formats.
+"""
 E2M1_BIAS = 16384.0
-"""The factor from a half to the e2m1 value in the same way: 2^(15 - 1)."""
+"""Factor from the half with the same exponent and mantissa bits to the e2m1 value: 2^(15 - 1)."""
 
 CODES_A_BYTE = (1, 1, 2, 2, 1)
-"""Codes that share a byte, by coding: those of an even row, in the lower half, and of the row behind it."""
+"""Number of codes in a byte, by coding: an even row in the low half, the next in the high half."""
 GROUPED = (INT4, MXFP4, FP8_BLOCKS)
-"""Codings with a scale a group of inputs."""
+"""Codings with one scale per group of inputs."""
 
 
 def value_ir(builder: Any, coding: int, byte: Any, k: Any) -> Any:
-    """Instructions that make float32 values of the codes of row ``k`` in a vector of bytes."""
+    """Generate LLVM instructions that convert codes in a vector of bytes to float32.
+
+    Args:
+        builder: LLVM builder.
+        coding: Number of the coding.
+        byte: Vector of bytes.
+        k: Index of the row, which selects the half of a byte with two codes.
+    """
     single = type_like(byte, ir.FloatType())
     if coding == INT8:
         return builder.sitofp(builder.sext(byte, type_like(byte, ir.IntType(32))), single)
     shift = builder.shl(builder.and_(k, ir.Constant(WORD, 1)), ir.Constant(WORD, 2))
     if coding == INT4:  # to the top of a word and down again, by which the sign is carried on
         up = spread(builder, builder.trunc(builder.sub(ir.Constant(WORD, 28), shift), ir.IntType(32)))
-        wide = builder.shl(builder.sext(byte, type_like(byte, ir.IntType(32))), up)
-        return builder.sitofp(builder.ashr(wide, constant(wide.type, 28)), single)
-    wide = builder.zext(byte, type_like(byte, HALF_WORD))
+        widened = builder.shl(builder.sext(byte, type_like(byte, ir.IntType(32))), up)
+        return builder.sitofp(builder.ashr(widened, constant(widened.type, 28)), single)
+    widened = builder.zext(byte, type_like(byte, HALF_WORD))
     if coding == MXFP4:
-        wide = builder.lshr(wide, spread(builder, builder.trunc(shift, HALF_WORD)))
+        widened = builder.lshr(widened, spread(builder, builder.trunc(shift, HALF_WORD)))
     sign, magnitude, up, bias = (8, 7, (12, 9), E2M1_BIAS) if coding == MXFP4 else (0x80, 0x7F, (8, 7), E4M3_BIAS)
     sign, magnitude = (
-        builder.shl(builder.and_(wide, constant(wide.type, bits)), constant(wide.type, by))
+        builder.shl(builder.and_(widened, constant(widened.type, bits)), constant(widened.type, by))
         for bits, by in zip((sign, magnitude), up, strict=True)
     )
     half = builder.bitcast(builder.or_(sign, magnitude), type_like(byte, ir.HalfType()))
@@ -87,6 +97,7 @@ def _scale_rows_compiled(typing_context: Any, acc: Any, wgt: Any, block: Any, e:
 
 
 def _scale_rows_interpreted(acc: Any, wgt: Any, block: int, e: int, s: int, n: int) -> None:
+    """Multiply n rows of sums by n rows of scales, in plain Python. See `scale_rows`."""
     for i in range(n):
         for lane in range(acc.shape[2]):
             old = acc[block, e + i, lane]
@@ -94,10 +105,10 @@ def _scale_rows_interpreted(acc: Any, wgt: Any, block: int, e: int, s: int, n: i
 
 
 scale_rows: Any = _scale_rows_interpreted if config.DISABLE_JIT else _scale_rows_compiled
-"""``scale_rows(acc, wgt, block, e, s, n)``: acc[e + i] *= wgt[s + i], i < n, rounded to float32 and to acc's type.
+"""``scale_rows(acc, wgt, block, e, s, n)``: acc[e + i] *= wgt[s + i] for i < n.
 
-Indices are rows ``[block, row, :]`` of the views; all lanes take part. Rows outside a view are not noticed: the caller
-vouches for them.
+The products are rounded to float32 and to the type of ``acc``. Indices are rows ``[block, row, :]``
+of the views, and all lanes take part. Indices are not checked against the size of the views.
 """
 
 

@@ -1,8 +1,8 @@
-"""Numba's pipeline for kernels: code is optimised once, and none is made of what is only written out in kernels.
+"""Numba compiler pipelines for kernels, which need less time to compile than numba's own.
 
-Numba's own pipeline makes machine code of every function, those that kernels take into theirs among them, and optimises
-twice, first to find references that need no count. Nothing counts references here. Without these a kernel compiles in
-three quarters of the time, to code that is as fast.
+Numba's pipeline generates machine code for every function, including those that are only inlined
+into kernels. It also optimises twice, first to remove reference counting. Kernels need neither, so
+leaving both out compiles a kernel in three quarters of the time, to equally fast code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ register: Any = register_pass
 
 
 class _KernelLibrary(Library):  # type: ignore[misc]  # numba's classes have no types
-    """Code that is optimised when it is whole."""
+    """Code library of a kernel, which is optimised once, after all functions are linked."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -35,10 +35,10 @@ class _KernelLibrary(Library):  # type: ignore[misc]  # numba's classes have no 
 
 
 class _PartLibrary(_KernelLibrary):
-    """Code that others take into theirs, and that is never run from here."""
+    """Code library of a function that is only linked into kernels and never runs by itself."""
 
     def _optimize_final_module(self) -> None:
-        """Do nothing: what takes it optimises it."""
+        """Do nothing. The kernel that the code is linked into is optimised as a whole."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
@@ -46,7 +46,7 @@ class _PartLibrary(_KernelLibrary):
 
 
 class _Lowering(Lowering):  # type: ignore[misc]  # numba's classes have no types
-    """The making of a function's instructions, into a library of the class that is named here."""
+    """Lowering pass that puts a function's LLVM code into a library of class ``library_class``."""
 
     library_class: Any
 
@@ -58,7 +58,7 @@ class _Lowering(Lowering):  # type: ignore[misc]  # numba's classes have no type
 
 @register(mutates_CFG=True, analysis_only=False)
 class _KernelLowering(_Lowering):
-    """The lowering of functions that Python calls."""
+    """Lowering pass of functions that Python calls."""
 
     _name = "kernel_lowering"
     library_class = _KernelLibrary
@@ -66,13 +66,13 @@ class _KernelLowering(_Lowering):
 
 @register(mutates_CFG=True, analysis_only=False)
 class _PartLowering(_Lowering):
-    """The lowering of functions that kernels alone call."""
+    """Lowering pass of functions that only kernels call."""
 
     _name = "part_lowering"
     library_class = _PartLibrary
 
     def run_pass(self, state: Any) -> bool:
-        """Lower the function, and make it known to callers by an object without an address that Python could call."""
+        """Lower the function and register it for its callers, without an entry point for Python."""
         state.flags.no_compile = True
         super().run_pass(state)
         described, environment = state.cr.fndesc, state.cr.env
@@ -84,22 +84,25 @@ class _PartLowering(_Lowering):
 
 
 class KernelCompiler(CompilerBase):
-    """The pipeline of functions that Python calls."""
+    """Numba compiler pipeline of functions that Python calls."""
 
     lowering: Any = _KernelLowering
 
     def define_pipelines(self) -> list[Any]:
-        """Numba's pipeline, with this class's lowering in the place of numba's."""
+        """Return numba's pipeline, with its lowering pass replaced by the one of this class.
+
+        Functions with ``prange`` loops keep numba's pipeline, which lowers these loops differently.
+        """
         manager = Passes.define_nopython_pipeline(self.state)
         if self.state.flags.auto_parallel.enabled:  # loops over ``prange`` have a lowering of their own
             return [manager]
-        [lowering] = (i for i, (one, _) in enumerate(manager.passes) if one is Lowering)
+        [lowering] = (i for i, (pass_class, _) in enumerate(manager.passes) if pass_class is Lowering)
         manager.passes[lowering] = self.lowering, manager.passes[lowering][1]
         manager.finalize()
         return [manager]
 
 
 class PartCompiler(KernelCompiler):
-    """The pipeline of functions that kernels alone call."""
+    """Numba compiler pipeline of functions that only kernels call."""
 
     lowering = _PartLowering

@@ -1,4 +1,4 @@
-"""One message executed: elements of a PE put, added or compared where they arrive, in lanes or in whole blocks."""
+"""Delivery of one message to its target: replace, add or compare elements, by lane or by block."""
 
 from __future__ import annotations
 
@@ -28,10 +28,17 @@ def deliver(
     rows: int,
     per_row: int,
 ) -> None:
-    """Carry out one arrival: n elements of a PE, a lane of block ``sender``, at a PE of block ``receiver``.
+    """Deliver n elements of one PE to another PE, in ``rows`` mesh rows alike.
 
-    The same in ``rows`` rows, whose blocks are ``per_row`` apart. Indices are unsigned, so that none is looked at for
-    whether it counts from an end.
+    A PE is given as a block of neighbouring PEs and a lane of it. Indices are converted to unsigned
+    integers, so that numba generates no code for negative indices.
+
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        sender, sender_lane, source: Block and lane of the sending PE, and address of its elements.
+        receiver, receiver_lane, target: Block and lane of the receiving PE, and address there.
+        n, arrival: Number of elements; arrival code. ARGMAX needs an even number.
+        rows, per_row: Number of mesh rows, and blocks from one row to the next.
     """
     if arrival == ARGMAX:
         for e in range(0, n, 2):
@@ -58,7 +65,15 @@ def deliver(
 def _take_larger_pair(
     view: Any, receiver: int, to: int, target: int, sender: int, origin: int, source: int
 ) -> None:  # fmt: skip
-    """Put a value and its index in the place of a PE's own where it is larger, or as large and of a lower index."""
+    """Replace a (value, index) pair by the received pair if that wins.
+
+    The larger value wins. On a tie, the lower index wins.
+
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        receiver, to, target: Block, lane and address of the stored pair.
+        sender, origin, source: Block, lane and address of the received pair.
+    """
     block, at, index, lane = np.uint64(receiver), np.uint64(target), np.uint64(target + 1), np.uint64(to)
     from_block, from_lane = np.uint64(sender), np.uint64(origin)
     old, new = view[block, at, lane], view[from_block, np.uint64(source), from_lane]
@@ -72,9 +87,14 @@ def _take_larger_pair(
 def fill_lanes(
     view: Any, sender: int, lane: int, source: int, base: int, west: int, east: int, target: int, n: int
 ) -> None:
-    """Give n elements of a PE, a lane of block ``sender``, to the PEs of columns ``west`` to ``east`` of its mesh row.
+    """Copy n elements of one PE to all PEs of the columns ``west`` to ``east`` of its mesh row.
 
-    The blocks of the row follow block ``base``. Indices are unsigned, as in `deliver`.
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        sender, lane, source: Block and lane of the sending PE, and address of its elements.
+        base: First block of the mesh row.
+        west, east: First and last column that receives the elements.
+        target, n: Address at the receiving PEs; number of elements.
     """
     lanes = view.shape[2]
     for block in range(west // lanes, east // lanes + 1):
@@ -88,7 +108,14 @@ def fill_lanes(
 
 @helper_function
 def deliver_lanes(view: Any, sender: int, source: int, receiver: int, target: int, n: int, arrival: int) -> None:
-    """Carry out one arrival at all PEs of block ``receiver``, each from the PE with its lane in block ``sender``."""
+    """Deliver n elements from every PE of one block to the PE in the same lane of another block.
+
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        sender, source: Sending block, and address of its elements.
+        receiver, target: Receiving block, and address there.
+        n, arrival: Number of elements; arrival code.
+    """
     lanes = view.shape[2]
     if arrival == ARGMAX:
         for e in range(0, n, 2):

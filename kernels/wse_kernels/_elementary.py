@@ -1,10 +1,11 @@
-"""Elementary functions of float32 in plain arithmetic, which vectorise over lanes and give the same bits everywhere.
+"""Elementary functions of float32 in plain arithmetic.
 
-No library is called, and nothing depends on the processor. Each function brings its argument into a short interval and
-evaluates a polynomial there, whose coefficients are those that ``tools/fit_polynomials.py`` prints. The errors are in
-units in the last place (ulp); ``tests/kernels/test_elementary.py`` holds them to that.
+They vectorise over lanes and give the same bits on every machine, because no library is called and
+nothing depends on the processor. Each function maps its argument to a short interval and evaluates
+a polynomial there. ``tools/fit_polynomials.py`` prints the coefficients. Errors are in units in the
+last place (ulp), and are checked by ``tests/kernels/test_elementary.py``.
 
-Comparisons stand instead of ``min`` and ``max``, so that an argument that is no number gives a result that is none.
+The functions use comparisons instead of ``min`` and ``max``, so that a NaN argument gives NaN.
 """
 
 from __future__ import annotations
@@ -64,21 +65,21 @@ ERROR_FAR = (0.12865825, 0.63511187, 0.10630182, -0.023817759, 0.0036686829, -0.
 
 
 def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
-    """c0 + c1 x + c2 x^2 + ..., by Horner's rule; coefficients are rounded to float32."""
-    *others, value = (np.float32(c) for c in coefficients)
-    for coefficient in reversed(others):
+    """Return c0 + c1 x + c2 x^2 + ..., by Horner's rule, with coefficients rounded to float32."""
+    *lower_coefficients, value = (np.float32(c) for c in coefficients)
+    for coefficient in reversed(lower_coefficients):
         value = x * value + coefficient
     return value
 
 
 def _exponential(x: Any) -> Any:
-    """exp(x), within 1.01 ulp."""
-    fraction, times = _less_one(where(x < LEAST, LEAST, where(x > MOST, MOST, x)))
+    """Return exp(x) with an error of at most 1.01 ulp."""
+    fraction, times = _exponential_less_one(where(x < LEAST, LEAST, where(x > MOST, MOST, x)))
     return scale_by_power(fraction + ONE, times)
 
 
-def _less_one(x: Any) -> tuple[Any, Any]:
-    """exp(r) - 1 and ROUNDER + n, where x = n ln(2) + r with |r| at most ln(2) / 2."""
+def _exponential_less_one(x: Any) -> tuple[Any, Any]:
+    """Split x into n ln(2) + r with |r| <= ln(2) / 2, and return exp(r) - 1 and ROUNDER + n."""
     times = x * LOG2_E + ROUNDER
     n = times - ROUNDER
     r = (x - n * LN_2_HIGH) - n * LN_2_LOW
@@ -86,23 +87,25 @@ def _less_one(x: Any) -> tuple[Any, Any]:
 
 
 def _hyperbolic_tangent(x: Any) -> Any:
-    """tanh(x) = (exp(2 x) - 1) / (exp(2 x) + 1), within 2.61 ulp."""
+    """Return tanh(x) = (exp(2 x) - 1) / (exp(2 x) + 1) with an error of at most 2.61 ulp."""
     near = where(x < -MOST_TANGENT, -MOST_TANGENT, where(x > MOST_TANGENT, MOST_TANGENT, x))
-    fraction, times = _less_one(near + near)
+    fraction, times = _exponential_less_one(near + near)
     less_one = scale_by_power(fraction, times) + (scale_by_power(ONE, times) - ONE)
     return less_one / (less_one + TWO)
 
 
 def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
-    """sin(x) and cos(x), within 0.57 ulp for |x| up to 2^24, by way of float64.
+    """Return sin(x) and cos(x) with errors of at most 0.57 ulp for |x| up to 2^24.
 
-    1. x = q pi / 2 + r with a whole number q of quarter turns and |r| at most pi / 4.
-    2. sin(r) and cos(r).
-    3. They change places in odd quarters, and signs by q mod 4, which is taken from -2 to 2.
+    The computation is in float64:
+
+    1. Split x into q pi / 2 + r, with an integer q of quarter turns and |r| at most pi / 4.
+    2. Compute sin(r) and cos(r).
+    3. Exchange both if q is odd, and set their signs by q modulo 4, which is taken from -2 to 2.
     """
-    wide = to_double(x)  # 1
-    q = (wide * QUARTERS + WIDE_ROUNDER) - WIDE_ROUNDER
-    r = (wide - q * HALF_PI_HIGH) - q * HALF_PI_LOW
+    wide_x = to_double(x)  # 1
+    q = (wide_x * QUARTERS + WIDE_ROUNDER) - WIDE_ROUNDER
+    r = (wide_x - q * HALF_PI_HIGH) - q * HALF_PI_LOW
     square = r * r  # 2
     sine = r + r * square * _polynomial(square, SINE)
     cosine = ONE - (square * 0.5 - square * square * _polynomial(square, COSINE))
@@ -116,10 +119,12 @@ def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
 
 
 def _logarithm_plus_one(x: Any) -> Any:
-    """log(1 + x), within 0.51 ulp for x from 0 on, by way of float64.
+    """Return log(1 + x) with an error of at most 0.51 ulp, for x of at least 0.
 
-    1. 1 + x = 2^n m with m from sqrt(1/2) on and below sqrt(2), and s = (m - 1) / (m + 1).
-    2. log(m) = 2 s + 2 s^3 / 3 + ...
+    The computation is in float64:
+
+    1. Write 1 + x as 2^n m, with m in [sqrt(1/2), sqrt(2)), and compute s = (m - 1) / (m + 1).
+    2. Use log(m) = 2 s + 2 s^3 / 3 + ...
     """
     m, n = split_power(to_double(x) + np.float64(1.0), ROOT_HALF)  # 1
     s = (m - 1.0) / (m + 1.0)
@@ -129,17 +134,20 @@ def _logarithm_plus_one(x: Any) -> Any:
 
 
 def _error_function(x: Any) -> Any:
-    """erf(x), within 1.1 ulp: a polynomial near 0, 1 less the exponential of one beyond."""
+    """Return erf(x) with an error of at most 1.1 ulp.
+
+    Near 0 it is a polynomial. Beyond SEAM it is 1 minus the exponential of a polynomial.
+    """
     size = where(x < 0.0, -x, x)
     size = where(size > MOST_ERROR, MOST_ERROR, size)
-    near = x + x * _polynomial(x * x, ERROR_NEAR)
-    fraction, times = _less_one(-(size + size * _polynomial(size, ERROR_FAR)))
-    far = ONE - scale_by_power(fraction + ONE, times)
-    return where(size > SEAM, where(x < 0.0, -far, far), near)
+    near_value = x + x * _polynomial(x * x, ERROR_NEAR)
+    fraction, times = _exponential_less_one(-(size + size * _polynomial(size, ERROR_FAR)))
+    far_value = ONE - scale_by_power(fraction + ONE, times)
+    return where(size > SEAM, where(x < 0.0, -far_value, far_value), near_value)
 
 
 def _power_of_two(n: Any) -> Any:
-    """2^n for a whole number n from -252 to 254."""
+    """Return 2^n for an integer n from -252 to 254."""
     return scale_by_power(ONE, n + ROUNDER)
 
 

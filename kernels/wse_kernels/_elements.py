@@ -1,9 +1,10 @@
-"""The element types that numba lacks: their values, and sums of products with rows of them.
+"""Element types that numba lacks: conversion to and from float32, and sums of products with rows.
 
-An element view of SRAM says its arithmetic type by its storage type: ``float32`` is itself, ``uint16`` is
-IEEE half, ``int16`` is bfloat16, and ``uint8``, which is only read as a number, the power of two e8m0 (OCP Microscaling
-Formats 1.0, section 5.4.1). ``widen`` and ``narrow`` convert one element to and from float32; for half they compile to
-the processor's conversion instruction, and all round to nearest even.
+The storage type of an SRAM view stands for its arithmetic type. ``float32`` is itself, ``uint16``
+is IEEE half and ``int16`` is bfloat16. ``uint8``, which is only read, is e8m0, a power of two (OCP
+Microscaling Formats 1.0, section 5.4.1). ``widen`` and ``narrow`` convert one element to and from
+float32. For half they compile to the conversion instruction of the processor. All conversions round
+to nearest even.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _STORED = (types.uint16, types.int16, types.float32)
 
 
 def _widen_element(value: Any) -> np.float32:
+    """Return the float32 value of a stored element, in plain Python."""
     if isinstance(value, np.uint16):
         return np.float32(value.view(np.float16))
     if isinstance(value, np.int16):
@@ -44,6 +46,7 @@ def _widen_element(value: Any) -> np.float32:
 
 
 def _narrow_element(value: Any, like: Any) -> Any:
+    """Return ``value`` rounded to the element type of ``like``, as stored bits, in plain Python."""
     single = np.float32(value)
     if isinstance(like, np.uint16):
         with np.errstate(over="ignore"):
@@ -57,7 +60,16 @@ def _narrow_element(value: Any, like: Any) -> Any:
 
 
 def widen_ir(builder: Any, stored: Any, value: Any) -> Any:
-    """Instructions that make a float32 of ``value``, an element of numba type ``stored``, or of each of a vector."""
+    """Generate LLVM instructions that convert a stored element, or a vector of them, to float32.
+
+    Args:
+        builder: LLVM builder.
+        stored: Numba type that the element is stored as.
+        value: The element or vector.
+
+    Returns:
+        The float32 value or vector.
+    """
     single, word = type_like(value, ir.FloatType()), type_like(value, ir.IntType(32))
     if stored == types.uint16:
         return builder.fpext(builder.bitcast(value, type_like(value, ir.HalfType())), single)
@@ -67,24 +79,33 @@ def widen_ir(builder: Any, stored: Any, value: Any) -> Any:
     if stored == types.uint8:
         exponent = builder.zext(value, word)
         bits = builder.shl(exponent, constant(word, 23))
-        smallest = builder.icmp_unsigned("==", exponent, constant(word, 0))  # 2 ** -127 is below the normal numbers
-        bits = builder.select(smallest, constant(word, 1 << 22), bits)
-        none = builder.icmp_unsigned("==", exponent, constant(word, E8M0_NAN))
-        return builder.bitcast(builder.select(none, constant(word, 0x7FC00000), bits), single)
+        is_subnormal = builder.icmp_unsigned("==", exponent, constant(word, 0))  # 2 ** -127 is below the normal numbers
+        bits = builder.select(is_subnormal, constant(word, 1 << 22), bits)
+        is_nan = builder.icmp_unsigned("==", exponent, constant(word, E8M0_NAN))
+        return builder.bitcast(builder.select(is_nan, constant(word, 0x7FC00000), bits), single)
     return value
 
 
 def narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
-    """Instructions that round the float32 ``value``, or each of a vector, to the element type ``stored``."""
+    """Generate LLVM instructions that round float32 to a stored element type, to nearest even.
+
+    Args:
+        builder: LLVM builder.
+        stored: Numba type of the stored element.
+        value: float32 value, or a vector of them.
+
+    Returns:
+        The stored element or vector.
+    """
     word, half_word = type_like(value, ir.IntType(32)), type_like(value, ir.IntType(16))
     if stored == types.uint16:
         return builder.bitcast(builder.fptrunc(value, type_like(value, ir.HalfType())), half_word)
     if stored == types.int16:
         bits = builder.bitcast(value, word)
-        upper = builder.lshr(bits, constant(word, 16))
-        odd = builder.and_(upper, constant(word, 1))
+        upper_half = builder.lshr(bits, constant(word, 16))
+        odd = builder.and_(upper_half, constant(word, 1))
         up = builder.add(bits, builder.add(odd, constant(word, 0x7FFF)))
-        quiet = builder.or_(upper, constant(word, 0x40))
+        quiet = builder.or_(upper_half, constant(word, 0x40))
         is_nan = builder.fcmp_unordered("uno", value, value)
         rounded = builder.select(is_nan, quiet, builder.lshr(up, constant(word, 16)))
         return builder.trunc(rounded, half_word)
@@ -92,10 +113,15 @@ def narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
 
 
 def rounded_product_ir(builder: Any, stored: Any, value: Any) -> Any:
-    """Instructions that round a float32 product, or each of a vector, to the element type ``stored``, as float32.
+    """Generate LLVM instructions that round a float32 product to an element type and widen it.
 
-    One factor is a whole number of few bits and the other an element, so that what is no number has only zeros in its
-    lower half, and stays what it is without being looked for.
+    One factor must be an integer of few bits, and the other an element. A NaN then has only zeros
+    in its lower half and survives the rounding, so it needs no special treatment.
+
+    Args:
+        builder: LLVM builder.
+        stored: Numba type of the stored element.
+        value: float32 product, or a vector of them.
     """
     if stored != types.int16:
         return widen_ir(builder, stored, narrow_ir(builder, stored, value))
@@ -107,12 +133,12 @@ def rounded_product_ir(builder: Any, stored: Any, value: Any) -> Any:
 
 
 def type_like(value: Any, element: Any) -> Any:
-    """Return the type of ``element`` in the shape of ``value``, an element or a vector of them."""
+    """Return the LLVM type ``element``, or a vector of it if ``value`` is a vector."""
     return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
 
 
 def constant(kind: Any, number: float) -> Any:
-    """Return a constant of a type, in all elements of a type of vectors."""
+    """Return a number as an LLVM constant of a type. For a vector type, all elements are equal."""
     return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
 
 
@@ -148,7 +174,13 @@ def _multiply_add_lanes_compiled(
 
 
 def row_pointer(context: Any, builder: Any, view: Any, value: Any, block: Any, index: Any) -> tuple[Any, Any]:
-    """Pointer to ``value[block, index, 0]``, where ``view`` is the array's type, and its lanes."""
+    """Return a pointer to ``value[block, index, 0]``, and the number of lanes.
+
+    Args:
+        context, builder: Numba target context and LLVM builder.
+        view, value: Numba type and LLVM value of an array ``[block, address, lane]``.
+        block, index: LLVM values of the indices.
+    """
     array = context.make_array(view)(context, builder, value)
     _, height, lanes = cgutils.unpack_tuple(builder, array.shape)
     at = builder.mul(builder.add(builder.mul(block, height), index), lanes)
@@ -156,21 +188,22 @@ def row_pointer(context: Any, builder: Any, view: Any, value: Any, block: Any, i
 
 
 def _rows_function(module: Any, stored: tuple[Any, Any], pointers: tuple[Any, Any, Any]) -> Any:
-    """acc[n, lane] += values[lane] * wgt[n, lane], as a function whose pointers do not alias, so that it vectorises.
+    """Return the LLVM function that computes acc[n, lane] += values[lane] * wgt[n, lane].
 
-    The compiler cannot see that views of one memory do not overlap, and its checks at run time cost more than a
-    row. Rows of weights are fetched into the second-level cache some way ahead: without it a core streams at half
-    its rate.
+    Its pointers are declared as not aliasing, so that it vectorises. The compiler cannot see that
+    views of one memory do not overlap, and its checks at run time cost more than a row. Rows of
+    weights are prefetched into the second-level cache, because a core would otherwise stream at
+    half its rate.
     """
     element_bytes = stored[1].bitwidth // 8
 
     def body(builder: Any, acc: Any, values: Any, wgt: Any, count: Any, lanes: Any) -> None:
         with cgutils.for_range(builder, count, intp=WORD) as rows:
             sums, weights = (builder.gep(first, [builder.mul(rows.index, lanes)]) for first in (acc, wgt))
-            ahead = builder.gep(weights, [word(PREFETCH_BYTES // element_bytes)])
+            next_weights = builder.gep(weights, [word(PREFETCH_BYTES // element_bytes)])
             row_bytes = builder.mul(lanes, word(element_bytes))
             with cgutils.for_range_slice(builder, word(0), row_bytes, word(CACHE_LINE_BYTES), intp=WORD) as (line, _):
-                fetch(builder, ahead, line)
+                fetch(builder, next_weights, line)
             with cgutils.for_range(builder, lanes, intp=WORD) as lane:
                 place = builder.gep(sums, [lane.index])
                 x = builder.load(builder.gep(values, [lane.index]))
@@ -182,6 +215,7 @@ def _rows_function(module: Any, stored: tuple[Any, Any], pointers: tuple[Any, An
 
 
 def _multiply_add_lanes(acc: Any, values: Any, wgt: Any, block: int, e: int, w: int, n: int) -> None:
+    """Compute acc[e + i] += values * wgt[w + i] for i < n in all lanes, in plain Python."""
     for i in range(n):
         for lane in range(acc.shape[2]):
             old = acc[block, e + i, lane]
@@ -193,20 +227,21 @@ widen: Any = _widen_element if config.DISABLE_JIT else _widen_compiled
 """``widen(element)``: the float32 value of one stored element."""
 
 narrow: Any = _narrow_element if config.DISABLE_JIT else _narrow_compiled
-"""``narrow(value, like)``: the float32 ``value`` rounded to the element type of ``like``, as stored bits."""
+"""``narrow(value, like)``: float32 ``value`` as stored bits, rounded to the type of ``like``."""
 
 multiply_add_lanes: Any = _multiply_add_lanes if config.DISABLE_JIT else _multiply_add_lanes_compiled
-"""``multiply_add_lanes(acc, values, wgt, block, e, w, n)``: acc[e + i] += values * wgt[w + i], i < n.
+"""``multiply_add_lanes(acc, values, wgt, block, e, w, n)``: add products with rows of weights.
 
-Indices are rows ``[block, row, :]`` of the views; all lanes of a row take part, ``values`` has a float32 for each. The
-product is rounded to float32, the sum to float32 and then to acc's type. Rows outside a view are not noticed: the
-caller vouches for them.
+acc[e + i] += values * wgt[w + i] for i < n. Indices are rows ``[block, row, :]`` of the views. All
+lanes of a row take part, and ``values`` has a float32 value for each. The product is rounded to
+float32, the sum to float32 and then to the type of ``acc``. Indices are not checked against the
+size of the views.
 """
 
 
 @helper_function
 def clear_rows(view: Any, block: int, e: int, n: int) -> None:
-    """view[e + i] = 0, i < n, in all lanes of a block."""
+    """Set elements e to e + n - 1 of a block to zero, in all lanes."""
     for i in range(e, e + n):
         for lane in range(view.shape[2]):
             view[block, i, lane] = narrow(np.float32(0.0), view[block, i, lane])

@@ -1,4 +1,4 @@
-"""Functions of a compiled kernel that are written as LLVM instructions, each made once a module."""
+"""Helpers to write parts of a compiled kernel as LLVM functions, each defined once per module."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from wse_kernels._jit import ir
 __all__ = ["WORD", "internal_function", "short_loop", "word"]
 
 WORD = ir.IntType(64)
-"""The type of indices."""
+"""LLVM type of indices."""
 
 
 def word(number: int) -> Any:
-    """Return a constant index."""
+    """Return an index as an LLVM constant."""
     return ir.Constant(WORD, number)
 
 
@@ -29,21 +29,24 @@ def internal_function(
     apart: bool = True,
     inlined: bool = True,
 ) -> Any:
-    """Return a function of a module, without a value.
+    """Return an LLVM function of a module by name, and define it if it does not exist yet.
+
+    The LLVM function returns no value.
 
     Args:
-        module: The module; where it has a function of the name, that is it.
-        name: The name.
-        pointers: Types of the first arguments.
-        numbers: Number of integer arguments after them.
-        body: Makes the instructions, of a builder and the arguments.
-        apart: Whether what pointers lead to does not overlap, which the compiler cannot see.
-        inlined: Whether LLVM may write it out where it is called.
+        module: LLVM module.
+        name: Name of the function within the module.
+        pointers: Types of the first parameters, which are pointers.
+        numbers: Number of integer parameters after them.
+        body: Function that generates the instructions, given a builder and the parameters.
+        apart: Whether the pointers point to memory that does not overlap. The compiler cannot see
+            this by itself.
+        inlined: Whether LLVM may inline the function.
     """
     if name in module.globals:
         return module.globals[name]
-    kind = ir.FunctionType(ir.VoidType(), [*pointers, *[WORD] * numbers])
-    function = ir.Function(module, kind, name)
+    function_type = ir.FunctionType(ir.VoidType(), [*pointers, *[WORD] * numbers])
+    function = ir.Function(module, function_type, name)
     function.linkage = "internal"
     if not inlined:
         function.attributes.add("noinline")
@@ -57,26 +60,30 @@ def internal_function(
 
 @contextmanager
 def short_loop(builder: Any, begin: Any, end: Any, step: int = 1) -> Iterator[Any]:
-    """A loop of few turns over the indices from ``begin`` to below ``end``; LLVM writes out no turns of it.
+    """Generate a loop over the indices from ``begin`` to below ``end`` that LLVM must not unroll.
 
-    Yields the index. To write out turns that are seldom taken takes registers from the code around them.
+    The statements in the ``with`` block generate the loop's body. Use it for loops with few
+    iterations: unrolled code that seldom runs would take registers from the code around it.
+
+    Yields:
+        The loop index.
     """
-    before, head = builder.block, builder.append_basic_block("turn")
-    body, after = builder.append_basic_block("turn_body"), builder.append_basic_block("turn_end")
-    builder.branch(head)
-    builder.position_at_end(head)
+    entry_block, head_block = builder.block, builder.append_basic_block("turn")
+    body_block, exit_block = builder.append_basic_block("turn_body"), builder.append_basic_block("turn_end")
+    builder.branch(head_block)
+    builder.position_at_end(head_block)
     index = builder.phi(WORD)
-    index.add_incoming(begin, before)
-    builder.cbranch(builder.icmp_signed("<", index, end), body, after)
-    builder.position_at_end(body)
+    index.add_incoming(begin, entry_block)
+    builder.cbranch(builder.icmp_signed("<", index, end), body_block, exit_block)
+    builder.position_at_end(body_block)
     yield index
     index.add_incoming(builder.add(index, word(step)), builder.block)
-    builder.branch(head).set_metadata("llvm.loop", _loop_metadata(builder.module))
-    builder.position_at_end(after)
+    builder.branch(head_block).set_metadata("llvm.loop", _loop_metadata(builder.module))
+    builder.position_at_end(exit_block)
 
 
 def _loop_metadata(module: Any) -> Any:
-    """Metadata of a loop of which no turns are written out; its first operand is the metadata itself."""
+    """Return LLVM metadata that forbids unrolling of a loop. Its first operand must be itself."""
     text = ir.MetaDataString(module, "llvm.loop.unroll.disable")
     loop = ir.MDValue(module, [module.add_metadata([text])], name=str(len(module.metadata)))
     loop.operands = (loop, *loop.operands)

@@ -1,4 +1,4 @@
-"""All that other files take of numba: how every kernel is compiled, where that is kept, and its words unpacked."""
+"""Interface to numba for all other files: compilation of kernels, and cache of compiled code."""
 
 from __future__ import annotations
 
@@ -45,7 +45,12 @@ _CODE_SETTINGS = (
 
 
 def _versions() -> str:
-    """Return the digest of all that compiled code depends on besides kernel, types of arguments and processor."""
+    """Return a string of the versions and settings that compiled code depends on.
+
+    Kernel, argument types and processor are added for each cache file. The string consists of a
+    digest of the sources of this package, the versions of Python, numba and llvmlite, and numba's
+    settings.
+    """
     sources = sha256(b"".join(path.read_bytes() for path in sorted(_PACKAGE.glob("*.py")))).hexdigest()
     settings = [str(getattr(config, name, None)) for name in _CODE_SETTINGS]
     return " ".join([sources, str(sys.implementation.cache_tag), numba_version, llvmlite_version, *settings])
@@ -56,17 +61,19 @@ _VERSIONS = _versions()
 _HOME = cache_home()
 
 KERNEL_FILES = KernelFiles(_HOME and _HOME / sha256(_VERSIONS.encode()).hexdigest()[:16])
-"""The files of compiled kernels of these sources and versions."""
+"""Files of compiled kernels for these sources and versions."""
 
 
 class KernelCache(_Cache):
-    """The cache of one function of this package for numba, which asks it before it compiles and gives it what it made.
+    """Cache of one kernel's compiled code.
 
-    Numba's own notices no edited helper in another file, and processes that write at the same time mix up its files.
+    Numba reads it before it compiles the kernel and fills it afterwards. It replaces numba's own
+    cache. That cache does not notice edits of helpers in another file, and processes that write at
+    the same time corrupt its files.
 
     Attributes:
-        name: The name of the kernel.
-        parallel: Whether this is its build for all cores.
+        name: Name of the kernel.
+        parallel: Whether this is the build for all cores.
     """
 
     def __init__(self, function: Any, *, parallel: bool, allocates: bool) -> None:
@@ -77,11 +84,11 @@ class KernelCache(_Cache):
 
     @property
     def cache_path(self) -> str:
-        """The folder of the files."""
+        """Folder of the cache files."""
         return str(KERNEL_FILES.folder or "")
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled function for the types of ``sig``; None where none was kept."""
+        """Return the cached function for the argument types of ``sig``, or None."""
         content = KERNEL_FILES.read(self._file(sig, target_context.codegen()))
         rebuild: Any = CompileResult._rebuild
         if self.parallel:
@@ -91,23 +98,26 @@ class KernelCache(_Cache):
         return None if content is None else rebuild(target_context, *pickle.loads(content))
 
     def save_overload(self, sig: Any, cres: Any) -> None:
-        """Keep what was compiled for the types of ``sig``, unless it has addresses of this process in it."""
+        """Store the function compiled for the argument types of ``sig``.
+
+        Code that contains addresses of this process is not stored.
+        """
         dumps: Any = serialize.dumps
         if not cres.library.has_dynamic_globals:
             KERNEL_FILES.write(self._file(sig, cres.library.codegen), dumps(cres._reduce()))
 
     def has(self, types: tuple[Any, ...], codegen: Any) -> bool:
-        """Return whether the compiled function for ``types`` was kept."""
+        """Return whether the compiled function for the argument types ``types`` is cached."""
         return KERNEL_FILES.has(self._file(types, codegen))
 
     def enable(self) -> None:
-        """Do nothing: it is always on."""
+        """Do nothing, because the cache is always enabled."""
 
     def disable(self) -> None:
-        """Do nothing: it is always on."""
+        """Do nothing, because the cache cannot be disabled."""
 
     def flush(self) -> None:
-        """Do nothing: files are never stale."""
+        """Do nothing, because cache files never become stale: their names depend on the sources."""
 
     def _file(self, sig: Any, codegen: Any) -> str:
         key = sha256(f"{_VERSIONS} {self._file_stem} {sig} {codegen.magic_tuple()}".encode())
@@ -124,8 +134,8 @@ __all__ = [
     "helper_function",
     "intrinsic",
     "ir",
+    "is_cached",
     "is_compiled",
-    "is_kept",
     "kernel",
     "launch_threads",
     "parallel_kernel",
@@ -145,35 +155,45 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function, *, allocates: bool = False) -> Function:
-    """Compile for one core; a kernel that ``allocates`` arrays says so."""
+    """Compile a function for one core. Pass ``allocates=True`` if the function allocates arrays."""
     return _cached_kernel(function, parallel=False, allocates=allocates)
 
 
 def parallel_kernel(function: Function, *, allocates: bool = False) -> Function:
-    """Compile with its ``prange`` loops over all cores; iterations must write disjoint memory."""
+    """Compile a function so that its ``prange`` loops run on all cores.
+
+    The iterations of a loop must write disjoint memory.
+    """
     return _cached_kernel(function, parallel=True, prange=True, allocates=allocates)
 
 
 def spread_kernel(function: Function) -> Function:
-    """Compile a kernel that calls a `part_function` over all cores."""
+    """Compile a kernel that distributes its work over all cores by calling a `part_function`."""
     return _cached_kernel(function, parallel=True)
 
 
 def part_function(function: Function) -> Function:
-    """Return a function that the kernels which call it do not write out; numba compiles it once for its types."""
+    """Return a function that kernels call without inlining it.
+
+    Numba compiles it once per combination of argument types.
+    """
     return cast(Function, _dispatcher(function, **_PART))
 
 
 def helper_function(function: Function) -> Function:
-    """Return a function that kernels call and that LLVM writes out in them.
+    """Return a function that LLVM inlines into the kernels that call it.
 
-    Numba types and lowers it once for its types.
+    Numba infers its types and lowers it once per combination of argument types.
     """
     return cast(Function, _dispatcher(function, forceinline=True, **_PART))
 
 
 def _cached_kernel(function: Function, *, parallel: bool, prange: bool = False, allocates: bool = False) -> Function:
-    """``function`` compiled for calls from Python, and kept where it is of this package, whose sources are known."""
+    """Return ``function`` compiled for calls from Python, with a file cache.
+
+    Functions from other packages have no file cache, because changes in their sources would not be
+    noticed.
+    """
     compiled = _dispatcher(function, nogil=True, parallel=prange, _nrt=allocates)
     if not config.DISABLE_JIT and Path(function.__code__.co_filename).parent == _PACKAGE:
         compiled._cache = KernelCache(function, parallel=parallel, allocates=allocates)
@@ -181,10 +201,11 @@ def _cached_kernel(function: Function, *, parallel: bool, prange: bool = False, 
 
 
 def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
-    """``function`` with the options that all have.
+    """Return the numba dispatcher of ``function``, with the options that all kernels share.
 
-    No fast-math: every sum keeps its order, products are not contracted. Nobody calls these by their address in C, and
-    what allocates nothing needs no count of references: code for both takes a sixth of the time to compile a kernel.
+    Fast-math is off, so every sum keeps its order and products are not contracted into FMAs. There
+    is no C wrapper and no reference counting, because kernels are not called from C and most
+    allocate nothing. Both would take a sixth of the time to compile a kernel.
     """
     compile_function: Any = njit
     arithmetic: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
@@ -193,7 +214,10 @@ def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def populate_array(array: Any, **fields: Any) -> None:
-    """Fill in the struct of an array, as numba's own function does; kernels that were kept need none of that."""
+    """Fill in the struct of a numba array, by numba's own function.
+
+    The function is imported late, because the import takes 20 ms and cached kernels do not need it.
+    """
     from numba.np import arrayobj  # whose import takes a fiftieth of a second
 
     populate: Any = arrayobj.populate_array
@@ -208,8 +232,10 @@ def _words_compiled(typing_context: Any, words: Any, count: Any) -> Any:
         if context.enable_boundscheck:
             (length,) = cgutils.unpack_tuple(builder, array.shape)
             cgutils.do_boundscheck(context, builder, ir.Constant(word, count.literal_value - 1), length)
-        loaded = [builder.load(builder.gep(array.data, [ir.Constant(word, i)])) for i in range(count.literal_value)]
-        return context.make_tuple(builder, signature.return_type, loaded)
+        loaded_words = [
+            builder.load(builder.gep(array.data, [ir.Constant(word, i)])) for i in range(count.literal_value)
+        ]
+        return context.make_tuple(builder, signature.return_type, loaded_words)
 
     tuple_type: Any = types.UniTuple
     return tuple_type(words.dtype, count.literal_value)(words, count), generate
@@ -220,35 +246,36 @@ def _words(words: Any, count: int) -> tuple[Any, ...]:
 
 
 words_of: Any = _words if config.DISABLE_JIT else _words_compiled
-"""``words_of(words, count)``: the first ``count`` words, a number written out, of a contiguous vector, as a tuple.
+"""``words_of(words, count)``: the first ``count`` words of a contiguous array, as a tuple.
 
-numba makes some thirty instructions of each ``words[i]``, which take longer to compile than many a kernel.
+``count`` is a literal number. Numba generates some thirty instructions for each ``words[i]``, which
+takes longer to compile than many a kernel.
 """
 
 
 def types_of(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the types of arguments as numba has them."""
+    """Return the numba types of arguments."""
     type_of: Any = typeof
     return tuple(type_of(argument) for argument in arguments)
 
 
 def is_compiled(function: Any) -> bool:
-    """Return whether ``function`` is one that is compiled, and not plain Python."""
+    """Return whether a function is compiled by numba, and is not plain Python."""
     return isinstance(function, Dispatcher)
 
 
-def is_kept(function: Any, types: tuple[Any, ...]) -> bool:
-    """Return whether the compiled ``function`` is there for ``types``, in this process or from an earlier one."""
+def is_cached(function: Any, types: tuple[Any, ...]) -> bool:
+    """Return whether compiled code for ``types`` exists, in this process or in a cache file."""
     cache = function._cache
-    kept = isinstance(cache, KernelCache) and cache.has(types, function.targetctx.codegen())
-    return kept or types in function.overloads
+    has_file = isinstance(cache, KernelCache) and cache.has(types, function.targetctx.codegen())
+    return has_file or types in function.overloads
 
 
 def compile_for(function: Any, types: tuple[Any, ...]) -> None:
-    """Compile ``function`` for ``types``, or load it from where it was kept."""
+    """Compile a function for argument types, or load its cached code."""
     function.compile(types)
 
 
 def build_of(function: Any) -> tuple[str, bool]:
-    """Return the name of a compiled kernel, and whether it is its build for all cores."""
+    """Return the name of a compiled kernel, and whether it is the build for all cores."""
     return function._cache.name, function._cache.parallel

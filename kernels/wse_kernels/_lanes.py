@@ -1,7 +1,8 @@
-"""Values of a kernel's own, one a lane of a block, between a loop over lanes that makes them and one that uses them.
+"""Temporary values of a kernel, one per lane of a block, and choices of lanes.
 
-They are in memory that nothing else points at, so that both loops vectorise where a kernel's output is in the place of
-what it reads, and where the compiler cannot see that views of SRAM do not overlap. A choice of lanes has a bit a lane.
+The values are in memory that no other pointer refers to. Loops over lanes that write or read them
+therefore vectorise, even if the output of a kernel overwrites its input and although the compiler
+cannot see that views of SRAM do not overlap. A choice of lanes has one bit per lane.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from wse_kernels._vectors import WIDTH
 __all__ = ["MOST_LANES", "MOST_VECTORS", "choose_lanes", "lane_choice", "lane_values", "lanes_in"]
 
 MOST_LANES = 128
-"""The most lanes that a block has."""
+"""Maximum number of lanes of a block."""
 MOST_VECTORS = MOST_LANES // WIDTH + 1
-"""The most vectors of a block's lanes, the last one not whole."""
+"""Maximum number of vectors for the lanes of a block, including an incomplete last one."""
 
 
 @intrinsic
@@ -38,10 +39,10 @@ def _lane_choice_compiled(typing_context: Any) -> Any:
     return types.Array(types.uint16, 1, "C")(), generate
 
 
-def _array_on_stack(context: Any, builder: Any, kind: Any, most: int, length: Any) -> Any:
-    """Return an array on the stack with room for ``most`` elements, of which it has ``length``."""
+def _array_on_stack(context: Any, builder: Any, kind: Any, capacity: int, length: Any) -> Any:
+    """Return an array of ``length`` elements on the stack, with room for ``capacity`` elements."""
     array, element = context.make_array(kind)(context, builder), context.get_data_type(kind.dtype)
-    data, bytes_each = cgutils.alloca_once(builder, element, size=word(most)), word(kind.dtype.bitwidth // 8)
+    data, bytes_each = cgutils.alloca_once(builder, element, size=word(capacity)), word(kind.dtype.bitwidth // 8)
     populate_array(array, data=data, shape=[length], strides=[bytes_each], itemsize=bytes_each, meminfo=None)
     return array._getvalue()
 
@@ -56,7 +57,14 @@ def _lane_choice() -> Any:
 
 @helper_function
 def choose_lanes(choice: Any, values: Any, lane: int, taken: Any) -> None:
-    """Choose the lanes from ``lane`` on that have its value, and give these the value ``taken`` instead."""
+    """Choose the lanes that have the same value as lane ``lane``, and mark them as done.
+
+    Args:
+        choice: Bits of the chosen lanes, overwritten.
+        values: A value per lane. Those of the chosen lanes are replaced by ``taken``.
+        lane: Lane whose value is looked for, in this lane and all later ones.
+        taken: Value that marks a lane as done.
+    """
     value = values[lane]
     for vector in range(len(choice)):
         choice[vector] = 0
@@ -67,15 +75,15 @@ def choose_lanes(choice: Any, values: Any, lane: int, taken: Any) -> None:
 
 
 def lanes_in(choice: Any, lanes: int) -> list[int]:
-    """Return the chosen ones of ``lanes`` lanes; all of them where ``choice`` is None."""
+    """Return the indices of the chosen lanes, or of all ``lanes`` lanes if ``choice`` is None."""
     return [lane for lane in range(lanes) if choice is None or int(choice[lane // WIDTH]) >> lane % WIDTH & 1]
 
 
 lane_values: Any = _lane_values if config.DISABLE_JIT else _lane_values_compiled
-"""``lane_values(lanes)``: float32 ``[lanes]``, at most MOST_LANES, on the stack and not set to anything.
+"""``lane_values(lanes)``: uninitialised float32 array ``[lanes]`` on the stack, at most MOST_LANES.
 
-Every place in a kernel's text that asks for them has its own, which all blocks take in turn.
+Each call in the source of a kernel has its own array, which is reused for every block.
 """
 
 lane_choice: Any = _lane_choice if config.DISABLE_JIT else _lane_choice_compiled
-"""``lane_choice()``: uint16 ``[MOST_VECTORS]``, a bit a lane of each vector, on the stack and not set to anything."""
+"""``lane_choice()``: uninitialised uint16 stack array ``[MOST_VECTORS]``, a bit per lane."""

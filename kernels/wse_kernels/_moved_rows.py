@@ -1,4 +1,4 @@
-"""Elements of all lanes of one block given to another, whole vectors at a time, and fetched before they are needed."""
+"""Copies and sums from one block to another, for all lanes, by vectors and with prefetching."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ __all__ = ["add_rows", "copy_rows", "fetch_rows", "larger_of", "sums_of", "take_
 
 
 def sums_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
-    """Sums of two vectors of stored elements, rounded to float32 and then to their type."""
+    """Generate the sum of two stored vectors, rounded to float32 and then to their type."""
     total = builder.fadd(widen_ir(builder, stored, old), widen_ir(builder, stored, new))
     return narrow_ir(builder, stored, total)
 
 
 def copies_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
-    """Return the new elements."""
+    """Return the new elements unchanged, for a plain copy."""
     return new
 
 
 def larger_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
-    """Return the larger of each two elements of vectors."""
+    """Generate the elementwise maximum of two vectors of stored elements."""
     larger = builder.fcmp_ordered(">", widen_ir(builder, stored, new), widen_ir(builder, stored, old))
     return builder.select(larger, new, old)
 
 
 def _move_intrinsic(combine: Any) -> Any:
-    """Return the intrinsic that puts ``combine(old, new)`` in the place of each element."""
+    """Return a numba intrinsic that replaces each element by ``combine(old, new)``."""
 
     @intrinsic
     def move(
@@ -49,19 +49,20 @@ def _move_intrinsic(combine: Any) -> Any:
 
 
 def _move_function(module: Any, pointer: Any, stored: Any, combine: Any) -> Any:
-    """Return the function of a target, a source and a number of elements, which stand side by side at both."""
+    """Return the LLVM function that combines contiguous elements of a source with a target."""
 
     def body(builder: Any, to: Any, origin: Any, count: Any) -> None:
         def move(first: Any, mask: Any) -> None:
+            """Generate the combination of one vector, whose elements are limited by a mask."""
             place = builder.gep(to, [first])
             old, new = load_lanes(builder, place, mask), load_lanes(builder, builder.gep(origin, [first]), mask)
             store_lanes(builder, combine(builder, stored, old, new), place, mask)
 
-        whole = builder.sub(count, builder.urem(count, word(WIDTH)))
-        with cgutils.for_range_slice(builder, word(0), whole, word(WIDTH), intp=WORD) as (first, _):
+        whole_vectors_end = builder.sub(count, builder.urem(count, word(WIDTH)))
+        with cgutils.for_range_slice(builder, word(0), whole_vectors_end, word(WIDTH), intp=WORD) as (first, _):
             move(first, None)
-        with builder.if_then(builder.icmp_unsigned("<", whole, count)):
-            move(whole, rest_mask(builder, count))
+        with builder.if_then(builder.icmp_unsigned("<", whole_vectors_end, count)):
+            move(whole_vectors_end, rest_mask(builder, count))
 
     return internal_function(module, f"wse_{combine.__name__}_rows_{stored}", [pointer] * 2, 1, body, apart=False)
 
@@ -72,14 +73,16 @@ def _fetch_compiled(typing_context: Any, view: Any, block: Any, e: Any, n: Any) 
         pointer, lanes = row_pointer(context, builder, view, args[0], args[1], args[2])
         size = builder.mul(builder.mul(args[3], lanes), word(view.dtype.bitwidth // 8))
         step = word(CACHE_LINE_BYTES)
-        with cgutils.for_range_slice(builder, word(0), size, step, intp=WORD) as (ahead, _):
-            fetch(builder, pointer, ahead)
+        with cgutils.for_range_slice(builder, word(0), size, step, intp=WORD) as (offset, _):
+            fetch(builder, pointer, offset)
         return context.get_dummy_value()
 
     return types.void(view, *(types.int64,) * 3), generate
 
 
 def _move_loop(combine: Any) -> Any:
+    """Return a plain Python function that replaces each element by ``combine(old, new)``."""
+
     def move(view: Any, receiver: int, target: int, sender: int, source: int, n: int) -> None:
         for e in range(n):
             for lane in range(view.shape[2]):
@@ -94,18 +97,19 @@ _INTERPRETED = bool(config.DISABLE_JIT)
 add_rows: Any = (
     _move_loop(lambda old, new: narrow(widen(old) + widen(new), old)) if _INTERPRETED else _move_intrinsic(sums_of)
 )  # fmt: skip
-"""``add_rows(view, to, target, sender, source, n)``: view[to, target + i] += view[sender, source + i], i < n.
+"""``add_rows(view, to, target, sender, source, n)``: add elements of the sender at the receiver.
 
-Here and below all lanes take part, and rows outside a view are not noticed: the caller vouches for them.
+view[to, target + i] += view[sender, source + i] for i < n and all lanes. Indices are not checked
+against the size of the view. The same holds for the functions below.
 """
 
 take_larger_rows: Any = (
     _move_loop(lambda old, new: new if widen(new) > widen(old) else old) if _INTERPRETED else _move_intrinsic(larger_of)
 )
-"""``take_larger_rows(...)``: in the place of each element of the receiver the larger of the two."""
+"""``take_larger_rows(...)``: store the larger of both elements at the receiver."""
 
 copy_rows: Any = _move_loop(lambda old, new: new) if _INTERPRETED else _move_intrinsic(copies_of)
-"""``copy_rows(...)``: in the place of each element of the receiver that of the sender."""
+"""``copy_rows(...)``: copy the elements of the sender to the receiver."""
 
 fetch_rows: Any = (lambda view, block, e, n: None) if _INTERPRETED else _fetch_compiled
-"""``fetch_rows(view, block, e, n)``: have n elements from e on fetched into the second-level cache."""
+"""``fetch_rows(view, block, e, n)``: prefetch n elements from element e on into the L2 cache."""

@@ -1,4 +1,4 @@
-"""Scores of a token with some cache entries folded into its running softmax, whole vectors of lanes at a time."""
+"""Online softmax: the scores of a token with cache entries are folded into its running softmax."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from wse_kernels._vectors import LANE, SINGLES, WIDTH, load_lanes, rest_mask, sp
 __all__ = ["fold_entries"]
 
 ENTRIES: Final = 16
-"""Entries whose weights are made before values are weighed with them."""
+"""Number of entries whose weights are computed before their values are added."""
 AT_ONCE: Final = 4
-"""Exponentials that are taken at once."""
+"""Number of exponentials that are computed at once."""
 FEATURES: Final = 2
-"""Features whose sums are in registers at once."""
+"""Number of features whose sums are in registers at once."""
 
 
 @intrinsic
@@ -34,12 +34,12 @@ def _fold_compiled(
         rows = [row_pointer(context, builder, view, args[array], args[4], args[e]) for view, array, e in views]
         table = context.make_array(positions)(context, builder, args[3])
         _, width = cgutils.unpack_tuple(builder, table.shape)
-        of_entries = builder.gep(table.data, [builder.add(builder.mul(args[13], width), args[14])])
-        pointers = [*(pointer for pointer, _ in rows), of_entries, cgutils.alloca_once_value(builder, args[17])]
+        entry_positions = builder.gep(table.data, [builder.add(builder.mul(args[13], width), args[14])])
+        pointers = [*(pointer for pointer, _ in rows), entry_positions, cgutils.alloca_once_value(builder, args[17])]
         stored = acc.dtype, act.dtype
 
         def body(inner: Any, *arguments: Any) -> None:
-            _Code(inner, stored, arguments).fold()
+            _CodeGenerator(inner, stored, arguments).fold()
 
         name, kinds = "wse_fold_entries_" + "_".join(map(str, stored)), [pointer.type for pointer in pointers]
         function = internal_function(builder.module, name, kinds, 6, body, inlined=False)
@@ -49,8 +49,12 @@ def _fold_compiled(
     return types.void(acc, act, f32, positions, *(types.int64,) * 13, types.float32), generate
 
 
-class _Code:
-    """Instructions of the function of pointers to rows, positions and scale, T, F, stride, first, last and lanes."""
+class _CodeGenerator:
+    """Generator of the code of `fold_entries`.
+
+    The arguments of the generated function are pointers to rows, positions and scale, then T, F,
+    stride, first, last and the number of lanes.
+    """
 
     def __init__(self, builder: Any, stored: tuple[Any, Any], arguments: Any) -> None:
         self.builder, (self.acc, self.act), self.f32 = builder, stored, types.float32
@@ -61,7 +65,7 @@ class _Code:
         self.lane, self.mask = word(0), None
 
     def fold(self) -> None:
-        """Whole vectors of lanes, and then the rest of them."""
+        """Generate the code for all whole vectors of lanes, and for the remaining lanes."""
         builder = self.builder
         whole = builder.sub(self.lanes, builder.urem(self.lanes, word(WIDTH)))
         with short_loop(builder, word(0), whole, WIDTH) as self.lane:
@@ -71,25 +75,32 @@ class _Code:
             self.fold_vector()
 
     def fold_vector(self) -> None:
+        """Generate the code for one vector of lanes.
+
+        1. Compute the new maximum.
+        2. Scale the running sum and the outputs by the exponential of the old minus the new
+           maximum.
+        3. Add the weights of the entries to the sum, and their weighted values to the outputs.
+        """
         builder, zero = self.builder, word(0)
-        before = self.load(self.maxima, zero, self.f32)
-        top = cgutils.alloca_once_value(builder, before)  # 1
+        old_maximum = self.load(self.maxima, zero, self.f32)
+        top = cgutils.alloca_once_value(builder, old_maximum)  # 1
         with short_loop(builder, zero, self.T) as t, self.visible(t):
             score, old = self.score(t), builder.load(top)
             builder.store(builder.select(builder.fcmp_ordered(">", score, old), score, old), top)
         maximum = builder.load(top)
         self.store(maximum, self.maxima, zero, self.f32)
-        firsts = [self.least(word(i), builder.sub(self.T, word(1))) for i in range(AT_ONCE - 1)]
-        factor, *weights = self.exponentials([before, *map(self.score, firsts)], maximum)  # 2, and the begin of 3
+        firsts = [self.minimum(word(i), builder.sub(self.T, word(1))) for i in range(AT_ONCE - 1)]
+        factor, *weights = self.exponentials([old_maximum, *map(self.score, firsts)], maximum)  # 2, and the begin of 3
         self.keep_weights(weights, firsts)
         total = cgutils.alloca_once_value(builder, builder.fmul(self.load(self.sums, zero, self.f32), factor))
         with short_loop(builder, zero, self.F) as f:
             self.store(builder.fmul(self.load(self.out, f, self.acc), factor), self.out, f, self.acc)
         with short_loop(builder, zero, self.T, ENTRIES) as begin:  # 3
-            end = self.least(builder.add(begin, word(ENTRIES)), self.T)
+            end = self.minimum(builder.add(begin, word(ENTRIES)), self.T)
             first = builder.select(builder.icmp_signed("==", begin, zero), word(AT_ONCE - 1), begin)
             with short_loop(builder, first, end, AT_ONCE) as t:
-                entries = [self.least(builder.add(t, word(i)), builder.sub(end, word(1))) for i in range(AT_ONCE)]
+                entries = [self.minimum(builder.add(t, word(i)), builder.sub(end, word(1))) for i in range(AT_ONCE)]
                 weights = self.exponentials([self.score(entry) for entry in entries], maximum)
                 self.keep_weights(weights, [builder.sub(entry, begin) for entry in entries])
             with short_loop(builder, begin, end) as t, self.visible(t):
@@ -97,35 +108,42 @@ class _Code:
                 builder.store(builder.fadd(builder.load(total), weight), total)
             with short_loop(builder, zero, self.F, FEATURES) as f:
                 last = builder.sub(self.F, word(1))
-                self.weigh(begin, end, [self.least(builder.add(f, word(i)), last) for i in range(FEATURES)])
+                self.weigh(begin, end, [self.minimum(builder.add(f, word(i)), last) for i in range(FEATURES)])
         self.store(builder.load(total), self.sums, zero, self.f32)
 
     def exponentials(self, vectors: list[Any], maximum: Any) -> list[Any]:
-        """Return the exponentials of what vectors are above the maximum, each operation on all of them.
+        """Generate the exponentials of some vectors minus the maximum, with interleaved operations.
 
-        Each is a long chain of operations, and a processor looks some dozens ahead: one after another, they would wait.
+        An exponential is a long chain of dependent operations, and a processor looks ahead by some
+        dozens of instructions only. Computed one after another, they would stall.
         """
         builder = self.builder
         differences = [builder.fsub(vector, maximum) for vector in vectors]
         while len(differences) > 1:
-            differences = [self.joined(*pair) for pair in zip(differences[::2], differences[1::2], strict=True)]
+            differences = [self.concatenated(*pair) for pair in zip(differences[::2], differences[1::2], strict=True)]
         found = exponential_of(builder, differences[0])
         return [self.shuffled(found, found, i * WIDTH, WIDTH) for i in range(len(vectors))]
 
-    def joined(self, one: Any, other: Any) -> Any:
-        return self.shuffled(one, other, 0, 2 * one.type.count)
+    def concatenated(self, first_vector: Any, second_vector: Any) -> Any:
+        """Return the concatenation of two vectors of equal length."""
+        return self.shuffled(first_vector, second_vector, 0, 2 * first_vector.type.count)
 
-    def shuffled(self, one: Any, other: Any, first: int, count: int) -> Any:
-        """Return the elements of two vectors from ``first`` on."""
+    def shuffled(self, first_vector: Any, second_vector: Any, first: int, count: int) -> Any:
+        """Return ``count`` elements, from ``first`` on, of two concatenated vectors."""
         numbers = ir.Constant(ir.VectorType(LANE, count), list(range(first, first + count)))
-        return self.builder.shuffle_vector(one, other, numbers)
+        return self.builder.shuffle_vector(first_vector, second_vector, numbers)
 
     def keep_weights(self, weights: list[Any], places: list[Any]) -> None:
+        """Store vectors of weights in scratch memory, at the given places."""
         for weight, place in zip(weights, places, strict=True):
             self.builder.store(weight, self.builder.gep(self.weights, [place]))
 
     def weigh(self, begin: Any, end: Any, features: list[Any]) -> None:
-        """Add the weighed values of entries to the sums of some features; one may stand several times among these."""
+        """Add weighted values of entries ``begin`` to ``end`` - 1 to the outputs of features.
+
+        A feature may be listed several times. Its sum is then computed several times from the same
+        start.
+        """
         builder = self.builder
         totals = [cgutils.alloca_once(builder, SINGLES) for _ in features]
         for f, total in zip(features, totals, strict=True):
@@ -134,34 +152,41 @@ class _Code:
             weight = builder.load(builder.gep(self.weights, [builder.sub(t, begin)]))
             for f, total in zip(features, totals, strict=True):
                 value = self.load(self.values, builder.add(builder.mul(t, self.stride), f), self.act)
-                added = builder.fadd(builder.load(total), builder.fmul(weight, value))
-                builder.store(widen_ir(builder, self.acc, narrow_ir(builder, self.acc, added)), total)
+                new_sum = builder.fadd(builder.load(total), builder.fmul(weight, value))
+                builder.store(widen_ir(builder, self.acc, narrow_ir(builder, self.acc, new_sum)), total)
         for f, total in zip(features, totals, strict=True):
             self.store(builder.load(total), self.out, f, self.acc)
 
     @contextmanager
     def visible(self, t: Any) -> Iterator[None]:
-        """Run the instructions added inside only where the token sees entry t."""
+        """Enclose instructions that run only if the token sees entry t."""
         builder = self.builder
         position = builder.sext(builder.load(builder.gep(self.positions, [t])), self.T.type)
-        since, until = builder.icmp_signed(">=", position, self.first), builder.icmp_signed("<=", position, self.last)
-        with builder.if_then(builder.and_(since, until)):
+        is_not_before, is_not_after = (
+            builder.icmp_signed(">=", position, self.first),
+            builder.icmp_signed("<=", position, self.last),
+        )
+        with builder.if_then(builder.and_(is_not_before, is_not_after)):
             yield
 
     def score(self, t: Any) -> Any:
+        """Return the scaled scores with entry t."""
         return self.builder.fmul(self.load(self.scores, t, self.acc), self.scale)
 
-    def least(self, one: Any, other: Any) -> Any:
-        return self.builder.select(self.builder.icmp_signed("<", one, other), one, other)
+    def minimum(self, first: Any, second: Any) -> Any:
+        """Generate the minimum of two signed integers."""
+        return self.builder.select(self.builder.icmp_signed("<", first, second), first, second)
 
     def at(self, rows: Any, row: Any) -> Any:
-        """Pointer to the first lane of the vector in a row."""
+        """Return a pointer to the current vector's first lane in a row."""
         return self.builder.gep(rows, [self.builder.add(self.builder.mul(row, self.lanes), self.lane)])
 
     def load(self, rows: Any, row: Any, stored: Any) -> Any:
+        """Load the current vector of a row and widen it to float32."""
         return widen_ir(self.builder, stored, load_lanes(self.builder, self.at(rows, row), self.mask))
 
     def store(self, value: Any, rows: Any, row: Any, stored: Any) -> None:
+        """Round float32 values to the stored type and store them as the current vector of a row."""
         store_lanes(self.builder, narrow_ir(self.builder, stored, value), self.at(rows, row), self.mask)
 
 
@@ -169,13 +194,13 @@ def _fold(
     acc: Any, act: Any, f32: Any, positions: Any, block: int, scores: int, v: int, maxima: int, sums: int, out: int,
     T: int, F: int, stride: int, row: int, col: int, first: int, last: int, scale: Any,
 ) -> None:  # fmt: skip
-    visible = [t for t in range(T) if first <= positions[row, col + t] <= last]
+    visible_entries = [t for t in range(T) if first <= positions[row, col + t] <= last]
     for lane in range(acc.shape[2]):
-        scaled = {t: widen(acc[block, scores + t, lane]) * scale for t in visible}
-        before = top = f32[block, maxima, lane]
+        scaled = {t: widen(acc[block, scores + t, lane]) * scale for t in visible_entries}
+        old_maximum = top = f32[block, maxima, lane]
         for score in scaled.values():
             top = score if score > top else top
-        factor = exponential(before - top)
+        factor = exponential(old_maximum - top)
         f32[block, maxima, lane] = top
         f32[block, sums, lane] *= factor
         for e in range(out, out + F):
@@ -189,16 +214,19 @@ def _fold(
 
 
 fold_entries: Any = _fold if config.DISABLE_JIT else _fold_compiled
-"""``fold_entries(acc, act, f32, positions, block, scores, v, maxima, sums, out, T, F, stride, row, col, first, last,
-scale)``: the scores of one token and one head with T entries folded into its maximum, sum and outputs.
+"""Fold the scores of one token and head with T cache entries into its running softmax.
 
-Entry t has the score acc[scores + t] and the values act[v + t stride + f], f < F; the token sees it where
-positions[row, col + t] is from ``first`` to ``last``. In all lanes of a block, in this order:
+The call is ``fold_entries(acc, act, f32, positions, block, scores, v, maxima, sums, out, T, F,
+stride, row, col, first, last, scale)``. Entry t has the score acc[scores + t] and the values
+act[v + t stride + f], f < F. The token sees it if positions[row, col + t] is in [first, last]. In
+all lanes of a block, in this order:
 
-1. f32[maxima] is the largest of what it was and the scores times ``scale``, float32;
-2. f32[sums] and acc[out + f] shrink by the exponential of how much the maximum grew;
-3. the entries' weights, exponentials of what their scores are above the maximum, are added to f32[sums], and weighed
-   values to acc[out + f], entry after entry.
+1. f32[maxima] becomes the maximum of its old value and the visible scores times ``scale``
+   (float32).
+2. f32[sums] and acc[out + f] are multiplied by exp(old maximum - new maximum).
+3. Entry after entry, its weight exp(score - maximum) is added to f32[sums], and its weighted values
+   to acc[out + f].
 
-Each product is rounded to float32, each sum to float32 and then to its type. Rows outside a view are not noticed.
+Each product is rounded to float32, each sum to float32 and then to its type. Indices are not
+checked against the size of the views.
 """

@@ -1,9 +1,13 @@
-"""Functions of a float32 as LLVM instructions, one for each operation of their text and in its order.
+"""Translation of plain Python functions of a float32 to LLVM instructions, operation by operation.
 
-Where a kernel calls ``plain(function)``, the function runs once, on numbers that write down what is done with them. The
-instructions have no fast-math flags, so that no product is contracted with a sum; they select where the text says
-`where`, so that a loop over lanes has no branches and vectorises; and numba has nothing to type, lower and optimise
-apart, which would take it up to 0.2 s a function. Where kernels are interpreted, the same text runs on numpy's float32.
+Where a kernel calls ``plain(function)``, the function runs once, on objects that record its
+operations as instructions. There are three advantages:
+
+- The instructions have no fast-math flags, so no product is contracted with a sum.
+- `where` becomes a select instruction, so a loop over lanes has no branches and vectorises.
+- Numba does not have to type, lower and optimise the function, which would take up to 0.2 s each.
+
+Where kernels are interpreted, the same source runs on numpy's float32.
 """
 
 from __future__ import annotations
@@ -23,12 +27,12 @@ EXPONENT_BIAS, MANTISSA_BITS = 127, 23
 DOUBLE_MANTISSA_BITS = 52
 
 ROUNDER = np.float32(1.5 * 2.0**23)
-"""A float32 added to it is rounded to a whole number, by which the bits of the sum are larger."""
+"""Number that rounds a float32 value added to it to an integer, in the low bits of the sum."""
 ROUNDER_BITS = 0x4B400000
 
 
 class _Number:
-    """A float or a condition that instructions give; operators append the next one."""
+    """Float or condition computed by LLVM instructions, whose operators generate further ones."""
 
     __array_ufunc__ = None  # numpy's numbers leave operators to this one
 
@@ -36,7 +40,7 @@ class _Number:
         self.builder, self.value = builder, value
 
     def value_of(self, number: Any) -> Any:
-        """Return the value of another number, or of a constant in this one's type."""
+        """Return the LLVM value of another number, or of a constant in the type of this number."""
         return number.value if isinstance(number, _Number) else constant(self.value.type, float(number))
 
     def __neg__(self) -> _Number:
@@ -75,12 +79,18 @@ class _Number:
         return _Number(self.builder, self.value_of(other)) - self
 
 
-def where(condition: Any, one: Any, other: Any) -> Any:
-    """``one`` where the condition holds, else ``other``; one of them at least is a number, not a constant."""
+def where(condition: Any, value: Any, alternative: Any) -> Any:
+    """Return ``value`` where the condition holds, else ``alternative``.
+
+    If the condition is recorded as instructions, at least one of both must be a number rather than
+    a constant.
+    """
     if not isinstance(condition, _Number):
-        return one if condition else other
-    like = one if isinstance(one, _Number) else other
-    return _Number(like.builder, like.builder.select(condition.value, like.value_of(one), like.value_of(other)))
+        return value if condition else alternative
+    number = value if isinstance(value, _Number) else alternative
+    return _Number(
+        number.builder, number.builder.select(condition.value, number.value_of(value), number.value_of(alternative))
+    )
 
 
 def to_double(x: Any) -> Any:
@@ -102,7 +112,10 @@ def to_single(x: Any) -> Any:
 
 
 def scale_by_power(value: Any, times: Any) -> Any:
-    """value 2^n, rounded once where it is subnormal, for a whole n from -252 to 254 and ``times`` = ROUNDER + n."""
+    """Return value * 2^n for an integer n from -252 to 254, given ``times`` = ROUNDER + n.
+
+    A subnormal result is rounded only once.
+    """
     if not isinstance(times, _Number):
         exponent = int(times.view(np.int32)) - ROUNDER_BITS
         for part in (exponent >> 1, exponent - (exponent >> 1)):
@@ -112,6 +125,7 @@ def scale_by_power(value: Any, times: Any) -> Any:
     builder, word, single = times.builder, type_like(times.value, WORD), type_like(times.value, SINGLE)
 
     def power(exponent: Any) -> _Number:
+        """Generate the instructions of 2^exponent for a float32 exponent in the normal range."""
         bits = builder.shl(builder.add(exponent, constant(word, EXPONENT_BIAS)), constant(word, MANTISSA_BITS))
         return _Number(builder, builder.bitcast(bits, single))
 
@@ -121,35 +135,48 @@ def scale_by_power(value: Any, times: Any) -> Any:
     return _Number(builder, first.value_of(value)) * first * power(builder.sub(exponent, half))
 
 
-def split_power(x: Any, least: float) -> tuple[Any, Any]:
-    """x 2^-n and n, where the first is from ``least`` on and below twice that; x is a positive normal float64."""
-    least_bits = int(np.float64(least).view(np.int64))
+def split_power(x: Any, minimum: float) -> tuple[Any, Any]:
+    """Split x into m 2^n with m in [minimum, 2 minimum), and return m and n.
+
+    Args:
+        x: Positive normal float64.
+        minimum: Lower bound of m.
+    """
+    minimum_bits = int(np.float64(minimum).view(np.int64))
     if not isinstance(x, _Number):
-        n = (int(x.view(np.int64)) - least_bits) >> DOUBLE_MANTISSA_BITS
+        n = (int(x.view(np.int64)) - minimum_bits) >> DOUBLE_MANTISSA_BITS
         return np.int64(int(x.view(np.int64)) - (n << DOUBLE_MANTISSA_BITS)).view(np.float64), np.float64(n)
     builder, word, double = x.builder, type_like(x.value, DOUBLE_WORD), type_like(x.value, DOUBLE)
     bits, shift = builder.bitcast(x.value, word), constant(word, DOUBLE_MANTISSA_BITS)
-    exponent = builder.ashr(builder.sub(bits, constant(word, least_bits)), shift)
+    exponent = builder.ashr(builder.sub(bits, constant(word, minimum_bits)), shift)
     rest = builder.bitcast(builder.sub(bits, builder.shl(exponent, shift)), double)
     return _Number(builder, rest), _Number(builder, builder.sitofp(exponent, double))
 
 
 def instructions_of(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """A function of a builder and a float32, or a vector of them, that appends the instructions of ``function``."""
+    """Return a function that generates the instructions of ``function`` for a float32 or a vector.
+
+    The returned function takes an LLVM builder and an LLVM value.
+    """
     return lambda builder, value: function(_Number(builder, value)).value
 
 
 def plain(function: Callable[[Any], Any], results: int = 1) -> Any:
-    """Return a function of one float32 for kernels. It returns one value, or a tuple of ``results`` values."""
+    """Return a numba function of one float32 that consists of the operations of ``function``.
+
+    Args:
+        function: Plain Python function of a float32.
+        results: 1 if it returns a number, else the length of the tuple that it returns.
+    """
     if config.DISABLE_JIT:
         return function
 
     def instructions(typing_context: Any, x: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            made = function(_Number(builder, args[0]))
+            result = function(_Number(builder, args[0]))
             if results == 1:
-                return made.value
-            return context.make_tuple(builder, signature.return_type, [number.value for number in made])
+                return result.value
+            return context.make_tuple(builder, signature.return_type, [number.value for number in result])
 
         made_types: Any = types
         single = types.float32

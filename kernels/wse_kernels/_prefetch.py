@@ -1,7 +1,8 @@
-"""Operands of the blocks that come next, fetched while a block is worked on.
+"""Prefetching of the operands of the next block while a block is being computed.
 
-A block's operands are few short stretches, far from those of the block before, where no processor looks for them. The
-words of a kernel's operands may be followed by stretches, pairs of (first byte in a block, bytes).
+The operands of a block are a few short segments of memory, far from those of the block before,
+where no hardware prefetcher looks for them. The operands of a kernel may therefore be followed by
+these segments, as pairs (first byte within a block, number of bytes).
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from wse_kernels._vectors import CACHE_LINE_BYTES, fetch
 __all__ = ["fetch_ahead"]
 
 OPERAND_WORDS: Final = 25
-"""Words of a kernel's operands, before the stretches."""
+"""Number of operand words of a kernel, before the segments."""
 BLOCKS_AHEAD: Final = 1
-"""Blocks from the one that is worked on to the one whose stretches are fetched."""
+"""Distance from the block being computed to the block whose segments are prefetched."""
 
 
 @intrinsic
@@ -32,7 +33,7 @@ def _fetch_compiled(typing_context: Any, view: Any, a: Any, block: Any) -> Any:
         pointer = builder.gep(builder.bitcast(array.data, ir.IntType(8).as_pointer()), [first])
         kinds = [pointer.type, operands.data.type]
         function = internal_function(
-            builder.module, "wse_fetch_ahead", kinds, 1, _fetch_stretches, apart=False, inlined=False
+            builder.module, "wse_fetch_ahead", kinds, 1, _fetch_segments, apart=False, inlined=False
         )
         builder.call(function, [pointer, operands.data, length])
         return context.get_dummy_value()
@@ -40,14 +41,20 @@ def _fetch_compiled(typing_context: Any, view: Any, a: Any, block: Any) -> Any:
     return types.void(view, a, types.int64), generate
 
 
-def _fetch_stretches(builder: Any, block: Any, operands: Any, length: Any) -> None:
-    """Fetch the stretches behind a kernel's operands, of a block's first byte, the operands and their number."""
+def _fetch_segments(builder: Any, block: Any, operands: Any, length: Any) -> None:
+    """Generate code that prefetches the segments listed after a kernel's operands.
+
+    Args:
+        builder: LLVM builder.
+        block: Pointer to the first byte of the block.
+        operands, length: Pointer to the operands, and their number.
+    """
     with cgutils.for_range_slice(builder, word(OPERAND_WORDS), length, word(2), intp=WORD) as (at, _):
         first, size = (builder.load(builder.gep(operands, [builder.add(at, word(i))])) for i in (0, 1))
         end = builder.add(first, size)
-        with cgutils.for_range_slice(builder, first, end, word(CACHE_LINE_BYTES), intp=WORD) as (ahead, _):
-            fetch(builder, block, ahead)
+        with cgutils.for_range_slice(builder, first, end, word(CACHE_LINE_BYTES), intp=WORD) as (offset, _):
+            fetch(builder, block, offset)
 
 
 fetch_ahead: Any = (lambda view, a, block: None) if config.DISABLE_JIT else _fetch_compiled
-"""``fetch_ahead(view, a, block)``: have the stretches of the next block fetched into the second-level cache."""
+"""``fetch_ahead(view, a, block)``: prefetch the segments of the next block into the L2 cache."""

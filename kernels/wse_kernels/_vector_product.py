@@ -1,10 +1,14 @@
-"""The product of one token with a tile: weights are read once, as fast as memory gives them.
+"""Product of one token with a tile. Weights are read once, as fast as the memory delivers them.
 
-Sums of a few terms at a time are taken in registers, and each term's activations are widened once for all outputs. The
-last lanes of a row, which fill no vector, are loaded and stored under a mask. Where only some lanes take part, others
-of their vectors are worked on with them, and keep what they had. Weights are fetched into the second-level cache ahead:
-those of the next block's tile, which lies far behind in memory where no processor looks for it; of a large tile those
-some way further on; for some lanes, which have rows of a tile in common, those a short way further on in a row.
+- A few terms at a time are added to sums in registers, and the activations of each term are widened
+  once for all outputs.
+- The last lanes of a row, which do not fill a vector, are loaded and stored under a mask. If only
+  some lanes are chosen, the other lanes of their vectors are computed as well but keep their
+  values.
+- Weights are prefetched into the second-level cache. For a small tile these are the weights of the
+  next block, which are far away in memory, where no hardware prefetcher looks for them. For a large
+  tile they are weights a fixed distance ahead, and for chosen lanes a short distance ahead in the
+  row.
 """
 
 from __future__ import annotations
@@ -25,13 +29,16 @@ from wse_kernels._weights import Lanes, Term, WeightKind
 __all__ = ["block_bytes_of", "call_vector_function", "multiply_vector", "vector_function"]
 
 TERMS_OF_ROWS: Final = 8
-"""Terms that are added to a sum while it is in a register, where the weights of a sum are not neighbours."""
+"""Terms added to a sum while it is in a register, if the weights of a sum are not neighbours."""
 MOST_TERMS: Final = 32
-"""Such terms where they are neighbours."""
+"""Terms added to a sum while it is in a register, if the weights of a sum are neighbours."""
 LARGE_TILE_BYTES: Final = 1 << 18
-"""Tiles beyond are fetched a piece at a time: with the next block's, they would leave the second-level cache."""
+"""Size above which the weights of a tile itself are prefetched, and not those of the next block.
+
+The tile and that of the next block would not fit in the second-level cache together.
+"""
 PREFETCH_IN_ROW_BYTES: Final = 1024
-"""Bytes from weights that are read to those that are fetched, for some lanes: further on another row begins."""
+"""Prefetch distance for chosen lanes, in bytes. Further away another row begins."""
 
 
 @intrinsic
@@ -55,25 +62,39 @@ def call_vector_function(
     context: Any, builder: Any, views: tuple[Any, Any], values: Any, choice: tuple[Any, Any], block: Any, rows: Any,
     sizes: Any, add: Any, kind: WeightKind, weights: Sequence[Any],
 ) -> None:  # fmt: skip
-    """Instructions that call `vector_function`, with operands as those of `wse_kernels._chunk_product.product_of`.
+    """Generate a call of `vector_function`.
 
-    ``choice`` is the type and the value of a choice of lanes, or the type of None and anything.
+    Args:
+        context, builder: Numba target context and LLVM builder.
+        views, values, block, rows: As in `wse_kernels._chunk_product.product_of`.
+        choice: Type and value of a choice of lanes. The type is that of None if all lanes take
+            part.
+        sizes: K and N: inputs and outputs.
+        add: 0 to overwrite the sums, any other value to add to them.
+        kind: Kind of the weights, for example elements or int8 codes.
+        weights: Arguments that describe the weights.
     """
     (outs, lanes), (xs, _) = (
         row_pointer(context, builder, view, value, block, row)
         for view, value, row in zip(views, values, rows, strict=True)
     )
-    chosen = [] if choice[0] == types.none else [context.make_array(choice[0])(context, builder, choice[1]).data]
-    pointers = [outs, xs, *chosen, *weights[: kind.pointers]]
+    choice_pointers = (
+        [] if choice[0] == types.none else [context.make_array(choice[0])(context, builder, choice[1]).data]
+    )
+    pointers = [outs, xs, *choice_pointers, *weights[: kind.pointers]]
     function = vector_function(
-        builder.module, (views[0].dtype, views[1].dtype), kind, [p.type for p in pointers], some_lanes=bool(chosen)
+        builder.module,
+        (views[0].dtype, views[1].dtype),
+        kind,
+        [p.type for p in pointers],
+        some_lanes=bool(choice_pointers),
     )
     size = block_bytes_of(context, builder, views[0], values[0])
     builder.call(function, [*pointers, *weights[kind.pointers :], *sizes, add, lanes, size])
 
 
 def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
-    """Return the bytes of a block of an array, where ``view`` is its type."""
+    """Return the number of bytes of a block of an array, given its numba type and LLVM value."""
     _, height, lanes = cgutils.unpack_tuple(builder, context.make_array(view)(context, builder, value).shape)
     return builder.mul(builder.mul(height, lanes), word(view.dtype.bitwidth // 8))
 
@@ -81,24 +102,31 @@ def block_bytes_of(context: Any, builder: Any, view: Any, value: Any) -> Any:
 def vector_function(
     module: Any, sums: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any], *, some_lanes: bool = False
 ) -> Any:
-    """Return the function of sums, activations, what weights are made of, and K, N, add, lanes and bytes of a block.
+    """Return the LLVM function that multiplies one token by a tile.
 
-    ``sums`` are the types of sums and activations, and ``pointers`` those of what does not overlap. For ``some_lanes``
-    it takes their choice before the weights.
+    Its arguments are pointers to sums and activations, the choice of lanes if ``some_lanes``, the
+    arguments of the weights, then K, N, add, lanes and bytes of a block.
+
+    Args:
+        module: LLVM module.
+        sums: Numba types of sums and activations.
+        kind: Kind of the weights, for example elements or int8 codes.
+        pointers: LLVM types of the pointers, whose memory does not overlap.
+        some_lanes: Whether the function takes a choice of lanes.
     """
 
     def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:
         choice, arguments = (arguments[0], arguments[1:]) if some_lanes else (None, arguments)
-        of_weights = kind.pointers + kind.numbers
-        weights, numbers = arguments[:of_weights], arguments[of_weights:]
-        _Vector(builder, sums, kind, outs, xs, choice, weights, numbers).multiply()
+        weight_arguments = kind.pointers + kind.numbers
+        weights, numbers = arguments[:weight_arguments], arguments[weight_arguments:]
+        _CodeGenerator(builder, sums, kind, outs, xs, choice, weights, numbers).multiply()
 
     name = "wse_multiply_vector_" + "_".join(map(str, (*sums, kind, some_lanes)))
     return internal_function(module, name, pointers, kind.numbers + 5, body)
 
 
-class _Vector:
-    """Instructions of the function."""
+class _CodeGenerator:
+    """Generator of the code of `vector_function`."""
 
     def __init__(
         self, builder: Any, sums: tuple[Any, Any], kind: WeightKind, outs: Any, xs: Any, choice: Any, weights: Any,
@@ -124,7 +152,10 @@ class _Vector:
             self.ahead = word(PREFETCH_IN_ROW_BYTES)
 
     def multiply(self) -> None:
-        """Add all terms of all sums, some terms of each at a time; sums without terms take one turn with none."""
+        """Generate the loops that add all terms of all sums, a few terms at a time.
+
+        If there are no terms (K is 0), one iteration without terms stores the sums.
+        """
         builder = self.builder
         end = builder.select(builder.icmp_signed(">", self.K, word(0)), self.K, word(1))
         with cgutils.for_range_slice(builder, word(0), end, self.terms_at_once, intp=WORD) as (k, _):
@@ -138,7 +169,7 @@ class _Vector:
                 self._over_vectors(lambda lanes: self._add_terms(k, terms, n.index, lanes, starts))
 
     def _number_vectors(self) -> None:
-        """Write down which whole vectors have lanes that take part, and how many these are."""
+        """Generate a list of the whole vectors that have chosen lanes, and count them."""
         builder = self.builder
         self.numbers = cgutils.alloca_once(builder, WORD, size=word(MOST_VECTORS))
         count = cgutils.alloca_once_value(builder, word(0))
@@ -149,11 +180,11 @@ class _Vector:
         self.count, self.has_rest = builder.load(count), self._takes_part(self.whole)
 
     def _takes_part(self, vector: Any) -> Any:
-        """Return whether a vector has a lane that takes part."""
+        """Return whether a vector has a chosen lane."""
         return cgutils.is_not_null(self.builder, self.builder.load(self.builder.gep(self.choice, [vector])))
 
     def _over_vectors(self, body: Any) -> None:
-        """``body(lanes)`` for whole vectors without a mask, and for lanes that fill none with one."""
+        """Generate ``body(lanes)`` for all whole vectors, and for the last lanes under a mask."""
         builder = self.builder
         with cgutils.for_range(builder, self.count, intp=WORD) as index:
             vector = index.index
@@ -164,6 +195,7 @@ class _Vector:
             body(Lanes(self.whole, builder.mul(self.whole, word(WIDTH)), self.mask))
 
     def _widen_term(self, term: Term, lanes: Lanes) -> None:
+        """Generate code that widens the activations of a term and prepares its weights."""
         builder = self.builder
         place = builder.gep(self.xs, [builder.add(builder.mul(term.k, self.lanes), lanes.first)])
         fetch(builder, place, self.block_bytes)
@@ -172,17 +204,25 @@ class _Vector:
         self.weights.prepare(term, lanes)
 
     def _term(self, number: Any, lanes: Lanes) -> Any:
-        """Pointer to the activations of a term in a vector."""
+        """Return a pointer to the widened activations of a term in a vector."""
         builder = self.builder
         return builder.gep(self.terms, [builder.add(builder.mul(number, word(MOST_VECTORS)), lanes.vector)])
 
     def _add_terms(self, k: Any, terms: Any, n: Any, lanes: Lanes, starts: Any) -> None:
+        """Generate the addition of some terms to the sums of output n.
+
+        Args:
+            k, terms: First term, and number of terms.
+            n: Index of the output.
+            lanes: Lanes of the vector.
+            starts: Whether the sums start with these terms at 0.
+        """
         builder = self.builder
         place = builder.gep(self.outs, [builder.add(builder.mul(n, self.lanes), lanes.first)])
         fetch(builder, place, self.block_bytes)
         elements = load_lanes(builder, place, lanes.mask)
-        before = builder.select(starts, constant(SINGLES, 0.0), widen_ir(builder, self.acc, elements))
-        total = cgutils.alloca_once_value(builder, before)
+        old_sums = builder.select(starts, constant(SINGLES, 0.0), widen_ir(builder, self.acc, elements))
+        total = cgutils.alloca_once_value(builder, old_sums)
         at_once = self.terms_a_byte
         with cgutils.for_range_slice(builder, word(0), terms, word(at_once), intp=WORD) as (number, _):
             term = Term(number, builder.add(k, number))
@@ -191,9 +231,9 @@ class _Vector:
                 self._add_term(term, n, lanes, total)
             else:
                 self._add_term(term._replace(half=word(0), even=term.k), n, lanes, total)
-                behind = Term(builder.add(number, word(1)), builder.add(term.k, word(1)), word(1), term.k)
-                with builder.if_then(builder.icmp_signed("<", behind.number, terms)):
-                    self._add_term(behind, n, lanes, total)
+                next_term = Term(builder.add(number, word(1)), builder.add(term.k, word(1)), word(1), term.k)
+                with builder.if_then(builder.icmp_signed("<", next_term.number, terms)):
+                    self._add_term(next_term, n, lanes, total)
         new = narrow_ir(builder, self.acc, builder.load(total))
         if self.choice is not None:
             bits = builder.load(builder.gep(self.choice, [lanes.vector]))
@@ -201,7 +241,7 @@ class _Vector:
         store_lanes(builder, new, place, lanes.mask)
 
     def _add_term(self, term: Term, n: Any, lanes: Lanes, total: Any) -> None:
-        """Add one term to the sums of an output."""
+        """Generate the addition of one term to the sums of output n."""
         builder = self.builder
         weights = self.weights.load(term, n, lanes, word(0))
         product = builder.fmul(builder.load(self._term(term.number, lanes)), weights)
@@ -213,6 +253,7 @@ def _multiply_by_lanes(
     acc: Any, act: Any, wgt: Any, choice: Any, block: int, out: int, x: int, w: int, K: int, N: int,
     k_stride: int, n_stride: int, add: int,
 ) -> None:  # fmt: skip
+    """Multiply one token by a tile in the chosen lanes, in plain Python. See `multiply_vector`."""
     for n, lane in product(range(N), lanes_in(choice, acc.shape[2])):
         total = acc[block, out + n, lane] if add != 0 else narrow(np.float32(0.0), acc[block, out + n, lane])
         for k in range(K):
@@ -222,10 +263,13 @@ def _multiply_by_lanes(
 
 
 multiply_vector: Any = _multiply_by_lanes if config.DISABLE_JIT else _multiply_compiled
-"""``multiply_vector(acc, act, wgt, choice, block, out, x, w, K, N, k_stride, n_stride, add)``.
+"""Multiply one token by a tile of elements, in the chosen lanes.
 
-acc[out + n] = the sum over k < K, in ascending order, of act[x + k] * wgt[w + k k_stride + n n_stride], for n < N; the
-sum begins with what there is where ``add`` is not 0. Indices are rows ``[block, row, :]`` of the views; chosen lanes
-take part, all where ``choice`` is None (`wse_kernels._lanes.lane_choice`). Each product is rounded to float32, each sum
-to float32 and then to acc's type. Rows outside a view are not noticed: the caller vouches for them.
+The call is ``multiply_vector(acc, act, wgt, choice, block, out, x, w, K, N, k_stride, n_stride,
+add)``. It sets acc[out + n] to the sum over k < K, in ascending order, of act[x + k] *
+wgt[w + k k_stride + n n_stride], for n < N. The sum begins with the stored value if ``add`` is not
+0. Indices are rows ``[block, row, :]`` of the views. All lanes take part if ``choice`` is None,
+else the chosen ones (`wse_kernels._lanes.lane_choice`). Each product is rounded to float32, each
+sum to float32 and then to the type of ``acc``. Indices are not checked against the size of the
+views.
 """

@@ -1,4 +1,4 @@
-"""Vectors of sixteen neighbouring elements, loaded and stored whole or under a mask that leaves the last ones out."""
+"""LLVM vectors of sixteen neighbouring elements, loaded and stored whole or under a mask."""
 
 from __future__ import annotations
 
@@ -26,54 +26,58 @@ __all__ = [
 ]
 
 WIDTH: Final = 16
-"""Elements of a vector."""
+"""Number of elements of a vector."""
 CACHE_LINE_BYTES: Final = 64
 PREFETCH_BYTES: Final = 8192
-"""Bytes from weights that are read to those that are fetched; distances of 4 to 64 KiB take the same time from 8 on."""
+"""Distance from the weights that are read to those that are prefetched, in bytes.
+
+All distances from 8 to 64 KiB take the same time, and 4 KiB takes longer.
+"""
 
 BYTE = ir.IntType(8)
 LANE = ir.IntType(32)
 SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
-"""The type of a vector of float32."""
+"""LLVM type of a vector of float32."""
 
 
 def spread(builder: Any, value: Any) -> Any:
-    """Return the vector whose elements all are one value."""
-    one = builder.insert_element(
+    """Return a vector whose elements all equal ``value``."""
+    single = builder.insert_element(
         ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined), value, ir.Constant(LANE, 0)
     )
-    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(LANE, WIDTH), [0] * WIDTH))
+    return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(LANE, WIDTH), [0] * WIDTH))
 
 
 def whole_mask(builder: Any, count: Any) -> Any:
-    """Return the mask of the first ``count`` elements of a vector, of all where it is as many or more."""
+    """Return the mask of the first ``count`` elements of a vector, or of all if it has fewer."""
     numbers = ir.Constant(ir.VectorType(WORD, WIDTH), list(range(WIDTH)))
     return builder.icmp_signed("<", numbers, spread(builder, count))
 
 
 def rest_mask(builder: Any, count: Any) -> Any:
-    """Return the mask of those of ``count`` elements that fill no vector."""
+    """Return the mask of the elements left over when ``count`` elements are cut into vectors."""
     return whole_mask(builder, builder.urem(count, word(WIDTH)))
 
 
 def least_lane(builder: Any, bytes_: Any) -> Any:
-    """Return the least of a vector of bytes."""
+    """Return the minimum of a vector of unsigned bytes."""
     return _reduce_lanes(builder, "umin", bytes_)
 
 
 def largest_lane(builder: Any, bytes_: Any) -> Any:
-    """Return the largest of a vector of bytes."""
+    """Return the maximum of a vector of unsigned bytes."""
     return _reduce_lanes(builder, "umax", bytes_)
 
 
 def _reduce_lanes(builder: Any, by: str, bytes_: Any) -> Any:
+    """Generate a call of LLVM's reduction ``umin`` or ``umax`` over a vector of bytes."""
     kind = ir.FunctionType(BYTE, [bytes_.type])
     name = f"llvm.vector.reduce.{by}.{_suffix(bytes_.type)}"
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [bytes_])
 
 
 def load_lanes(builder: Any, pointer: Any, mask: Any) -> Any:
-    """Return the stored elements of the vector at a pointer; 0 where a mask leaves them out."""
+    """Load the vector of stored elements at a pointer. Elements outside a mask are 0."""
     kind = ir.VectorType(pointer.type.pointee, WIDTH)
     at, align = builder.bitcast(pointer, kind.as_pointer()), _bytes_of(pointer.type.pointee)
     if mask is None:
@@ -85,7 +89,7 @@ def load_lanes(builder: Any, pointer: Any, mask: Any) -> Any:
 
 
 def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
-    """Store the elements of a vector at a pointer, except for those that a mask leaves out."""
+    """Store the elements of a vector at a pointer, except for those outside a mask."""
     at, align = builder.bitcast(pointer, value.type.as_pointer()), _bytes_of(pointer.type.pointee)
     if mask is None:
         builder.store(value, at, align=align)
@@ -96,7 +100,11 @@ def store_lanes(builder: Any, value: Any, pointer: Any, mask: Any) -> None:
 
 
 def transpose(builder: Any, vectors: list[Any]) -> list[Any]:
-    """The columns of sixteen vectors: four times, each of the first half is interleaved with one of the second."""
+    """Transpose sixteen vectors of sixteen elements.
+
+    This takes four rounds, each of which interleaves the vectors of the first half with those of
+    the second.
+    """
     half = WIDTH // 2
     low, high = (
         [number for pair in zip(range(first, first + half), range(first + WIDTH, first + WIDTH + half), strict=True)
@@ -107,27 +115,28 @@ def transpose(builder: Any, vectors: list[Any]) -> list[Any]:
     for _ in range(WIDTH.bit_length() - 1):
         pairs = zip(vectors[:half], vectors[half:], strict=True)
         vectors = [
-            builder.shuffle_vector(one, other, ir.Constant(order, numbers))
-            for one, other in pairs
+            builder.shuffle_vector(vector, partner, ir.Constant(order, numbers))
+            for vector, partner in pairs
             for numbers in (low, high)
         ]
     return vectors
 
 
-def fetch(builder: Any, pointer: Any, ahead: Any) -> None:
-    """Have what is some bytes ahead of a pointer fetched: to be read, into the second-level cache, as data."""
+def fetch(builder: Any, pointer: Any, offset: Any) -> None:
+    """Generate a prefetch of the data ``offset`` bytes after a pointer into the L2 cache."""
     byte = BYTE.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [byte, LANE, LANE, LANE])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    at = builder.gep(builder.bitcast(pointer, byte), [ahead])
+    at = builder.gep(builder.bitcast(pointer, byte), [offset])
     builder.call(prefetch, [at, *(ir.Constant(LANE, v) for v in (0, 2, 1))])
 
 
 def _bytes_of(element: Any) -> int:
+    """Return the size of an LLVM element type in bytes."""
     return 4 if isinstance(element, ir.FloatType) else int(element.width) // 8
 
 
 def _suffix(kind: Any) -> str:
-    """Return the name that LLVM has for a type of vectors."""
+    """Return the suffix that LLVM appends to names of intrinsics for a vector type."""
     element = kind.element
     return f"v{WIDTH}f32" if isinstance(element, ir.FloatType) else f"v{WIDTH}i{element.width}"

@@ -1,7 +1,8 @@
-"""Weights of a tile as vectors of float32, made in registers of what a PE stores: elements, or codes with scales.
+"""Weights of a tile as float32 vectors, converted in registers from elements or from codes.
 
-Codes with a scale a group of inputs are multiplied with factors. Groups begin and end elsewhere on every PE, so those
-of a vector's lanes may differ; its factors are kept as long as all of them stay in their groups.
+If codes have one scale per group of inputs, each code is multiplied by the scale of its group, its
+factor. Groups begin and end at different rows on every PE, so the lanes of a vector may be in
+different groups. The factors of a vector are kept as long as all of its lanes stay in their groups.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ GROUPS = ir.VectorType(BYTE, WIDTH)
 
 
 class Lanes(NamedTuple):
-    """The lanes of a vector: its number in the block, its first lane, and a mask where it is not whole."""
+    """Lanes of one vector: its index in the block, first lane, and mask if it is incomplete."""
 
     vector: Any
     first: Any
@@ -31,9 +32,10 @@ class Lanes(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A term of the sums: its number among those that are worked on at once, and its row of weights.
+    """Term of the sums.
 
-    Where it is known, ``half`` is the remainder of the row by 2, as a constant, and ``even`` the row less that.
+    ``number`` is its index among the terms that are computed at once, and ``k`` its row of weights.
+    If known, ``half`` is the row modulo 2 as a constant, and ``even`` is the row minus ``half``.
     """
 
     number: Any
@@ -43,7 +45,11 @@ class Term(NamedTuple):
 
 
 class ElementWeights:
-    """Weights that are elements: one pointer; strides of K and N in rows."""
+    """Weights that are stored as elements.
+
+    Arguments of the generated function: a pointer to the weights, and the strides along K and N in
+    rows.
+    """
 
     def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
         self.builder, (self.stored,) = builder, kind.stored
@@ -53,26 +59,28 @@ class ElementWeights:
         self.bytes_a_term = word(self.stored.bitwidth // 8)
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
-        """Do nothing: elements are weights by themselves."""
+        """Do nothing, because elements are weights without further preparation."""
 
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
-        """Pointer to the weights of a row and an output."""
+        """Return a pointer to the weights of row k and output n."""
         builder = self.builder
         row = builder.add(builder.mul(k, self.k_stride), builder.mul(n, self.n_stride))
         return builder.gep(self.pointer, [builder.add(row, lanes.first)])
 
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
-        """Return the weights of a term and an output."""
+        """Load the weights of a term and output n, as float32."""
         elements = load_lanes(self.builder, self.place(term.k, n, lanes), lanes.mask)
         return widen_ir(self.builder, self.stored, elements)
 
 
 class CodeWeights:
-    """Weights that are codes, row by row, times the factors of their groups where they are scaled.
+    """Weights that are stored as codes, optionally multiplied by scales.
 
-    Pointers to codes, groups of rows, outputs of runs with one scale, and scales; then numbers: strides of codes along
-    rows and of scales along groups, groups, and runs. The stored types are those of activations, to which factors and
-    weights are rounded, and of scales. Where a coding knows no groups, all rows are in the first.
+    Arguments of the generated function: pointers to the codes, the groups of rows, the number of
+    outputs in each block with one scale, and the scales; then the strides of codes along rows and
+    of scales along groups, the number of groups, and the number of blocks of outputs. The stored
+    types are that of activations, to which factors and weights are rounded, and that of scales. In
+    codings without groups, all rows belong to the first group.
     """
 
     def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
@@ -87,39 +95,44 @@ class CodeWeights:
             self.factors = cgutils.alloca_once(builder, SINGLES, size=word(kind.outputs * MOST_VECTORS))
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
-        """Note the range of the groups that lanes of a row are in and were not in the row before.
+        """Generate code that finds the groups of rows that lanes enter with this term.
 
-        At the first term there is always one, so that factors are set: lanes without a PE may all be in none.
+        These are the groups of this row in lanes that were in another group in the row before.
+        Their range is stored. It is never empty at the first term, so that factors are always set:
+        lanes without a PE may contain invalid groups only.
         """
         if not self.scaled:
             return
         builder = self.builder
         begins = builder.icmp_signed("==", term.number, word(0))
         groups = self._groups(term.k, lanes)
-        before = self._groups(builder.select(begins, term.k, builder.sub(term.k, word(1))), lanes)
-        changed = builder.or_(spread(builder, begins), builder.icmp_unsigned("!=", groups, before))
+        previous_groups = self._groups(builder.select(begins, term.k, builder.sub(term.k, word(1))), lanes)
+        has_changed = builder.or_(spread(builder, begins), builder.icmp_unsigned("!=", groups, previous_groups))
         low, high = self._range(term, lanes)
         builder.store(word(0), low)
         builder.store(word(0), high)
-        with builder.if_then(cgutils.is_not_null(builder, builder.bitcast(changed, ir.IntType(WIDTH)))):
+        with builder.if_then(cgutils.is_not_null(builder, builder.bitcast(has_changed, ir.IntType(WIDTH)))):
             first, last = (
-                builder.zext(lane_of(builder, builder.select(changed, groups, constant(groups.type, other))), WORD)
+                builder.zext(lane_of(builder, builder.select(has_changed, groups, constant(groups.type, other))), WORD)
                 for lane_of, other in ((least_lane, 255), (largest_lane, 0))
             )
             end = builder.add(last, word(1))
             last_group = builder.sub(self.group_count, word(1))
-            none = builder.and_(begins, builder.icmp_signed(">", first, last_group))
-            builder.store(builder.select(none, last_group, first), low)
+            is_outside = builder.and_(begins, builder.icmp_signed(">", first, last_group))
+            builder.store(builder.select(is_outside, last_group, first), low)
             builder.store(builder.select(builder.icmp_signed("<", end, self.group_count), end, self.group_count), high)
 
     def place(self, k: Any, n: Any, lanes: Lanes) -> Any:
-        """Pointer to the codes of a row and an output."""
+        """Return a pointer to the codes of row k and output n."""
         builder = self.builder
         row = builder.mul(builder.udiv(k, word(CODES_A_BYTE[self.coding])), self.row)
         return builder.gep(self.codes, [builder.add(row, self._lane(n, lanes))])
 
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
-        """Return the weights of a term and an output; ``output`` is its index among those computed at once."""
+        """Load the weights of a term and output n, as float32.
+
+        ``output`` is the index of the output among those that are computed at once.
+        """
         builder = self.builder
         row, half = (term.k, term.k) if term.half is None else (term.even, term.half)
         value = value_ir(builder, self.coding, load_lanes(builder, self.place(row, n, lanes), lanes.mask), half)
@@ -137,7 +150,14 @@ class CodeWeights:
         return rounded_product_ir(builder, self.act, builder.fmul(value, builder.load(factors)))
 
     def _take_scales(self, group: Any, in_group: Any, n: Any, lanes: Lanes, factors: Any) -> None:
-        """Put the scales of a group instead of the factors of the lanes in it."""
+        """Generate code that sets the factors of all lanes in a group to the group's scales.
+
+        Args:
+            group: Index of the group.
+            in_group: Mask of the lanes in this group.
+            n, lanes: Output, and lanes of the vector.
+            factors: Pointer to the factors of the vector.
+        """
         builder, row = self.builder, self.builder.mul(group, self.group_row)
         if self.coding != FP8_BLOCKS:
             self._take(builder.add(row, self._lane(n, lanes)), in_group, lanes, factors)
@@ -155,14 +175,16 @@ class CodeWeights:
             at = builder.add(row, self._lane(run.index, lanes))
             self._take(at, builder.and_(in_group, in_run), lanes, factors)
 
-    def _take(self, at: Any, taken: Any, lanes: Lanes, factors: Any) -> None:
+    def _take(self, at: Any, mask: Any, lanes: Lanes, factors: Any) -> None:
+        """Generate code that sets the factors of the masked lanes to the scales at index ``at``."""
         builder = self.builder
         scales = widen_ir(builder, self.scale, load_lanes(builder, builder.gep(self.scales, [at]), lanes.mask))
         if self.scale != self.act:
             scales = widen_ir(builder, self.act, narrow_ir(builder, self.act, scales))
-        builder.store(builder.select(taken, scales, builder.load(factors)), factors)
+        builder.store(builder.select(mask, scales, builder.load(factors)), factors)
 
     def _groups(self, k: Any, lanes: Lanes) -> Any:
+        """Return the group of row k in each lane of a vector. It is 0 in codings without groups."""
         if self.coding not in GROUPED:
             return constant(GROUPS, 0)
         return load_lanes(self.builder, self.builder.gep(self.groups, [self._lane(k, lanes)]), lanes.mask)
@@ -172,7 +194,7 @@ class CodeWeights:
         return self.builder.add(self.builder.mul(row, self.lanes), lanes.first)
 
     def _range(self, term: Term, lanes: Lanes) -> tuple[Any, Any]:
-        """Pointers to the first group of a term and to that behind its last."""
+        """Return pointers to the first new group of a term, and to the index after its last one."""
         builder = self.builder
         number = builder.add(builder.mul(term.number, word(MOST_VECTORS)), lanes.vector)
         low = builder.gep(self.ranges, [builder.mul(number, word(2))])
@@ -180,13 +202,14 @@ class CodeWeights:
 
 
 class WeightKind(NamedTuple):
-    """The kind of a product's weights, on which its code depends.
+    """Kind of the weights of a product, for which code is generated.
 
     Attributes:
-        stored: The types of elements: that of weights; of codes, those of activations and of scales.
-        coding: The number of a coding; -1 for elements.
-        scaled: Whether each code is multiplied with its scale.
-        outputs: Outputs that are worked on at once.
+        stored: Numba types of stored elements: that of the weights; for codes, those of activations
+            and scales.
+        coding: Number of the coding, or -1 for elements.
+        scaled: Whether each code is multiplied by its scale.
+        outputs: Number of outputs that are computed at once.
     """
 
     stored: tuple[Any, ...]
@@ -195,24 +218,32 @@ class WeightKind(NamedTuple):
     outputs: int = 1
 
     def __str__(self) -> str:
+        """Return a name that is different for each kind of generated code."""
         return "_".join(map(str, (*self.stored, *([self.coding, self.scaled] if self.coding >= 0 else []))))
 
     @property
     def terms_a_byte(self) -> int:
-        """Terms whose weights share their bytes; 1 for elements."""
+        """Number of terms whose weights share a byte; 1 for elements."""
         return 1 if self.coding < 0 else CODES_A_BYTE[self.coding]
 
     @property
     def pointers(self) -> int:
-        """The number of pointers among the arguments, which come first."""
+        """Number of pointers among the arguments. They come first."""
         return 1 if self.coding < 0 else 4
 
     @property
     def numbers(self) -> int:
-        """The number of whole numbers among the arguments."""
+        """Number of integers among the arguments."""
         return 2 if self.coding < 0 else 4
 
     def weights(self, builder: Any, arguments: Sequence[Any], lanes: Any, terms: int) -> ElementWeights | CodeWeights:
-        """Return the weights of a function of a ``builder``, which works on some ``terms`` at once."""
-        made = ElementWeights if self.coding < 0 else CodeWeights
-        return made(builder, self, arguments, lanes, terms)
+        """Return the weights of a function, as an object that generates code to load them.
+
+        Args:
+            builder: LLVM builder of the function.
+            arguments: Arguments of the function that describe the weights.
+            lanes: Number of lanes of a block.
+            terms: Number of terms that are computed at once.
+        """
+        weights_class = ElementWeights if self.coding < 0 else CodeWeights
+        return weights_class(builder, self, arguments, lanes, terms)

@@ -1,8 +1,8 @@
-"""The words of PEs of a mesh row, some at a time, transposed: those of one PE side by side.
+"""Words of the PEs of a mesh row, transposed so that the words of one PE are contiguous.
 
-In SRAM the lanes of a block stand side by side, so that a message from one PE to another takes one element at a time.
-Transposed, its words are a vector. Values are float32 here; those of narrower types are widened, and rounded whenever
-they are added to.
+In SRAM, the same element of neighbouring PEs is contiguous, so a message from one PE to another
+would move one element at a time. After transposition, its words are a vector. Values are widened to
+float32, and rounded to the element type whenever they are added to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wse_kernels._vectors import SINGLES, WIDTH, transpose
 __all__ = ["MOST_COLS", "read_words", "words_of_pes", "write_words"]
 
 MOST_COLS = 1024
-"""PEs of a mesh row at the most."""
+"""Maximum number of PEs of a mesh row."""
 
 FOUR_BYTES = 4
 
@@ -40,14 +40,17 @@ def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
 
 
 def _place(context: Any, builder: Any, words: Any, value: Any, col: Any) -> Any:
-    """Pointer to the vector of a PE."""
+    """Return a pointer to the vector of words of PE ``col``."""
     array = context.make_array(words)(context, builder, value)
     at = builder.gep(array.data, [builder.mul(col, word(WIDTH))])
     return builder.bitcast(at, SINGLES.as_pointer())
 
 
 def _rows(context: Any, builder: Any, view: Any, args: Any) -> list[Any]:
-    """Return pointers to WIDTH rows of lanes from ``args[2]`` on; past the last of ``args[3]`` rows, to that row."""
+    """Return pointers to WIDTH rows of lanes, beginning with row ``args[2]``.
+
+    Rows past the last one, ``args[3]`` - 1, are replaced by the last one.
+    """
     first, lanes = row_pointer(context, builder, view, args[0], args[1], word(0))
     kind = ir.VectorType(first.type.pointee, WIDTH).as_pointer()
     last, pointers = builder.sub(args[3], word(1)), []
@@ -107,14 +110,18 @@ def _write(view: Any, block: int, e: int, end: int, lane: int, words: Any, col: 
 
 
 words_of_pes: Any = _words_of_pes if config.DISABLE_JIT else _words_of_pes_compiled
-"""``words_of_pes(cols)``: float32 ``[cols, WIDTH]``, at most MOST_COLS, on the stack and not set to anything."""
+"""``words_of_pes(cols)``: uninitialised float32 stack array ``[cols, WIDTH]``.
+
+There are at most MOST_COLS columns.
+"""
 
 read_words: Any = _read if config.DISABLE_JIT else _read_compiled
-"""``read_words(view, block, e, end, lane, words, col)``: words[col + j, i] = view[block, e + i, lane + j].
+"""``read_words(view, block, e, end, lane, words, col)``: transpose words of PEs.
 
-i and j are below WIDTH. Instead of elements from ``end`` on it reads the last one before, several times: whatever is
-done, all of these become the same.
+words[col + j, i] = view[block, e + i, lane + j], where i and j are below WIDTH. Elements at or
+beyond ``end`` are replaced by the last element before it. All these copies change in the same way,
+so writing them back is harmless.
 """
 
 write_words: Any = _write if config.DISABLE_JIT else _write_compiled
-"""``write_words(view, block, e, end, lane, words, col)``: puts back what `read_words` read."""
+"""``write_words(view, block, e, end, lane, words, col)``: undo `read_words`."""

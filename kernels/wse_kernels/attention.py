@@ -1,9 +1,16 @@
-"""Attention over the cache slots that a PE stores: T slots of its row, F features of its column's heads.
+"""Compute kernels of attention over the KV cache entries that a PE stores.
 
-Caches are ``[slot, Hk, F]``, queries ``[M, H, F]`` with H = Hk times the queries that share a kv head.
-The T entries of a row are taken from the oldest on, ``ctl`` word 7, around the end of the cache. An entry is visible
-to a token when its position is not later than the token's, nor earlier than ``window`` - 1 tokens before it, nor than
-the start of its stretch of ``chunk`` tokens; a window or a chunk of 0 leaves that condition out.
+A PE stores T slots of its row, with F features of the heads of its column.
+
+Caches are ``[slot, Hk, F]``. Queries are ``[M, H, F]``, where H is Hk times the number of queries
+that share a KV head. The T entries of a row are read from the oldest entry on (``ctl`` word 7),
+wrapping around the end of the cache.
+
+An entry is visible to a token if all of the following hold:
+
+1. Its position is not later than the token's.
+2. It is at most ``window`` - 1 positions before the token's. A window of 0 means no limit.
+3. It is in the same chunk of ``chunk`` positions as the token. A chunk of 0 means no chunks.
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from wse_kernels._elements import clear_rows, narrow, widen
 from wse_kernels._jit import helper_function
 from wse_kernels._lanes import lane_values
 from wse_kernels._online_softmax import fold_entries
-from wse_kernels._shares import group_of_column, share_of_place
+from wse_kernels._slices import group_of_column, slice_of_place
 
 OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's position
 LOWEST = np.float32(-3.0e38)
@@ -31,10 +38,20 @@ BY_COLUMN = -1  # instead of a capacity: columns have entries of different rows
 
 
 def kv_append(block, block_row, act, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens, stride):
-    """Copy the row's share of new keys k[M, E] and values v[M, Ev] into its cache slots, around the end of the cache.
+    """Copy the new keys and values that belong to this row into its cache slots.
 
-    Of the new tokens it is every one that is a multiple of ``stride`` behind the first. ``tokens``, the most that a row
-    appends, is for the cycle model alone.
+    The row takes every ``stride``-th of the new tokens, beginning with ``ctl`` word 2. Word 3 is
+    the number of tokens, word 4 the first slot. Slots wrap around the end of the cache.
+
+    Args:
+        block, block_row, act, ctl: Block of PEs, its mesh row, activation view of SRAM, and
+            counters per row.
+        k, v: Addresses of the new keys [M, E] and values [M, Ev].
+        k_cache, v_cache: Addresses of the caches [capacity, E] and [capacity, Ev].
+        E, Ev: Elements of a key and of a value on this PE, over all heads.
+        capacity: Slots of the cache.
+        tokens: Unused here. Maximum number of tokens that a row appends, for the cycle model.
+        stride: Distance between two tokens of the same row, in tokens.
     """
     lanes = act.shape[2]
     for i in range(ctl[block_row, 3]):
@@ -48,14 +65,40 @@ def kv_append(block, block_row, act, ctl, k, v, k_cache, v_cache, E, Ev, capacit
 
 
 def attention_scores(block, block_row, act, acc, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, add):
-    """out[M, H, T] (+)= q[M, H, F] . k[T, Hk, F], over the local features; adds where ``add`` is not 0."""
+    """Compute local attention scores: out[M, H, T] = q[M, H, F] . k[T, Hk, F].
+
+    The dot products are over the features that this PE stores. H is Hk * queries_per_kv.
+
+    Args:
+        block, block_row, act, acc, ctl: Block of PEs, its mesh row, views of SRAM, and counters per
+            row.
+        q, k: Addresses of the queries, and of the key cache [capacity, Hk, F].
+        out: Address of the scores in the accumulator type.
+        M, Hk, queries_per_kv, F, T: Tokens; KV heads; query heads per KV head; features; cache
+            entries.
+        capacity: Slots of the cache, in which the T entries wrap around.
+        add: 0 to overwrite ``out``; any other value to add to it.
+    """
     _over_slots(block, block_row, act, acc, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, 1, add)
 
 
 def attention_max(
     block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, capacity
 ):
-    """out[M, H] = the largest visible one of scores[M, H, T], times the scale; -3e38 where the row stores none."""
+    """Compute the maximum visible score of each token and head: out[M, H], in float32.
+
+    The maximum is over this row's T entries, times the scale. The result is -3e38 if no entry is
+    visible.
+
+    Args:
+        block, block_row, block_col, acc, f32, ctl: Block of PEs, mesh row and column of its first
+            PE, views of SRAM, and counters per row.
+        scores, out: Addresses of the scores [M, H, T] in the accumulator type, and of the maxima.
+        M, H, T: Tokens; query heads; cache entries.
+        scale_pico: Scale of scores in units of 1e-12.
+        window, chunk: Sliding window and attention chunk in tokens; 0 for none.
+        capacity: Slots of the cache, in which the T entries wrap around.
+    """
     oldest = ctl[block_row, OLDEST]
     _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, oldest, capacity)
 
@@ -64,7 +107,22 @@ def attention_exp(
     block, block_row, block_col, act, acc, f32, ctl,
     scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, capacity,
 ):  # fmt: skip
-    """out[M, H, T] = exp(scale * scores[M, H, T] - maxima[M, H]), 0 where not visible; sums[M, H] = its local sum."""
+    """Compute unnormalised softmax weights out[M, H, T] and their local sums.
+
+    out = exp(scale * scores - maxima), or 0 where an entry is not visible. sums[M, H] is the
+    float32 sum of the rounded weights.
+
+    Args:
+        block, block_row, block_col, act, acc, f32, ctl: Block of PEs, mesh row and column of its
+            first PE, views of SRAM, and counters per row.
+        scores, maxima: Addresses of the scores [M, H, T] (accumulator type), and of float32 maxima
+            [M, H].
+        out, sums: Addresses of the weights in the activation type, and of the sums.
+        M, H, T: Tokens; query heads; cache entries.
+        scale_pico: Scale of scores in units of 1e-12.
+        window, chunk: Sliding window and attention chunk in tokens; 0 for none.
+        capacity: Slots of the cache, in which the T entries wrap around.
+    """
     oldest = ctl[block_row, OLDEST]
     _exp(
         block, block_row, block_col, act, acc, f32, ctl,
@@ -76,17 +134,25 @@ def attention_exp_share(
     block, block_row, block_col, act, acc, f32, ctl,
     scores, maxima, out, M, H, T, scale_pico, window, chunk, capacity, first_col, columns, groups, sharers,
 ):  # fmt: skip
-    """The weights of `attention_exp` that are the PE's own share, and 0 for those of its neighbours.
+    """Compute the softmax weights of `attention_exp` that fall to this PE. Others become 0.
 
-    The ``columns`` from ``first_col`` on are cut into ``groups``, the larger ones first, and a group of c columns into
-    c // sharers sets, set i from its column i c // (c // sharers) on; column s of a set of z has the weights from
-    s n // z on, of n in all. Other columns have none.
+    Neighbouring columns have the same scores and divide the M * H * T weights among them. The
+    ``columns`` columns from ``first_col`` on form ``groups`` groups, the larger ones first. A group
+    of c columns is cut into c // sharers sets of columns, and each set divides all weights evenly.
+    Columns outside of these compute none.
+
+    Args:
+        block, block_row, block_col, act, acc, f32, ctl: Block of PEs, mesh row and column of its
+            first PE, views of SRAM, and counters per row.
+        scores, maxima, out: Addresses, as in `attention_exp`.
+        M, H, T, scale_pico, window, chunk, capacity: As in `attention_exp`.
+        first_col, columns, groups, sharers: Division of the columns, as above.
     """
     scale, oldest = np.float32(scale_pico * 1e-12), ctl[block_row, OLDEST]
     lanes = act.shape[2]
     firsts, lasts, values = lane_values(lanes), lane_values(lanes), lane_values(lanes)
     for lane in range(lanes):
-        firsts[lane], lasts[lane] = _share(block_col + lane - first_col, columns, groups, sharers, M * H * T)
+        firsts[lane], lasts[lane] = _slice_of_column(block_col + lane - first_col, columns, groups, sharers, M * H * T)
     for mht in range(M * H * T):
         mh, t = mht // T, mht % T
         last = ctl[block_row, 0] + mh // H
@@ -101,16 +167,16 @@ def attention_exp_share(
 
 
 @helper_function
-def _share(col, columns, groups, sharers, count):
-    """The first of ``count`` elements that one of ``columns`` works on, and one past the last; none of another."""
+def _slice_of_column(col, columns, groups, sharers, count):
+    """Return the range of the ``count`` elements that a column computes, or (0, 0) for none."""
     if col < 0 or col >= columns:
         return 0, 0
     _, start, width = group_of_column(col, columns, groups)
-    return share_of_place(col - start, width, max(1, width // sharers), count)
+    return slice_of_place(col - start, width, max(1, width // sharers), count)
 
 
 def softmax_sums(block, act, f32, x, sums, M, H, T):
-    """sums[M, H] = the sum over T of x[M, H, T], in float32."""
+    """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T]."""
     lanes = act.shape[2]
     for mh in range(M * H):
         for lane in range(lanes):
@@ -123,14 +189,24 @@ def softmax_sums(block, act, f32, x, sums, M, H, T):
 def attention_max_by_column(
     block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk
 ):
-    """`attention_max` of a square whose column c has the scores with the entries that row c caches, from slot 0 on."""
+    """Compute `attention_max` where each column has the scores with another row's entries.
+
+    The PEs form a square.
+    Column c has the scores with the entries that row c caches, from slot 0 on. Operands are those
+    of `attention_max`.
+    """
     _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, 0, BY_COLUMN)
 
 
 def attention_exp_by_column(
     block, block_row, block_col, act, acc, f32, ctl, scores, maxima, out, sums, M, H, T, scale_pico, window, chunk
 ):
-    """`attention_exp` of a square whose column c has the scores with the entries that row c caches, from slot 0 on."""
+    """Compute `attention_exp` where each column has the scores with another row's entries.
+
+    The PEs form a square.
+    Column c has the scores with the entries that row c caches, from slot 0 on. Operands are those
+    of `attention_exp`.
+    """
     _exp(
         block, block_row, block_col, act, acc, f32, ctl,
         scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, 0, BY_COLUMN,
@@ -139,6 +215,10 @@ def attention_exp_by_column(
 
 @helper_function
 def _max(block, block_row, block_col, acc, f32, ctl, scores, out, M, H, T, scale_pico, window, chunk, oldest, capacity):
+    """Compute the maximum visible score of each token and head, times the scale.
+
+    ``capacity`` is BY_COLUMN if the columns have the entries of different rows.
+    """
     scale = np.float32(scale_pico * 1e-12)
     lanes = acc.shape[2]
     values = lane_values(lanes)
@@ -160,6 +240,10 @@ def _exp(
     block, block_row, block_col, act, acc, f32, ctl,
     scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, oldest, capacity,
 ):  # fmt: skip
+    """Compute softmax weights, 0 for entries that are not visible, and their local sums.
+
+    ``capacity`` is BY_COLUMN if the columns have the entries of different rows.
+    """
     scale = np.float32(scale_pico * 1e-12)
     lanes = act.shape[2]
     values = lane_values(lanes)
@@ -170,29 +254,40 @@ def _exp(
             f32[block, sums + mh, lane] = np.float32(0.0)
         for t in range(T):
             e = scores + mh * T + t
-            seen = _scale_scores(
+            is_visible = _scale_scores(
                 block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity
             )
-            for lane in range(lanes if seen else 0):
+            for lane in range(lanes if is_visible else 0):
                 values[lane] = exponential(values[lane] - f32[block, maxima + mh, lane])
-            for lane in range(0 if seen else lanes):
+            for lane in range(0 if is_visible else lanes):
                 values[lane] = ZERO
             for lane in range(lanes):
-                stored = narrow(values[lane], act[block, out, lane])
-                act[block, out + mh * T + t, lane] = stored
-                values[lane] = widen(stored)
+                element = narrow(values[lane], act[block, out, lane])
+                act[block, out + mh * T + t, lane] = element
+                values[lane] = widen(element)
             for lane in range(lanes):
                 f32[block, sums + mh, lane] += values[lane]
 
 
 @helper_function
 def _scale_scores(block, block_row, block_col, acc, ctl, values, e, t, scale, first, last, oldest, capacity):
-    """values = the scores with entry t, ``acc[e]``, times the scale; -inf where it is not visible.
+    """Set ``values`` to the scaled scores with cache entry t, or to -inf if it is not visible.
 
-    Returns whether any lane may see it: exponentials of -inf, which are as slow as any, are 0 beforehand.
+    Args:
+        block, block_row, block_col, acc, ctl: Block of PEs, mesh row and column of its first PE,
+            accumulator view, and counters per row.
+        values: float32 array with an element per lane, overwritten.
+        e, t: Address of the score; index of the cache entry.
+        scale: Factor of the scores.
+        first, last: First and last visible position.
+        oldest, capacity: Slot of the oldest entry; slots of the cache, or BY_COLUMN.
+
+    Returns:
+        Whether the entry may be visible in any lane. If not, the caller skips the exponential,
+            which is 0.
     """
     lanes = len(values)
-    seen = True
+    is_visible = True
     if capacity == BY_COLUMN:
         columns = min(lanes, len(ctl) - block_col)
         for lane in range(columns):
@@ -203,22 +298,34 @@ def _scale_scores(block, block_row, block_col, acc, ctl, values, e, t, scale, fi
             values[lane] = UNSEEN
     else:
         position = ctl[block_row, SLOTS + (oldest + t) % capacity]
-        seen = position >= first and position <= last
-        for lane in range(lanes if seen else 0):
+        is_visible = position >= first and position <= last
+        for lane in range(lanes if is_visible else 0):
             values[lane] = widen(acc[block, e, lane]) * scale
-        for lane in range(0 if seen else lanes):
+        for lane in range(0 if is_visible else lanes):
             values[lane] = UNSEEN
-    return seen
+    return is_visible
 
 
 @helper_function
 def _first_visible(last, window, chunk):
-    """The first position that a token at position ``last`` sees."""
+    """Return the first position that a token at position ``last`` attends to."""
     return max(last - window + 1 if window > 0 else 0, last // chunk * chunk if chunk > 0 else 0)
 
 
 def attention_values(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):
-    """out[M, H, F] = p[M, H, T] @ v[T, Hk, F], over the local slots."""
+    """Compute the weighted sum of cached values: out[M, H, F] = p[M, H, T] @ v[T, Hk, F].
+
+    The sum is over the T entries that this row stores. H is Hk * queries_per_kv.
+
+    Args:
+        block, block_row, act, acc, ctl: Block of PEs, its mesh row, views of SRAM, and counters per
+            row.
+        p, v: Addresses of the softmax weights, and of the value cache [capacity, Hk, F].
+        out: Address of the sums in the accumulator type.
+        M, Hk, queries_per_kv, F, T: Tokens; KV heads; query heads per KV head; features; cache
+            entries.
+        capacity: Slots of the cache, in which the T entries wrap around.
+    """
     if T == 0:
         clear_rows(acc, block, out, M * Hk * queries_per_kv * F)
     _over_slots(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity, 0, 0)
@@ -226,10 +333,24 @@ def attention_values(block, block_row, act, acc, ctl, p, v, out, M, Hk, queries_
 
 @helper_function
 def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_per_kv, F, T, capacity, scores, add):
-    """out[M, H, T] = x[M, H, F] . cache[T, Hk, F] where ``scores`` is 1, out[M, H, F] = x[M, H, T] @ cache if 0.
+    """Multiply queries by cached keys, or softmax weights by cached values.
 
-    It is added to what there is where ``add`` is not 0. Rows of one product have the same head of the cache: all tokens
-    of a head, or all heads of a token that share one.
+    If ``scores`` is 1: out[M, H, T] = x[M, H, F] . cache[T, Hk, F]. If it is 0: out[M, H, F] =
+    x[M, H, T] @ cache[T, Hk, F].
+
+    Each tile product has the rows that share a KV head: all tokens of one head, or all heads of one
+    token, whichever gives more rows. A product stops at the end of the cache and continues at its
+    start.
+
+    Args:
+        block, block_row, act, acc, ctl: Block of PEs, its mesh row, views of SRAM, and counters per
+            row.
+        x, cache, out: Addresses of the operands.
+        M, Hk, queries_per_kv, F, T: Tokens; KV heads; query heads per KV head; features; cache
+            entries.
+        capacity: Slots of the cache.
+        scores: 1 or 0, as above.
+        add: 0 to overwrite ``out``; any other value to add to it.
     """
     H, E, oldest = Hk * queries_per_kv, Hk * F, np.int64(ctl[block_row, OLDEST])
     product_rows = queries_per_kv if queries_per_kv > M else M
@@ -260,11 +381,22 @@ def attention_online(
     block, block_row, act, acc, f32, ctl,
     scores, v, maxima, sums, out, M, Hk, queries_per_kv, F, T, scale_pico, window, chunk, round, ring,
 ):  # fmt: skip
-    """Fold one block of the ring, scores[M, H, T] and values v[T, Hk, F], into running maxima, sums and outputs.
+    """Fold the scores and values of one cache block into running softmax maxima, sums and outputs.
 
-    The block is the cache of the row that stands ``round`` places behind on the interleaved ring of ``ring`` rows; its
-    entries lie from slot 0 on. Running are maxima[M, H], sums[M, H] and out[M, H, F]; those of a token that sees none
-    of the entries stay as they are.
+    This is a step of ring attention. The block is the cache of the row ``round`` places behind on
+    the interleaved ring of ``ring`` rows, and its entries begin at slot 0. Round 0 resets the
+    running values. A token that sees none of the entries keeps its values.
+
+    Args:
+        block, block_row, act, acc, f32, ctl: Block of PEs, its mesh row, views of SRAM, and
+            counters per row.
+        scores, v: Addresses of the scores [M, H, T] and of the values [T, Hk, F].
+        maxima, sums, out: Addresses of the running values: float32 [M, H] twice, accumulators
+            [M, H, F].
+        M, Hk, queries_per_kv, F, T: Tokens; KV heads; query heads per KV head; features; cache
+            entries.
+        scale_pico, window, chunk: Scale of scores in 1e-12; sliding window and chunk, 0 for none.
+        round, ring: Index of the step; rows of the ring.
     """
     H = Hk * queries_per_kv
     scale = np.float32(scale_pico * 1e-12)
@@ -296,7 +428,10 @@ def attention_online(
 
 
 def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
-    """sums[M, H] += exp(sinks[H] - maxima[M, H]): each head's trained score joins the softmax, without a value."""
+    """Add the heads' attention sinks to softmax sums: sums[M, H] += exp(sinks[H] - maxima[M, H]).
+
+    An attention sink is a trained score that takes part in the softmax but has no value.
+    """
     lanes = f32.shape[2]
     for mh in range(M * H):
         at = sinks + mh % H
@@ -306,7 +441,7 @@ def sink_sums(block, wgt, f32, sums, maxima, sinks, M, H):
 
 
 def sink_weights(block, wgt, f32, maxima, sinks, out, M, H):
-    """out[M, H] = exp(sinks[H] - maxima[M, H])."""
+    """Compute the softmax weights of attention sinks: out[M, H] = exp(sinks[H] - maxima[M, H])."""
     lanes = f32.shape[2]
     for mh in range(M * H):
         at = sinks + mh % H
@@ -316,7 +451,11 @@ def sink_weights(block, wgt, f32, maxima, sinks, out, M, H):
 
 
 def round_maxima(block, f32, x, n):
-    """x[n] = the nearest whole multiple of ln 2, -2^22 ln 2 at least: scores below -2.9e6 count as none."""
+    """Round the softmax maxima x[n] to whole multiples of ln 2, but not below -2^22 ln 2.
+
+    Rescaling by the difference of two such maxima is an exact multiplication by a power of two.
+    Scores below -2.9e6 therefore count as none.
+    """
     for i in range(x, x + n):
         for lane in range(f32.shape[2]):
             multiple = max(np.rint(f32[block, i, lane] * LOG2_E), LEAST_EXPONENT)
@@ -324,9 +463,18 @@ def round_maxima(block, f32, x, n):
 
 
 def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
-    """sums[M, H] and x[M, H, F] *= exp(own[M, H] - maxima[M, H]), both whole multiples of ln 2: a power of two.
+    """Rescale softmax sums and values from this row's own maxima to the common maxima of all rows.
 
-    It is 0 where it is below the normal numbers of float32.
+    sums[M, H] and x[M, H, F] are multiplied in place by exp(own[M, H] - maxima[M, H]). The maxima
+    are whole multiples of ln 2, so this factor is a power of two. Factors below 2^-126 become 0.
+
+    Args:
+        block, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next four arguments
+            are addresses in it.
+        own, maxima: float32 maxima [M, H] of this row, and of all rows.
+        sums: float32 [M, H].
+        x: Values [M, H, F] in the accumulator type.
+        M, H, F: Tokens; query heads; features per head.
     """
     lanes = f32.shape[2]
     factors = lane_values(lanes)
@@ -342,12 +490,21 @@ def softmax_rescale(block, acc, f32, own, maxima, sums, x, M, H, F):
 
 
 def attention_finish(block, act, acc, f32, x, sums, out, M, H, F):
-    """out[M, H, F] = x[M, H, F] / sums[M, H]; 0 where the sum is not positive."""
+    """Divide attention outputs by the softmax sums: out[M, H, F] = x[M, H, F] / sums[M, H].
+
+    The result is 0 where the sum is not positive, that is, if no entry was visible.
+
+    Args:
+        block, act, acc, f32: Block of up to 128 PEs, and views of their SRAM.
+        x, sums, out: Addresses of the outputs (accumulators), float32 sums, and results
+            (activations).
+        M, H, F: Tokens; query heads; features per head.
+    """
     lanes = act.shape[2]
     for mh in range(M * H):
         for f in range(F):
             for lane in range(lanes):
-                like = act[block, out + mh * F + f, lane]
+                element = act[block, out + mh * F + f, lane]
                 total = f32[block, sums + mh, lane]
                 value = widen(acc[block, x + mh * F + f, lane]) / total if total > 0.0 else np.float32(0.0)
-                act[block, out + mh * F + f, lane] = narrow(value, like)
+                act[block, out + mh * F + f, lane] = narrow(value, element)

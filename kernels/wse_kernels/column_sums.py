@@ -1,4 +1,4 @@
-"""Messages along columns that stay in place: sums in transit in registers."""
+"""Transfer kernel for messages along columns that send and receive at the same address."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ __all__ = ["ACCUMULATE", "KEEP_LARGER", "LOAD", "STORE", "along_columns_in_place
 
 
 def along_columns_in_place(view: Any, program: Any, a: Any) -> None:
-    """Messages along columns that arrive where they are sent from, as a program on an accumulator.
+    """Execute messages along columns that send and receive at the same address.
 
-    All columns do the same; ``program`` int32 ``[steps, 3]`` has the steps of `wse_kernels._accumulator`, whose PEs are
-    rows. Operands: 2 blocks a row, 3 address, 5 elements.
+    The messages are given as a program for an accumulator, which keeps running sums in registers.
+    All columns execute the same program.
+
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        program: int32 ``[steps, 3]``, the steps of `wse_kernels._accumulator`, with mesh rows as
+            PEs.
+        a: Operands: 2 blocks per row, 3 address, 5 elements.
     """
     strips = (a[5] * view.shape[2] + STRIP - 1) // STRIP
     for job in prange(a[2] * strips):

@@ -1,4 +1,4 @@
-"""Small local operations between the tile products."""
+"""Compute kernels for elementwise operations: additions, copies, conversions and scaling."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from wse_kernels._elements import narrow, widen
 
 
 def residual_add(block, act, acc, x, addend, n):
-    """x[n] += addend[n], the addend rounded to the activation type first."""
+    """Add a vector of sums to the residual stream: x[n] += addend[n].
+
+    The addend is rounded from the accumulator type to the activation type before the addition.
+    """
     lanes = act.shape[2]
     for e in range(n):
         for lane in range(lanes):
             old = act[block, x + e, lane]
-            added = narrow(widen(acc[block, addend + e, lane]), old)
-            act[block, x + e, lane] = narrow(widen(old) + widen(added), old)
+            rounded_addend = narrow(widen(acc[block, addend + e, lane]), old)
+            act[block, x + e, lane] = narrow(widen(old) + widen(rounded_addend), old)
 
 
 def add(block, act, x, addend, n):
-    """x[n] += addend[n], both activations."""
+    """Add one vector of activations to another in place: x[n] += addend[n]."""
     lanes = act.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -28,7 +31,7 @@ def add(block, act, x, addend, n):
 
 
 def add_bias(block, wgt, acc, x, bias, M, n):
-    """x[M, n] += bias[n]."""
+    """Add a bias to each token's sums in place: x[M, n] += bias[n]."""
     lanes = acc.shape[2]
     for e in range(M * n):
         for lane in range(lanes):
@@ -37,7 +40,7 @@ def add_bias(block, wgt, acc, x, bias, M, n):
 
 
 def scale(block, acc, x, n, factor_pico):
-    """x[n] *= factor."""
+    """Multiply accumulators by a constant in place: x[n] *= factor_pico * 1e-12."""
     factor = np.float32(factor_pico * 1e-12)
     lanes = acc.shape[2]
     for e in range(x, x + n):
@@ -46,7 +49,7 @@ def scale(block, acc, x, n, factor_pico):
 
 
 def store(block, act, acc, out, x, n):
-    """out[n] = x[n], accumulators rounded to activations."""
+    """Round a vector of accumulators to activations: out[n] = x[n]."""
     lanes = act.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -54,17 +57,20 @@ def store(block, act, acc, out, x, n):
 
 
 def store_part(block, act, acc, out, x, M, n, stride):
-    """out[M, n] = the first n elements of every row of x, whose rows are ``stride`` apart, rounded to activations."""
+    """Round the first n elements of each of M rows from accumulators to activations.
+
+    ``out[M, n]`` is contiguous. The rows of ``x`` are ``stride`` elements apart.
+    """
     lanes = act.shape[2]
     for m in range(M):
         for e in range(n):
             for lane in range(lanes):
-                like = act[block, out + m * n + e, lane]
-                act[block, out + m * n + e, lane] = narrow(widen(acc[block, x + m * stride + e, lane]), like)
+                element = act[block, out + m * n + e, lane]
+                act[block, out + m * n + e, lane] = narrow(widen(acc[block, x + m * stride + e, lane]), element)
 
 
 def clear(block, act, out, n):
-    """out[n] = 0."""
+    """Set a vector of activations to zero: out[n] = 0."""
     lanes = act.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -72,7 +78,7 @@ def clear(block, act, out, n):
 
 
 def copy(block, act, out, x, n):
-    """out[n] = x[n], both activations."""
+    """Copy a vector of activations: out[n] = x[n]."""
     lanes = act.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -80,7 +86,7 @@ def copy(block, act, out, x, n):
 
 
 def copy_statistics(block, f32, out, x, n):
-    """out[n] = x[n], both float32."""
+    """Copy a float32 vector: out[n] = x[n]."""
     lanes = f32.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -88,7 +94,7 @@ def copy_statistics(block, f32, out, x, n):
 
 
 def add_statistics(block, f32, x, addend, n):
-    """x[n] += addend[n], both float32."""
+    """Add one float32 vector to another in place: x[n] += addend[n]."""
     lanes = f32.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -96,16 +102,16 @@ def add_statistics(block, f32, x, addend, n):
 
 
 def store_statistics(block, act, f32, out, x, n):
-    """out[n] = x[n], rounded from float32 to activations."""
+    """Round a float32 vector to activations: out[n] = x[n]."""
     lanes = f32.shape[2]
     for e in range(n):
         for lane in range(lanes):
-            like = act[block, out + e, lane]
-            act[block, out + e, lane] = narrow(f32[block, x + e, lane], like)
+            element = act[block, out + e, lane]
+            act[block, out + e, lane] = narrow(f32[block, x + e, lane], element)
 
 
 def load_statistics(block, act, f32, out, x, n):
-    """out[n] = x[n], activations as float32."""
+    """Widen a vector of activations to float32: out[n] = x[n]."""
     lanes = f32.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -113,7 +119,7 @@ def load_statistics(block, act, f32, out, x, n):
 
 
 def copy_weights(block, wgt, out, x, n):
-    """out[n] = x[n], both weights."""
+    """Copy a vector of weights: out[n] = x[n]."""
     lanes = wgt.shape[2]
     for e in range(n):
         for lane in range(lanes):
@@ -121,7 +127,10 @@ def copy_weights(block, wgt, out, x, n):
 
 
 def soft_cap(block, acc, x, n, scale_pico, cap_pico):
-    """x[n] = cap * tanh(scale * x[n] / cap)."""
+    """Limit accumulators smoothly in place: x[n] = cap * tanh(scale * x[n] / cap).
+
+    ``scale_pico`` and ``cap_pico`` are the scale and the cap in units of 1e-12.
+    """
     scale, cap = np.float32(scale_pico * 1e-12), np.float32(cap_pico * 1e-12)
     lanes = acc.shape[2]
     for e in range(x, x + n):

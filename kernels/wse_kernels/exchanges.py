@@ -1,7 +1,9 @@
-"""Exchanges along lines: every PE of a row or column gets the words of one PE of it at the most, all at once.
+"""Transfer kernels for exchanges, in which every PE receives the words of at most one other PE.
 
-What is sent is not where anything arrives, so that no order matters. Operands are those of `wse_kernels.transfers`: 0
-first row, 1 rows, 2 blocks a row, 3 source address, 4 target address, 5 elements; 7 is the number of columns.
+The other PE is in the same row or column.
+Words are sent and received at different addresses, so the order does not matter. The operands ``a``
+are those of `wse_kernels.transfers`: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4
+target address, 5 elements, 7 columns.
 """
 
 from __future__ import annotations
@@ -13,10 +15,17 @@ from wse_kernels._jit import prange
 
 
 def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: Any, a: Any) -> None:
-    """An exchange along each mesh row; row r does variant v = ``variant[r]``, runs ``first[v]`` to ``first[v + 1]``.
+    """Execute an exchange along each mesh row, as runs of neighbouring columns with the same shift.
 
-    ``runs`` int32 ``[run, 3]`` are (shift, first column, end): the columns c that uint8 ``chosen[run]`` marks get what
-    column c + shift sends.
+    In run i, every column c that ``chosen[i]`` marks receives the elements of column c + shift.
+
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        runs: int32 ``[run, 3]``: (shift, first column, end column).
+        first, variant: Row r executes runs ``first[v]`` to ``first[v + 1]`` - 1, where v =
+            ``variant[r]``.
+        chosen: uint8 ``[run, column]``, not 0 for columns that receive.
+        a: Operands, as above.
     """
     for row in prange(a[0], a[0] + a[1]):
         base, lanes, source, target, n, kind = row * a[2], view.shape[2], a[3], a[4], a[5], variant[row]
@@ -31,9 +40,13 @@ def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: 
 
 
 def exchange_along_columns(view: Any, sources: Any, chosen: Any, a: Any) -> None:
-    """An exchange along each mesh column; column c does variant v where uint8 ``chosen[v, c]`` is not 0.
+    """Execute an exchange along each mesh column.
 
-    Row r of such a column gets what row ``sources[v, r]`` sends, int32, nothing from -1.
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        sources: int32 ``[variant, row]``: the row whose elements a row receives, or -1 for none.
+        chosen: uint8 ``[variant, column]``, not 0 for columns that execute the variant.
+        a: Operands, as above.
     """
     for row in prange(a[0], a[0] + a[1]):
         per_row, lanes = a[2], view.shape[2]

@@ -1,8 +1,12 @@
-"""Moves between vectors cut over rows and vectors cut over columns, for attention over a latent cache.
+"""Compute kernels that move vectors between a division over rows and a division over columns.
 
-A PE keeps what its row and its column share of a vector and zeros elsewhere; an all-reduce then brings the whole part
-of its new axis to every PE. Which heads a row has, and which rotated features a row and a column have, stand in tables
-of ordinals, 1 for the first and 0 for padding; those of a row are the same in all lanes.
+Attention over a latent KV cache needs them. Each PE copies the elements that belong to both its row
+and its column, and sets the others to zero. An all-reduce then gives every PE the part of the
+vector along the new axis.
+
+Two kinds of tables say which heads a row has, and which rotated features a row and a column have.
+Their entries are ordinals: 1 for the first, 0 for padding. The tables of a row are the same in all
+lanes.
 """
 
 from __future__ import annotations
@@ -13,7 +17,16 @@ from wse_kernels._elements import clear_rows, narrow, widen
 
 
 def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
-    """out[M, H, n] = the row's heads x[M, Hl, n] where they belong, zeros elsewhere; heads[Hl] are their ordinals."""
+    """Copy the heads of this row to their positions among all heads. Other heads become zero.
+
+    Args:
+        block, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next three arguments
+            are addresses in it.
+        x: Heads of the row [M, Hl, n] in the accumulator type.
+        heads: float32 [Hl], ordinal of each head of the row: 1 for the first head, 0 for padding.
+        out: All heads [M, H, n] in the accumulator type.
+        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+    """
     lanes = acc.shape[2]
     clear_rows(acc, block, out, M * H * n)
     for i in range(Hl):
@@ -27,10 +40,22 @@ def place_heads(block, acc, f32, x, heads, out, M, H, Hl, n):
 
 
 def place_rotated(block, acc, f32, x, heads, first, feature_ordinals, out, M, H, Hl, K, n, stride):
-    """out[M, H, n] = the row's features x[M, Hl, K] that the column needs, zeros elsewhere.
+    """Copy the rotated features that this row has and this column needs to their positions.
 
-    A row has neighbouring features, the first with ordinal ``first``; ``heads[Hl]`` are the ordinals of its heads,
-    ``feature_ordinals[n]`` those of the features that the column needs, and ``stride`` is that of ``x`` along M.
+    All other elements of ``out`` become zero. Ordinals count from 1, and 0 means padding.
+
+    Args:
+        block, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next five arguments
+            are addresses in it.
+        x: Features of the row [M, Hl, K] in the accumulator type; consecutive features of each
+            head.
+        heads: float32 [Hl], ordinals of the row's heads.
+        first: float32 ordinal of the first of the row's K features.
+        feature_ordinals: float32 [n], ordinals of the features that the column needs.
+        out: Features for the column [M, H, n] in the accumulator type.
+        M, H, Hl, K, n: Tokens; all heads; heads of the row; features of the row; features of the
+            column.
+        stride: Elements from one token to the next in ``x``.
     """
     lanes = acc.shape[2]
     clear_rows(acc, block, out, M * H * n)
@@ -49,9 +74,18 @@ def place_rotated(block, acc, f32, x, heads, first, feature_ordinals, out, M, H,
 
 
 def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
-    """out[Hl, n] = the features of the row's heads x[Hl, K] that the column needs, zeros for those of other rows.
+    """Copy the rotated features that this row has and this column needs: x[Hl, K] to out[Hl, n].
 
-    ``first`` and ``feature_ordinals`` are those of `place_rotated`.
+    Features that other rows have become zero. Ordinals count from 1, and 0 means padding.
+
+    Args:
+        block, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next four arguments
+            are addresses in it.
+        x: Features of the row's heads [Hl, K] in the accumulator type.
+        first: float32 ordinal of the first of the row's K features.
+        feature_ordinals: float32 [n], ordinals of the features that the column needs.
+        out: Features for the column [Hl, n] in the accumulator type.
+        Hl, K, n: Heads of the row; features of the row; features of the column.
     """
     lanes = acc.shape[2]
     clear_rows(acc, block, out, Hl * n)
@@ -65,19 +99,36 @@ def pick_rotated(block, acc, f32, x, first, feature_ordinals, out, Hl, K, n):
 
 
 def set_heads(block, act, acc, f32, x, heads, out, H, Hl, n):
-    """out[H, n] = the row's heads x[Hl, n] where they belong, and what was there elsewhere; ``heads[Hl]`` as above."""
+    """Overwrite this row's heads in out[H, n] by x[Hl, n]. Other heads stay as they are.
+
+    Args:
+        block, act, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next three
+            arguments are addresses in it.
+        x: Activations of the row's heads [Hl, n].
+        heads: float32 [Hl], ordinal of each head of the row: 1 for the first head, 0 for padding.
+        out: All heads [H, n] in the accumulator type.
+        H, Hl, n: All heads; heads of the row; features per head.
+    """
     lanes = act.shape[2]
     for i in range(Hl):
         h = np.int64(f32[block, heads + i, 0]) - 1
         if h >= 0 and h < H:
             for e in range(n):
                 for lane in range(lanes):
-                    like = acc[block, out + h * n + e, lane]
-                    acc[block, out + h * n + e, lane] = narrow(widen(act[block, x + i * n + e, lane]), like)
+                    element = acc[block, out + h * n + e, lane]
+                    acc[block, out + h * n + e, lane] = narrow(widen(act[block, x + i * n + e, lane]), element)
 
 
 def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
-    """out[Hl, M, n] = the row's heads of x[M, H, n], head by head; heads[Hl] are their ordinals; zeros for padding."""
+    """Copy this row's heads from x[M, H, n] to out[Hl, M, n], head by head. Padding becomes zero.
+
+    Args:
+        block, act, f32: Block of up to 128 PEs, and views of their SRAM. The next three arguments
+            are addresses in it.
+        x, out: Activations.
+        heads: float32 [Hl], ordinal of each head of the row: 1 for the first head, 0 for padding.
+        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+    """
     lanes = act.shape[2]
     for i in range(Hl):
         h = np.int64(f32[block, heads + i, 0]) - 1
@@ -90,9 +141,19 @@ def pick_heads(block, act, f32, x, heads, out, M, H, Hl, n):
 
 
 def finish_heads(block, act, acc, f32, x, sums, heads, out, M, H, Hl, n):
-    """out[Hl, M, n] = the row's heads of x[M, H, n] / sums[M, H], head by head; heads[Hl] are their ordinals.
+    """Divide attention outputs by the softmax sums, for the heads of this row, head by head.
 
-    Zeros for padding, and where a sum is not positive.
+    out[Hl, M, n] = the row's heads of x[M, H, n] / sums[M, H]. Elements become zero for padding and
+    wherever the sum is not positive.
+
+    Args:
+        block, act, acc, f32: Block of up to 128 PEs, and views of their SRAM. The next four
+            arguments are addresses in it.
+        x: Outputs [M, H, n] in the accumulator type.
+        sums: float32 softmax sums [M, H].
+        heads: float32 [Hl], ordinal of each head of the row: 1 for the first head, 0 for padding.
+        out: Activations [Hl, M, n].
+        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
     """
     lanes = act.shape[2]
     for i in range(Hl):
@@ -107,10 +168,20 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, M, H, Hl, n):
 
 
 def turn_block(block, block_row, block_col, act, acc, x, out, M, K, N, first_col, to_rows):
-    """out[M, N] = what a PE's block x[M, K] of a vector and its block on the other axis share, zeros elsewhere.
+    """Keep the elements of a vector that belong both to this PE's row and to its column.
 
-    The vector is cut into blocks of K over rows and of N over columns from ``first_col`` on, or the other way round;
-    ``to_rows`` is 1 when the result is cut over rows.
+    One axis of the mesh stores the vector in blocks of K elements, the other in blocks of N.
+    Elements of the result that the PE does not have become zero, so a sum along the old axis
+    completes the vector.
+
+    Args:
+        block, block_row, block_col, act, acc: Block of PEs, mesh row and column of its first PE,
+            views of SRAM.
+        x, out: Addresses of the activations [M, K], and of the result [M, N] in the accumulator
+            type.
+        M, K, N: Tokens; elements of the PE's block before; elements of its block after.
+        first_col: First mesh column that has a block.
+        to_rows: 1 if the vector moves from blocks per column to blocks per row, 0 for the opposite.
     """
     lanes = act.shape[2]
     for lane in range(lanes):

@@ -1,6 +1,8 @@
-"""The kernels by name, each compiled for one core and, except for those that store weights, for all of them.
+"""Table of all kernels by name, each compiled for one CPU core and for all cores.
 
-``compiled_kernel(name)`` gives both; ``for_time`` picks the parallel one when a step is worth waking the other cores.
+Kernels that store weights are compiled for one core only. ``compiled_kernel(name)`` returns both
+builds, and ``for_time`` selects the parallel one if a step is long enough to be worth waking the
+other cores.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ __all__ = [
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
-    """Return the kernels by name: every public function of a kernel file is one."""
+    """Return the public functions of some kernel files by name. Each of them is a kernel."""
     return {
         name: function
         for module in modules
@@ -62,42 +64,44 @@ def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:
 
 
 COMPUTE = _kernels(linear, norm, rotary, attention, elementwise, latent, activation, vocabulary, router, experts)
-"""Compute kernels, as functions of one block; `over_blocks` puts the calling convention around them."""
+"""Compute kernels, as functions of one block. `over_blocks` adds the calling convention."""
 
 TRANSFER = _kernels(transfers, exchanges, row_sums, column_sums)
-"""Kernels that move words between PEs; each has its own operands."""
+"""Transfer kernels, which move words between PEs. Each has its own operands."""
 
 TIMING = _kernels(wavelet)
-"""Kernels that count cycles; they allocate."""
+"""Timing kernels, which count cycles. They allocate memory."""
 
 STORING = _kernels(random_numbers, storing)
-"""Kernels that make weights and put them where PEs store them, which threads of the caller have their turns at."""
+"""Kernels that generate weights and store them in SRAM. Callers distribute them over threads."""
 
 THREADS: int = config.NUMBA_NUM_THREADS
-"""The most threads that kernels of this process are spread over."""
+"""Maximum number of threads that the kernels of this process use."""
 
 LEAST_CORE_S = 2e-5
-"""Seconds of one core below which no step is spread over all."""
+"""Seconds on one core below which a step is never distributed over several cores."""
 WAKES = 4
-"""The number of times that a step must take one core what it takes to wake the others."""
+"""Minimum duration of a parallel step, as a multiple of the time to wake the other cores."""
 TRIALS = 40
 
 
 def thread_count() -> int:
-    """Return the number of threads that the caller has set for kernels, THREADS at the most.
+    """Return the number of threads that kernels currently use, at most THREADS.
 
-    1 where they are interpreted.
+    The caller sets the number with numba's ``set_num_threads``. It is 1 if kernels are interpreted.
     """
     return 1 if config.DISABLE_JIT else int(get_threads())
 
 
 @cache
 def parallel_core_s() -> float:
-    """Return the seconds of one core above which a step is spread over all, measured once in a process.
+    """Return the duration on one core above which a step is distributed over all cores, in seconds.
 
-    To wake the others takes 2 to 5 microseconds by OpenMP, 80 by numba's own threads, and milliseconds now and then
-    where other programs have the cores: the median counts, as one such trial is no reason to keep to one core for all
-    of a run (`wse_kernels.shared_cores` sees to programs that go on). One thread has no others to wake.
+    The value is measured once per process, as WAKES times the median time to wake the other cores.
+    This takes 2 to 5 microseconds with OpenMP and 80 with numba's own threads. It takes
+    milliseconds now and then if other programs use the cores, which is why the median is used.
+    `wse_kernels.shared_cores` handles programs that keep using the cores. With a single thread the
+    value is infinite.
     """
     if THREADS == 1:
         return inf
@@ -113,12 +117,15 @@ def parallel_core_s() -> float:
 
 
 class CompiledKernel(NamedTuple):
-    """A kernel in its two builds, compiled lazily by numba at the first call for each combination of element types.
+    """Both builds of a kernel: for one core and for all cores.
+
+    Numba compiles a build at the first call for each combination of element types.
 
     Attributes:
-        serial: The build for one core.
-        parallel: The build for all cores; of a kernel that stores weights, the serial one.
-        takes: What a compute kernel is called with before its operands, as indices into `wse_kernels._blocks.VIEWS`.
+        serial: Build for one core.
+        parallel: Build for all cores. It is the serial build for kernels that store weights.
+        takes: Views and counters that a compute kernel takes before its operands, as indices into
+            `wse_kernels._blocks.VIEWS`.
     """
 
     serial: Callable[..., None]
@@ -126,21 +133,29 @@ class CompiledKernel(NamedTuple):
     takes: tuple[int, ...] = ()
 
     def for_time(self, core_s: float) -> Callable[..., None]:
-        """Return the build for a call that needs about ``core_s`` seconds of one core."""
+        """Return the build to use for a call that needs about ``core_s`` seconds on one core."""
         return self.parallel if core_s > LEAST_CORE_S and core_s > parallel_core_s() else self.serial
 
 
 @cache
 def compiled_kernel(name: str) -> CompiledKernel:
-    """Return the kernel ``name`` of COMPUTE, TRANSFER, TIMING or STORING. Raises KeyError for an unknown name."""
+    """Return the kernel with a given name from COMPUTE, TRANSFER, TIMING or STORING.
+
+    Raises:
+        KeyError: There is no kernel with this name.
+    """
     if name in STORING:
         serial = kernel(STORING[name])
         return CompiledKernel(serial, serial)
     if name not in COMPUTE:
         function = (TRANSFER | TIMING)[name]
         allocates = name in TIMING
-        spread = over_cores_by_loop(function)
-        parallel = parallel_kernel(function, allocates=allocates) if spread is None else spread_kernel(spread)
+        spread_function = over_cores_by_loop(function)
+        parallel = (
+            parallel_kernel(function, allocates=allocates)
+            if spread_function is None
+            else spread_kernel(spread_function)
+        )
         return CompiledKernel(kernel(function, allocates=allocates), parallel)
     function = COMPUTE[name]
     takes = tuple(map(VIEWS.index, views_of(function)))

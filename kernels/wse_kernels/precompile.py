@@ -1,8 +1,9 @@
-"""Compiling kernels before they are called, in several processes where many were not kept from an earlier run.
+"""Compilation of kernels before they are called, in several processes if many are not cached yet.
 
-In one process numba compiles one kernel after another, on one core. Other processes take kernels from the end of the
-list, one at a time, and leave what they compile in the folder of kernels, from where this one loads it in the end. One
-that cannot be started or dies costs the time of its kernel; where the folder cannot be written to there are none.
+In one process, numba compiles kernels one after another on a single core. Helper processes take
+kernels from the end of the list, one at a time, and store the compiled code in the cache, from
+which this process loads it. If a helper cannot be started or dies, only the time of its kernel is
+lost. Without a writable cache there are no helpers.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final
 
-from wse_kernels._jit import KERNEL_FILES, build_of, compile_for, is_compiled, is_kept, types_of
+from wse_kernels._jit import KERNEL_FILES, build_of, compile_for, is_cached, is_compiled, types_of
 from wse_kernels.library import compiled_kernel
 
 KERNELS_A_PROCESS: Final = 6
-"""Kernels to compile for each process that helps: it takes as long to start as one of them to compile."""
+"""Minimum kernels per helper process. Starting one takes as long as compiling a kernel."""
 
 MOST_PROCESSES: Final = 8
 
@@ -32,30 +33,35 @@ _START: Final = (
 
 Call = tuple[Callable[..., Any], Sequence[Any]]
 Build = tuple[str, bool, Any]
-"""Name of a kernel, whether it is the build for all cores, types of its arguments."""
+"""Name of a kernel, whether it is the build for all cores, and the types of its arguments."""
 
 
 def precompile(calls: Sequence[Call], report: Callable[[int, int, str], None]) -> None:
-    """Compile the kernels of ``calls`` for the types of their arguments, or load them, without calling them.
+    """Compile the kernels of some calls for the types of their arguments, without calling them.
 
-    ``report`` takes (done, all, name) before each that is compiled here, and at the end; those that are loaded do not
-    count.
+    Cached kernels are loaded instead of compiled.
+
+    Args:
+        calls: Kernels with their arguments.
+        report: Called with (number finished, number to compile, name) before each kernel that this
+            process compiles, and once at the end. Cached kernels do not count.
     """
     typed = [(function, types_of(arguments)) for function, arguments in calls if is_compiled(function)]
-    waiting = deque((function, types) for function, types in typed if not is_kept(function, types))
-    total = len(waiting)
+    waiting_kernels = deque((function, types) for function, types in typed if not is_cached(function, types))
+    total = len(waiting_kernels)
 
     def compile_next() -> bool:
+        """Compile the first waiting kernel. Return False if none is waiting."""
         try:
-            function, types = waiting.popleft()
+            function, types = waiting_kernels.popleft()
         except IndexError:
             return False
-        report(total - len(waiting) - 1, total, function.__name__)
+        report(total - len(waiting_kernels) - 1, total, function.__name__)
         compile_for(function, types)
         return True
 
     if compile_next():  # which shows whether what is compiled can be kept
-        with _helpers(waiting):
+        with _helpers(waiting_kernels):
             while compile_next():
                 pass
     for function, types in typed:
@@ -64,11 +70,17 @@ def precompile(calls: Sequence[Call], report: Callable[[int, int, str], None]) -
 
 
 @contextmanager
-def _helpers(waiting: deque[tuple[Any, Any]]) -> Iterator[None]:
-    """Processes that take kernels off the end of ``waiting`` while the caller takes them off its start."""
-    wanted = 0 if KERNEL_FILES.trouble else min(_cores() - 1, len(waiting) // KERNELS_A_PROCESS, MOST_PROCESSES)
-    processes = [process for process in (_start_process() for _ in range(wanted)) if process is not None]
-    threads = [threading.Thread(target=_feed, args=(process, waiting), daemon=True) for process in processes]
+def _helpers(waiting_kernels: deque[tuple[Any, Any]]) -> Iterator[None]:
+    """Run helper processes that compile waiting kernels during the ``with`` block.
+
+    They take kernels from the end of the list, and the caller takes kernels from its start. At the
+    end, wait until all helpers are done.
+    """
+    process_count = (
+        0 if KERNEL_FILES.trouble else min(_cores() - 1, len(waiting_kernels) // KERNELS_A_PROCESS, MOST_PROCESSES)
+    )
+    processes = [process for process in (_start_process() for _ in range(process_count)) if process is not None]
+    threads = [threading.Thread(target=_feed, args=(process, waiting_kernels), daemon=True) for process in processes]
     try:
         for thread in threads:
             thread.start()
@@ -84,6 +96,7 @@ def _helpers(waiting: deque[tuple[Any, Any]]) -> Iterator[None]:
 
 
 def _start_process() -> subprocess.Popen[bytes] | None:
+    """Start a helper process, or return None if that is impossible, as in a frozen application."""
     if not sys.executable or getattr(sys, "frozen", False):
         return None
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -93,26 +106,32 @@ def _start_process() -> subprocess.Popen[bytes] | None:
         return None
 
 
-def _feed(process: subprocess.Popen[bytes], waiting: deque[tuple[Any, Any]]) -> None:
-    """Give a process one kernel after another, each when it is done with the last."""
+def _feed(process: subprocess.Popen[bytes], waiting_kernels: deque[tuple[Any, Any]]) -> None:
+    """Send waiting kernels to a process, from the end of the list, one at a time."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
         _send(process.stdin, sys.path)
         while process.stdout.readline():
-            function, types = waiting.pop()
+            function, types = waiting_kernels.pop()
             _send(process.stdin, (*build_of(function), types))
     except (OSError, IndexError):  # it died, or nothing is left
         return
 
 
 def _send(pipe: BinaryIO | Any, content: object) -> None:
+    """Write an object to a pipe in pickle format."""
     pipe.write(pickle.dumps(content))
     pipe.flush()
 
 
 def serve(orders: BinaryIO, answers: BinaryIO) -> None:
-    """Compile the builds that come in ``orders`` until that ends; a line of ``answers`` says that this one is ready."""
+    """Compile kernels on request, as the main loop of a helper process.
+
+    Args:
+        orders: Pickled builds to compile, until the end of the stream.
+        answers: Receives a newline whenever this process is ready for the next order.
+    """
     while True:
         answers.write(b"\n")
         answers.flush()
@@ -125,5 +144,5 @@ def serve(orders: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _cores() -> int:
-    """Return the cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

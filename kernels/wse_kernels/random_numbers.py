@@ -1,9 +1,10 @@
-"""Random numbers that are known by their place alone: element i of a stream is the same whoever asks for it, and when.
+"""Random numbers by position: element i of a stream always has the same value.
 
-The stream is SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014): its state
-after i steps is a product, so no element depends on the one before. A number is the sum of the four 16-bit parts of its
-64 bits, moved and scaled: near to a normal distribution (Irwin-Hall), with nothing beyond 3.47 standard deviations. All
-but the last multiplication and addition are of integers, so that every machine makes the same bits.
+The stream is SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators,
+OOPSLA 2014). Its state after i steps is a product, so no element depends on the one before. A
+number is the sum of the four 16-bit parts of a 64-bit word, shifted and scaled. This is close to a
+normal distribution (Irwin-Hall), with no value beyond 3.47 standard deviations. Only the last
+multiplication and addition use floating point, so the result is the same on every machine.
 """
 
 from __future__ import annotations
@@ -19,9 +20,16 @@ MIDDLE = np.int32(2 * 0xFFFF)
 
 
 def normal_numbers(values: Any, key: Any, first: Any, mean: Any, factor: Any) -> None:
-    """values[i] = mean + factor x (the sum at place ``first`` + i of the stream ``key``, less its mean).
+    """Fill an array with approximately normal random numbers from a stream.
 
-    ``values`` are float32 ``[n]``, ``key`` and ``first`` uint64, ``mean`` and ``factor`` float32.
+    values[i] = mean + factor * s, where s is the integer sum at position ``first`` + i of the
+    stream, minus its mean.
+
+    Args:
+        values: float32 ``[n]``, overwritten.
+        key: uint64 that selects the stream.
+        first: uint64 position of the first number in the stream.
+        mean, factor: float32 mean of the numbers, and scale of their deviation.
     """
     for i in range(len(values)):
         bits = key + (first + np.uint64(i) + np.uint64(1)) * STEP

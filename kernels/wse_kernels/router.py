@@ -1,7 +1,8 @@
-"""A router of experts: its outputs from the columns to every PE, scores, and the choice, the same on every PE.
+"""Compute kernels of a router of experts: gather its outputs, score them and select experts.
 
-``E`` experts, ``A`` of them chosen for each of ``M`` tokens. Expert ids are held as float32 values. Equal scores: the
-lower id is chosen.
+There are E experts, and A of them are selected for each of M tokens. Every PE makes the same
+selection. Expert ids are stored as float32 values. Of equal scores, the one with the lower id is
+selected.
 """
 
 from __future__ import annotations
@@ -20,37 +21,55 @@ LEAST_SUM = np.float32(1e-20)  # as in DeepSeek-V3's released inference code: no
 
 
 def router_place(block, block_col, acc, x, out, M, n, E, first, columns, zeros):
-    """out[M, E] = x[M, n] where this column's n outputs stand; elsewhere 0, or what was there where ``zeros`` is 0.
+    """Copy this column's n router outputs to their positions among those of all E experts.
 
-    Column ``first`` + c of each stretch of ``columns`` has outputs c n to c n + n - 1.
+    Column ``first`` + c of each segment of ``columns`` columns has outputs c n to c n + n - 1. A
+    sum over the columns then gives every PE all outputs.
+
+    Args:
+        block, block_col, acc: Block of PEs, the mesh column of its first PE, and accumulator view
+            of SRAM.
+        x, out: Addresses of this column's outputs [M, n], and of all outputs [M, E].
+        M, n, E: Tokens; outputs per column; experts.
+        first: Index of the first column with outputs, within each segment.
+        columns: Mesh columns per segment.
+        zeros: 1 to set the outputs of other columns to 0, 0 to leave them as they are.
     """
     lanes = acc.shape[2]
     for m in range(M):
         for e in range(E):
             for lane in range(lanes):
                 local = e - ((block_col + lane) % columns - first) * n
-                like = acc[block, out + m * E + e, lane]
+                element = acc[block, out + m * E + e, lane]
                 if local >= 0 and local < n:
                     acc[block, out + m * E + e, lane] = acc[block, x + m * n + local, lane]
                 elif zeros == 1:
-                    acc[block, out + m * E + e, lane] = narrow(np.float32(0.0), like)
+                    acc[block, out + m * E + e, lane] = narrow(np.float32(0.0), element)
 
 
 def router_scores(block, acc, f32, x, out, M, E, sigmoid):
-    """out[M, E] = sigmoid of x[M, E], or where ``sigmoid`` is 0 its softmax over E."""
+    """Compute scores of experts from router outputs: the softmax over E, or a sigmoid.
+
+    Args:
+        block, acc, f32: Block of up to 128 PEs, and views of their SRAM.
+        x: Address of the router outputs [M, E] in the accumulator type.
+        out: Address of the float32 scores [M, E].
+        M, E: Tokens; experts.
+        sigmoid: 1 for a sigmoid, 0 for softmax.
+    """
     lanes = acc.shape[2]
-    largest, totals = lane_values(lanes), lane_values(lanes)
+    max_logits, totals = lane_values(lanes), lane_values(lanes)
     for m in range(M):
         for lane in range(lanes):
-            largest[lane] = LOWEST
+            max_logits[lane] = LOWEST
             totals[lane] = ZERO if sigmoid == SOFTMAX else ONE
         for e in range(m * E, m * E + E):
             for lane in range(lanes):
-                largest[lane] = max(largest[lane], widen(acc[block, x + e, lane]))
+                max_logits[lane] = max(max_logits[lane], widen(acc[block, x + e, lane]))
         for e in range(m * E, m * E + E):
             for lane in range(lanes):
                 logit = widen(acc[block, x + e, lane])
-                power = exponential(logit - largest[lane] if sigmoid == SOFTMAX else -logit)
+                power = exponential(logit - max_logits[lane] if sigmoid == SOFTMAX else -logit)
                 f32[block, out + e, lane] = power if sigmoid == SOFTMAX else ONE / (ONE + power)
                 totals[lane] += power if sigmoid == SOFTMAX else ZERO
         for e in range(m * E, m * E + E):
@@ -59,7 +78,7 @@ def router_scores(block, acc, f32, x, out, M, E, sigmoid):
 
 
 def router_correct(block, f32, x, correction, out, M, E):
-    """out[M, E] = x[M, E] + correction[E]."""
+    """Add a correction bias to the score of each expert: out[M, E] = x[M, E] + correction[E]."""
     lanes = f32.shape[2]
     for m in range(M):
         for e in range(E):
@@ -68,45 +87,62 @@ def router_correct(block, f32, x, correction, out, M, E):
 
 
 def router_limit(block, f32, x, out, M, E, groups, chosen_groups, group_scores):
-    """out[M, E] = x[M, E] in ``chosen_groups`` of a token's ``groups`` equal stretches, the lowest value in the others.
+    """Restrict the selection of experts to the best groups of each token.
 
-    A group counts as the sum of its two best, which stands in group_scores[groups] then; the groups with the largest
-    sums are chosen, on a tie the earlier one.
+    The E experts form ``groups`` equal groups of neighbours. A group's score is the sum of its two
+    best values, or its only value. The groups with the highest scores are selected, the earlier one
+    on a tie. In the other groups all values become -3e38.
+
+    Args:
+        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
+        x, out: Addresses of the scores [M, E] and of the restricted scores [M, E].
+        M, E, groups: Tokens; experts; groups of experts.
+        chosen_groups: Number of groups to select.
+        group_scores: Address of a scratch vector [groups], which receives the groups' scores.
     """
     size = E // groups
     lanes = f32.shape[2]
     for m in range(M):
         for lane in range(lanes):
             for g in range(groups):
-                first, second = LOWEST, LOWEST
+                best_value, next_value = LOWEST, LOWEST
                 for e in range(m * E + g * size, m * E + (g + 1) * size):
                     value = f32[block, x + e, lane]
-                    if value > first:
-                        first, second = value, first
-                    elif value > second:
-                        second = value
-                f32[block, group_scores + g, lane] = first + second if size > 1 else first
+                    if value > best_value:
+                        best_value, next_value = value, best_value
+                    elif value > next_value:
+                        next_value = value
+                f32[block, group_scores + g, lane] = best_value + next_value if size > 1 else best_value
             for g in range(groups):
                 score = f32[block, group_scores + g, lane]
-                better = 0
+                better_groups = 0
                 for other_group in range(groups):
                     value = f32[block, group_scores + other_group, lane]
                     if value > score or (value == score and other_group < g):
-                        better += 1
+                        better_groups += 1
                 for e in range(m * E + g * size, m * E + (g + 1) * size):
                     value = f32[block, x + e, lane]
-                    f32[block, out + e, lane] = value if better < chosen_groups else LOWEST
+                    f32[block, out + e, lane] = value if better_groups < chosen_groups else LOWEST
 
 
 def router_choose(block, f32, choice, scores, ids, weights, maxima, M, E, A, normalised, scale_pico):
-    """ids[M, A] = where choice[M, E] is largest, the largest first; weights[M, A] = scores[M, E] there.
+    """Select the A best experts of each token, and compute their routing weights.
 
-    The weights are divided by their sum where ``normalised`` is 1, and multiplied by the scale in the end. Where fewer
-    than A values compare as numbers, the rest of the ids are -1 with weight 0.
+    ids[M, A] are the positions of the largest values of choice[M, E], largest first. weights[M, A]
+    are the values of scores[M, E] at these positions, normalised if requested and times the scale.
+    If fewer than A values are numbers, the remaining ids are -1 with weight 0.
 
-    1. The values are cut into as many blocks as the root of their number, and ``maxima`` has the first place of the
-       largest value of each, -1 where a block has none that compares.
-    2. Each choice is the best of these, which the next best of its block replaces.
+    1. Divide the E values into about sqrt(E) blocks, and store in ``maxima`` the position of the
+       largest value of each block, or -1 if the block has none.
+    2. Select the best of these A times. Each time, the next best value of its block takes its
+       place.
+
+    Args:
+        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
+        choice, scores, ids, weights, maxima: Addresses of the arrays above.
+        M, E, A: Tokens; experts; selected experts per token.
+        normalised: 1 to divide the weights of a token by their sum, else 0.
+        scale_pico: Factor of the weights in units of 1e-12.
     """
     scale = np.float32(scale_pico * 1e-12)
     blocks = np.int64(np.sqrt(E))
@@ -146,7 +182,11 @@ def router_choose(block, f32, choice, scores, ids, weights, maxima, M, E, A, nor
 
 @helper_function
 def _best(f32, block, first, begin, end, lane, last, last_id):
-    """The first place of the largest value from ``begin`` to ``end`` that comes after the last choice; -1 for none."""
+    """Return the position of the largest value in [begin, end) after the last selected one.
+
+    A value comes after the last one if it is smaller, or equal at a higher position. Return -1 if
+    there is none.
+    """
     best, best_id = np.float32(-np.inf), -1
     for e in range(begin, end):
         value = f32[block, first + e, lane]
@@ -157,16 +197,26 @@ def _best(f32, block, first, begin, end, lane, last, last_id):
 
 
 def chosen_softmax(block, f32, ids, weights, M, A, scale_pico):
-    """weights[M, A] = scale * softmax over A of weights[M, A], of which the first is largest; 0 where ids are -1."""
+    """Replace the weights of the selected experts by their softmax, times a scale.
+
+    weights[M, A] = scale * softmax over A of weights[M, A]. The first weight must be the largest.
+    Weights of missing experts, whose ids are -1, become 0.
+
+    Args:
+        block, f32: Block of up to 128 PEs, and the float32 view of their SRAM.
+        ids, weights: Addresses of the float32 ids and weights [M, A].
+        M, A: Tokens; selected experts per token.
+        scale_pico: Scale in units of 1e-12.
+    """
     scale = np.float32(scale_pico * 1e-12)
     lanes = f32.shape[2]
-    largest, totals = lane_values(lanes), lane_values(lanes)
+    max_weights, totals = lane_values(lanes), lane_values(lanes)
     for m in range(M):
         for lane in range(lanes):
-            largest[lane], totals[lane] = f32[block, weights + m * A, lane], ZERO
+            max_weights[lane], totals[lane] = f32[block, weights + m * A, lane], ZERO
         for i in range(m * A, m * A + A):
             for lane in range(lanes):
-                weight = exponential(f32[block, weights + i, lane] - largest[lane])
+                weight = exponential(f32[block, weights + i, lane] - max_weights[lane])
                 weight = weight if f32[block, ids + i, lane] >= 0.0 else ZERO
                 f32[block, weights + i, lane] = weight
                 totals[lane] += weight

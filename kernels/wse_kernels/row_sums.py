@@ -1,4 +1,4 @@
-"""Messages along rows that stay in place, of many words: sums and multicasts on PEs' words side by side."""
+"""Transfer kernel for long messages along rows that send and receive at the same address."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from wse_kernels._words_of_pes import MOST_COLS, read_words, words_of_pes, write
 __all__ = ["MOST_COLS", "WIDTH", "along_rows_in_place"]
 
 VECTORS_AT_ONCE = 8
-"""Vectors of a PE's words that are transposed at once at the most."""
+"""Maximum number of vectors of a PE's words that are transposed at once."""
 NEAR_PES = 384
-"""PEs of which a vector each stays in the nearest cache."""
+"""Number of PEs whose vectors fit in the first-level cache, one vector each."""
 
 
 def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
-    """Messages along rows that arrive where they are sent from: sums, copies, and multicasts of all elements.
+    """Execute messages along rows that send and receive at the same address, on transposed words.
 
-    ``messages`` int32 ``[m, 3]`` are (source, target, arrival); row r executes those from ``first[v]`` to
-    ``first[v + 1]``, v = ``variant[r]``, in their order. Operands: 0 first row, 1 rows, 2 blocks a row, 3 address, 5
-    elements. A block has WIDTH lanes at least.
+    Messages are sums, copies, and multicasts of all elements. A block has at least WIDTH lanes.
+
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        messages: int32 ``[m, 3]``: (source, target, arrival).
+        first, variant: Row r executes messages ``first[v]`` to ``first[v + 1]`` - 1 in order, where
+            v = ``variant[r]``.
+        a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 address, 5 elements.
     """
     for row in prange(a[0], a[0] + a[1]):
         base, kind, end, cols = row * a[2], variant[row], a[3] + a[5], a[2] * view.shape[2]
@@ -39,7 +44,14 @@ def along_rows_in_place(view: Any, messages: Any, first: Any, variant: Any, a: A
 
 @helper_function
 def _exchange_words(view: Any, base: int, blocks: int, e: int, end: int, words: Any, place: int, read: int) -> None:
-    """Read WIDTH elements of all PEs of a row, whose blocks begin with ``base``, or write them back."""
+    """Read WIDTH elements of all PEs of a mesh row into ``words``, or write them back.
+
+    Args:
+        view, base, blocks: SRAM; first block of the row; blocks per row.
+        e, end: First element, and the end of the elements that are valid.
+        words, place: Transposed words, and the index of the first PE's vector among them.
+        read: 1 to read from SRAM, 0 to write to SRAM.
+    """
     lanes = view.shape[2]
     for block in range(blocks):
         for lane in range(0, lanes, WIDTH):

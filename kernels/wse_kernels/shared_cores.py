@@ -1,9 +1,10 @@
-"""The threads of kernels, as many as other programs leave cores for.
+"""Adaptation of the number of kernel threads to the CPU cores that other programs leave free.
 
-Threads that share a step wait for each other, step by step, and spin meanwhile. Where another program has taken the
-core of one, all wait until it has it back, milliseconds later: passes of thousands of steps that one core does in a
-second then take two on two, or fifty. So kernels go on on one core while threads have to wait for cores, and try more
-of them again after a rest.
+Threads that work on the same step wait for each other after every step, and spin meanwhile. If
+another program has taken the core of one thread, all wait until it gets the core back, milliseconds
+later. A pass of thousands of steps that takes one core a second then takes two seconds on two
+cores, or fifty. Kernels therefore use a single core while threads have to wait for cores, and try
+more cores again after a pause.
 """
 
 from __future__ import annotations
@@ -19,23 +20,30 @@ from wse_kernels._jit import get_threads, set_threads
 __all__ = ["SharedCores"]
 
 WINDOW_S: Final = 0.05
-"""Seconds of steps on all cores after which it is looked at how long threads had to wait."""
+"""Seconds of parallel steps after which the waiting time of threads is checked."""
 MOST_WAITING: Final = 0.25
-"""Seconds in each that threads together may wait for cores: up to 0.1 on idle machines, 1 beside one busy program."""
+"""Maximum waiting time of all threads together, in seconds per second.
+
+It is up to 0.1 on idle machines, and about 1 next to one busy program.
+"""
 SHORTEST_REST_S: Final = 0.25
 LONGEST_REST_S: Final = 2.0
-"""Seconds on one core: twice as many each time that others still have the cores."""
+"""Maximum length of a pause on one core, in seconds.
+
+Pauses double from SHORTEST_REST_S on while other programs keep using the cores.
+"""
 TASKS: Final = Path("/proc/self/task")
 
 
 class SharedCores:
-    """The threads of this process's kernels: all, or one while other programs want the cores too.
+    """Number of threads for kernels: all, or one while other programs use the cores.
 
     Args:
-        clock: Seconds of a clock.
-        waited: Seconds that threads of this process were ready to run so far and had no core.
-        get_threads: Tells how many threads take part in kernels, of those that the caller set beforehand.
-        set_threads: Sets how many do in kernels that are called after it.
+        clock: Function that returns a time in seconds.
+        waited: Function that returns the seconds that threads of this process have been waiting for
+            a core so far.
+        get_threads: Function that returns the number of threads that kernels use.
+        set_threads: Function that sets the number of threads for kernels called later.
     """
 
     def __init__(
@@ -54,7 +62,7 @@ class SharedCores:
 
     @contextmanager
     def steps(self) -> Iterator[None]:
-        """Steps between which `adapt` is called; what comes after them has the threads that came before."""
+        """Enclose the steps between which `adapt` is called, and restore the threads at the end."""
         if self._is_resting:
             self._threads = self._get_threads()
             self._set_threads(1)
@@ -65,7 +73,11 @@ class SharedCores:
                 self._set_threads(self._threads)
 
     def adapt(self) -> None:
-        """Look whether threads had to wait, where it is time to; called between steps, as often as one likes."""
+        """Check whether threads had to wait for cores, and change the number of threads if so.
+
+        Call this between steps, as often as you like. It returns at once until the next check is
+        due.
+        """
         now_s = self._clock()
         if now_s < self._next_s:
             return
@@ -74,8 +86,8 @@ class SharedCores:
             self._set_threads(self._threads)
             self._watch(now_s)
             return
-        waiting = (self._waited() - self._waited_before_s) / (now_s - self._began_s)
-        if waiting > MOST_WAITING:
+        waiting_fraction = (self._waited() - self._waited_before_s) / (now_s - self._began_s)
+        if waiting_fraction > MOST_WAITING:
             self._is_resting, self._threads = True, self._get_threads()
             self._set_threads(1)
             self._next_s = now_s + self._rest_s
@@ -85,14 +97,15 @@ class SharedCores:
             self._watch(now_s)
 
     def _watch(self, now_s: float) -> None:
+        """Begin a new window in which the waiting time of threads is measured."""
         self._began_s, self._next_s = now_s, now_s + WINDOW_S
         self._waited_before_s = self._waited()
 
 
 def _waited_s() -> float:
-    """Return the seconds that threads of this process waited for cores.
+    """Return the seconds that threads of this process have been waiting for CPU cores so far.
 
-    0 where the system does not tell, as only Linux does.
+    The value is read from /proc, and is 0 on systems other than Linux.
     """
     try:
         texts = [(task / "schedstat").read_text() for task in TASKS.iterdir()]

@@ -1,11 +1,13 @@
-"""Storing weights: shares of rows of a tensor are put where PEs store them, those of all PEs of a patch at once.
+"""Kernels that store weights: parts of the rows of a tensor are copied to all PEs of a patch.
 
-``values [r, c]`` are rows of the tensor. PE (i, j) of the patch takes the elements at ``rows[i, :, j]`` and
-``columns[i, :, j]``, int32 ``[mesh rows or 1, n, mesh columns or 1]``, 1 where an index does not vary; a negative one
-is padding and gives 0. Element (r, c) of them is then element address + ``row_places[r]`` + ``column_places[c]`` of the
-PE.
+A patch is a rectangle of PEs. ``values [r, c]`` are rows of the tensor. PE (i, j) of the patch
+stores the elements at ``rows[i, :, j]`` and ``columns[i, :, j]``, int32
+``[mesh rows or 1, n, mesh columns or 1]``. The length of an axis is 1 if the indices do not depend
+on it. A negative index is padding and gives 0. Element (r, c) is stored at the element address +
+``row_places[r]`` + ``column_places[c]``.
 
-Operands ``a``: 0 address, 1 first mesh row, 2 mesh rows, 3 first mesh column, 4 mesh columns, 5 blocks of a mesh row.
+Operands ``a``: 0 address, 1 first mesh row, 2 mesh rows, 3 first mesh column, 4 mesh columns, 5
+blocks per mesh row.
 """
 
 from __future__ import annotations
@@ -18,11 +20,22 @@ from wse_kernels._elements import narrow, widen
 from wse_kernels._jit import helper_function
 
 GROUP = 8
-"""Mesh rows that take turns, as their elements are neighbours in the tensor's rows."""
+"""Number of mesh rows that are interleaved, because their elements are neighbours in the tensor."""
 
 
 def store_numbers(view: Any, values: Any, rows: Any, columns: Any, row_places: Any, column_places: Any, a: Any) -> None:
-    """Store numbers of any element type, rounded to that of the view."""
+    """Store numbers in the PEs of a patch, rounded to the element type of the view.
+
+    Args:
+        view: SRAM, ``[block, address, lane]``.
+        values: Rows of the tensor, ``[r, c]``.
+        rows, columns: Indices of the elements of each PE, int32
+            ``[mesh rows or 1, n, mesh columns or 1]``. Negative indices are padding, which is
+            stored as 0.
+        row_places, column_places: Offsets in SRAM, by row and by column of the PE's elements.
+        a: Operands: 0 address, 1 first mesh row, 2 mesh rows, 3 first mesh column, 4 mesh columns,
+            5 blocks per mesh row.
+    """
     lanes, first, last, flat = view.shape[2], a[3], a[3] + a[4], values.reshape(-1)
     row_steps, column_steps, row_of, column_of = _steps(rows), _steps(columns), rows.reshape(-1), columns.reshape(-1)
     for group in range((a[2] + GROUP - 1) // GROUP):
@@ -52,7 +65,18 @@ def store_codes(
     column_shifts: Any,
     a: Any,
 ) -> None:
-    """Store bytes, each moved up by the bits of its row and its column, beside the bits that are there."""
+    """Store codes of quantised weights in the PEs of a patch, several per byte if needed.
+
+    Each code is shifted left by ``row_shifts[r]`` + ``column_shifts[c]`` bits and combined with the
+    stored byte by a bitwise OR. Padding is not stored.
+
+    Args:
+        view: SRAM as bytes, ``[block, address, lane]``.
+        values: Rows of codes, ``[r, c]``.
+        rows, columns, row_places, column_places: Indices and offsets, as in `store_numbers`.
+        row_shifts, column_shifts: Bits to shift by, by row and by column of the PE's elements.
+        a: Operands, as in `store_numbers`.
+    """
     lanes, first, last, flat = view.shape[2], a[3], a[3] + a[4], values.reshape(-1)
     row_steps, column_steps, row_of, column_of = _steps(rows), _steps(columns), rows.reshape(-1), columns.reshape(-1)
     for group in range((a[2] + GROUP - 1) // GROUP):
@@ -67,18 +91,21 @@ def store_codes(
                             column = _index_of_pe(column_of, column_steps, i, c, col - first)
                             if (row | column) >= 0:
                                 code = np.int64(flat[np.uint64(row * values.shape[1] + column)]) << shift
-                                there = np.uint64(pes), np.uint64(at), np.uint64(col - block * lanes)
-                                view[there] = np.uint8(np.int64(view[there]) | code)
+                                position = np.uint64(pes), np.uint64(at), np.uint64(col - block * lanes)
+                                view[position] = np.uint8(np.int64(view[position]) | code)
 
 
 @helper_function
 def _steps(index: Any) -> Any:
-    """Steps between elements of an index, none over the axes of the mesh along which it does not vary."""
-    height, picked, length = index.shape
-    return picked * length if height > 1 else 0, length, 1 if length > 1 else 0
+    """Return the strides of an index array along mesh rows, elements and mesh columns.
+
+    The stride is 0 along an axis of the mesh on which the indices do not depend.
+    """
+    height, element_count, length = index.shape
+    return element_count * length if height > 1 else 0, length, 1 if length > 1 else 0
 
 
 @helper_function
 def _index_of_pe(index: Any, steps: Any, i: Any, n: Any, j: Any) -> Any:
-    """Element n of what PE (i, j) takes, by an index that lies flat."""
+    """Return index n of PE (i, j) from a flattened index array with the given strides."""
     return np.int64(index[np.uint64(i * steps[0] + n * steps[1] + j * steps[2])])

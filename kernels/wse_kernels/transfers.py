@@ -1,13 +1,22 @@
-"""Moving words between PEs: the messages of a pattern along rows or columns, cache shifts, hand-offs.
+"""Transfer kernels: messages between PEs, shifts of KV-cache entries, and copies between regions.
 
-A message goes from PE ``source`` to PE ``target`` of a line over the links between them. What happens on
-arrival: 0 replaces, 1 adds, 2 takes the larger, 3 takes the (value, index) pair with the larger value and on a tie
-the lower index, 4 replaces there and at every PE passed (multicast), 5 copies locally without the fabric, 6 is
-dropped. Messages are executed in their order, which is the order of every sum.
+A message goes from PE ``source`` to PE ``target`` of a line (a row or column of PEs) over the links
+between them. The arrival code says what happens at the target:
 
-``links`` counts words, int64 ``[direction, row, col]`` with the directions north, east, south, west of the PE
-that the word leaves: kernels whose messages depend on what PEs store add the words of each to the links it crosses, as
-it moves. Of the others `wse.backends.execute.line_loads` knows the words beforehand.
+- 0: replace the stored elements.
+- 1: add to them.
+- 2: keep the larger element.
+- 3: keep the (value, index) pair with the larger value, or with the lower index on a tie.
+- 4 (multicast): replace the elements at the target and at every PE on the way.
+- 5: copy locally, without the fabric.
+- 6: drop the message.
+
+Messages are executed in their order, which is also the order of every sum.
+
+``links`` counts words, int64 ``[direction, row, col]``, where the directions are north, east,
+south, west and (row, col) is the PE that the word leaves. Only kernels whose messages depend on the
+contents of SRAM count words. For all others `wse.backends.execute.line_loads` knows the words in
+advance.
 """
 
 from __future__ import annotations
@@ -20,52 +29,58 @@ from wse_kernels._arrivals import ADD, COPY, DROP, MAX, MULTICAST
 from wse_kernels._delivery import deliver, deliver_lanes, fill_lanes
 from wse_kernels._jit import helper_function, prange
 from wse_kernels._moved_rows import fetch_rows
-from wse_kernels._turned_rows import (
-    TURNED_COLUMNS,
-    add_turned,
-    copy_turned,
-    take_larger_turned,
-    turn_back,
-    turn_in,
-    turned_values,
+from wse_kernels._transposed_rows import (
+    TRANSPOSED_COLUMNS,
+    add_transposed,
+    copy_transposed,
+    max_transposed,
+    transpose_back,
+    transpose_in,
+    transposed_values,
 )
 from wse_kernels._vectors import WIDTH
 
 NORTH, EAST, SOUTH, WEST = 0, 1, 2, 3
 
-LEAST_ROWS, MOST_ROWS, NEAR_ELEMENTS = 4, 8, 128
-"""Rows of the mesh that execute a message one after another, and elements of them that stay in the nearest cache.
+MIN_ROWS, MAX_ROWS, NEAR_ELEMENTS = 4, 8, 128
+"""Limits for the number of mesh rows that execute a message together.
 
-An element is on a line of the cache of its own, with those of neighbouring PEs, which the next messages take.
+They execute at least MIN_ROWS and at most MAX_ROWS together, and otherwise as many as have
+NEAR_ELEMENTS elements in all, which fit in the first-level cache. Each element has a cache line of
+its own, together with those of neighbouring PEs, which the next messages use.
 """
 
-PES_A_MESSAGE = 8
-"""Most PEs that are turned for each message of a run of sums: what one takes pays for so many."""
+PES_PER_MESSAGE = 8
+"""Maximum number of transposed PEs per message for which the transposition pays off."""
 ELEMENTS_AT_ONCE = 8
-"""Elements of which sums are taken at once: each waits for the one before it."""
-MESSAGES_AHEAD = 4
-"""Messages along columns before which what they arrive at is fetched."""
-PIECES = 8
-"""Into how many pieces at the most rows, or the PEs of a row and their elements, are cut, to be spread over cores."""
+"""Number of elements whose sums are interleaved, because each sum waits for the one before it."""
+PREFETCH_MESSAGES = 4
+"""Number of messages along a column after which prefetched targets are used."""
+MAX_PIECES = 8
+"""Maximum number of pieces of rows or elements that are distributed over CPU cores."""
 
 
 def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
-    """Messages between the PEs of each mesh row.
+    """Execute messages between the PEs of each mesh row.
 
-    ``messages`` int32 ``[m, 5]`` are (source, target, arrival, first element, elements); row r executes those from
-    ``first[v]`` to ``first[v + 1]``, v = ``variant[r]``. Operands: 0 first row, 1 rows, 2 blocks a row, 3 source
-    address, 4 target address (elements of ``view``), 5 elements of all parts, 8 whether multicasts end what every row
-    does and leave nothing of what was there before on PEs that have sums or send to them.
+    Consecutive rows that execute the same messages do so together, at most sixteen at a time. Long
+    runs of sums, with the multicasts that follow them, are executed on transposed rows.
 
-    Rows that execute the same messages do so together, sixteen at the most; long runs of sums, with the multicasts
-    behind them, on turned rows.
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        messages: int32 ``[m, 5]``: (source, target, arrival, first element, elements).
+        first, variant: Row r executes messages ``first[v]`` to ``first[v + 1]`` - 1, where v =
+            ``variant[r]``.
+        a: Operands: 0 first row, 1 rows, 2 blocks per row, 3 source address, 4 target address, 5
+            elements of all parts. 8 is 1 if every row ends with multicasts that overwrite all PEs
+            with sums, else 0.
     """
     per_row, lanes, last = a[2], view.shape[2], a[0] + a[1]
-    few = min(max(LEAST_ROWS, NEAR_ELEMENTS // max(1, a[5])), MOST_ROWS)
+    rows_at_once = min(max(MIN_ROWS, NEAR_ELEMENTS // max(1, a[5])), MAX_ROWS)
     for group in prange((a[1] + WIDTH - 1) // WIDTH):
         row = a[0] + group * WIDTH
         group_end = min(row + WIDTH, last)
-        turned = turned_values(view)
+        transposed = transposed_values(view)
         while row < group_end:  # as many rows as execute the same messages
             end_row = row + 1
             while end_row < group_end and variant[end_row] == variant[row]:
@@ -73,11 +88,14 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
             i, end = int(first[variant[row]]), int(first[variant[row] + 1])
             while i < end:
                 run, west, columns = _run_of_sums(messages, i, end)
-                turns = (run - i) * PES_A_MESSAGE > columns and columns + 2 * lanes + WIDTH <= TURNED_COLUMNS
-                if turns and run > i and a[3] == a[4]:
+                pays_off = (run - i) * PES_PER_MESSAGE > columns
+                fits = columns + 2 * lanes + WIDTH <= TRANSPOSED_COLUMNS
+                if pays_off and fits and run > i and a[3] == a[4]:
                     base, rows = row * per_row, end_row - row
                     fills = a[8]
-                    _turned_sums(turned, view, base, per_row, rows, messages, i, run, west, columns, a[3], a[5], fills)
+                    _sums_on_transposed_rows(
+                        transposed, view, base, per_row, rows, messages, i, run, west, columns, a[3], a[5], fills
+                    )
                     for j in range(i, run if fills == 1 else i):
                         if messages[j, 2] == MULTICAST:
                             for at in range(row, end_row):
@@ -86,8 +104,8 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
                     run = max(run, i + 1)
                     while run < end and (messages[run, 2] != ADD and messages[run, 2] != MAX):
                         run += 1
-                    for at in range(row, end_row, few):
-                        rows = min(few, end_row - at)
+                    for at in range(row, end_row, rows_at_once):
+                        rows = min(rows_at_once, end_row - at)
                         for j in range(i, run):
                             _carry_along_rows(view, at * per_row, per_row, rows, messages, j, a[3], a[4])
                 i = run
@@ -96,7 +114,11 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
 
 @helper_function
 def _run_of_sums(messages: Any, i: int, end: int) -> Any:
-    """The end of a run of sums from message i on with the multicasts behind them, its first column, and its columns."""
+    """Find a run of sums, including the multicasts that follow them, that begins with message i.
+
+    Returns:
+        Index after the last message of the run, first column of the run, and number of its columns.
+    """
     west, east, begin = np.int64(messages[i, 0]), np.int64(messages[i, 0]), i
     while i < end:
         start, stop, arrival = np.int64(messages[i, 0]), np.int64(messages[i, 1]), messages[i, 2]
@@ -108,8 +130,8 @@ def _run_of_sums(messages: Any, i: int, end: int) -> Any:
 
 
 @helper_function
-def _turned_sums(
-    turned: Any,
+def _sums_on_transposed_rows(
+    transposed: Any,
     view: Any,
     base: int,
     per_row: int,
@@ -123,50 +145,69 @@ def _turned_sums(
     n: int,
     fills: int,
 ) -> None:
-    """Carry out messages i to ``run``, in place, in rows from that of block ``base`` on, few elements at once.
+    """Execute messages i to ``run`` - 1 in place on transposed rows, a few elements at a time.
 
-    Where ``fills`` is 1, the multicasts fill all that is turned: here it is only put where they take it from.
+    1. Transpose the elements of all columns of the run.
+    2. Execute the messages.
+    3. Transpose the elements back, unless ``fills`` is 1.
+
+    Args:
+        transposed: Scratch array from `transposed_values`.
+        view, base, per_row, rows: SRAM; first block of the first row; blocks per row; number of
+            rows.
+        messages, i, run: Messages; first message; index after the last message.
+        west, columns: First column of the run, and number of columns.
+        address, n: Address of the elements, and their number.
+        fills: 1 if multicasts will overwrite all PEs of the run. Their sources alone are then
+            written back.
     """
     lanes = view.shape[2]
     first_block, end_block = west // lanes, (west + columns - 1) // lanes + 1
     west = first_block * lanes  # of whole blocks
     width = (end_block - first_block) * lanes
-    at_once = max(1, min(TURNED_COLUMNS // (width + WIDTH), ELEMENTS_AT_ONCE))
+    at_once = max(1, min(TRANSPOSED_COLUMNS // (width + WIDTH), ELEMENTS_AT_ONCE))
     for low in range(0, n, at_once):
         high = min(low + at_once, n)
-        for block in range(first_block, end_block):
+        for block in range(first_block, end_block):  # 1
             for lane in range(0, lanes, WIDTH):
                 for e in range(low, high):
                     place = (block * lanes + lane - west) * at_once + e - low
-                    turn_in(turned, place, at_once, view, base + block, per_row, rows, address + e, lane)
-        for j in range(i, run):
+                    transpose_in(transposed, place, at_once, view, base + block, per_row, rows, address + e, lane)
+        for j in range(i, run):  # 2
             start, end, arrival = messages[j, 0] - west, messages[j, 1] - west, messages[j, 2]
-            begin, stop = max(low, messages[j, 3]) - low, min(high, messages[j, 3] + messages[j, 4]) - low
-            for e in range(begin, stop):
+            first_e, end_e = max(low, messages[j, 3]) - low, min(high, messages[j, 3] + messages[j, 4]) - low
+            for e in range(first_e, end_e):
                 if arrival == ADD:
-                    add_turned(turned, end * at_once + e, start * at_once + e)
+                    add_transposed(transposed, end * at_once + e, start * at_once + e)
                 elif arrival == MULTICAST and fills == 1:
                     block, lane = base + first_block + start // lanes, start % lanes
                     for row in range(rows):
-                        value = turned[(start * at_once + e) * WIDTH + row]
+                        value = transposed[(start * at_once + e) * WIDTH + row]
                         view[block + row * per_row, address + low + e, lane] = value
                 elif arrival == MULTICAST:
                     for col in range(min(start, end), max(start, end) + 1):
-                        copy_turned(turned, col * at_once + e, start * at_once + e)
+                        copy_transposed(transposed, col * at_once + e, start * at_once + e)
                 else:
-                    take_larger_turned(turned, end * at_once + e, start * at_once + e)
-        for block in range(first_block, first_block if fills == 1 else end_block):
+                    max_transposed(transposed, end * at_once + e, start * at_once + e)
+        for block in range(first_block, first_block if fills == 1 else end_block):  # 3
             for lane in range(0, lanes, WIDTH):
                 for e in range(low, high):
                     place = (block * lanes + lane - west) * at_once + e - low
-                    turn_back(turned, place, at_once, view, base + block, per_row, rows, address + e, lane)
+                    transpose_back(transposed, place, at_once, view, base + block, per_row, rows, address + e, lane)
 
 
 @helper_function
 def _carry_along_rows(
     view: Any, base: int, per_row: int, rows: int, messages: Any, i: int, source: int, target: int
 ) -> None:
-    """Carry out message i in some rows, whose blocks begin with ``base`` and are ``per_row`` apart."""
+    """Execute message i in ``rows`` mesh rows.
+
+    Args:
+        view: SRAM of the region, ``[block, address, lane]``.
+        base, per_row, rows: First block of the first row; blocks per row; number of rows.
+        messages, i: Messages as in `along_rows`, and the index of one of them.
+        source, target: Addresses of the first element at the sender and at the receiver.
+    """
     start, end, arrival, lanes = messages[i, 0], messages[i, 1], messages[i, 2], view.shape[2]
     source, target, n = source + messages[i, 3], target + messages[i, 3], messages[i, 4]
     sender, sender_lane = base + start // lanes, start % lanes
@@ -180,20 +221,25 @@ def _carry_along_rows(
 
 
 def along_columns(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
-    """Messages between the PEs of each mesh column.
+    """Execute messages between the PEs of each mesh column.
 
-    As ``along_rows``; here sources and targets are rows, all columns of one block execute the same variant when
-    ``a[6]`` is 0, and column c executes ``variant[c]`` when it is 1. Operands 0 to 5 as there, with the rows of the
-    messages counted from 0; 7 is the number of columns.
+    The work is divided over cores in one of two ways. If the messages send and receive at different
+    addresses, each core has the rows whose blocks it also works on in other kernels; otherwise
+    these would have to come from the caches of other cores. Every core then goes through all
+    messages, so few elements are divided into few pieces. If sending and receiving addresses
+    overlap, each core has elements of its own.
 
-    Where nothing arrives at what is sent, each core has rows of its own, those whose blocks it works on in other
-    kernels too: else what it wrote would have to come from the other cores' caches. Each goes through all messages, so
-    few elements are worth few pieces. Otherwise each has elements of its own.
+    Args:
+        view, messages: As in `along_rows`, with PEs of a column as sources and targets, counted
+            from row 0.
+        first, variant: Column c executes messages ``first[v]`` to ``first[v + 1]`` - 1.
+        a: Operands 0 to 5 as in `along_rows`. 6 is 1 if v = ``variant[c]``, or 0 if v =
+            ``variant[0]`` for all columns. 7 is the number of columns.
     """
     per_row, n, by_column, rows = a[2], a[5], a[6], view.shape[0] // a[2]
     are_apart = by_column == 0 and (a[3] + n <= a[4] or a[4] + n <= a[3])
     pairs = (n + 1) // 2
-    pieces = min(PIECES, max(2, n)) if are_apart else min(pairs, max(1, PIECES // per_row))
+    pieces = min(MAX_PIECES, max(2, n)) if are_apart else min(pairs, max(1, MAX_PIECES // per_row))
     jobs = a[7] if by_column == 1 else pieces if are_apart else per_row * pieces
     for job in prange(jobs):
         if by_column == 1:
@@ -221,7 +267,10 @@ def _carry_in_block(
     low: int,
     high: int,
 ) -> None:
-    """Carry out what arrives in all columns of a block, in rows from ``north`` to before ``south``."""
+    """Execute all messages in the columns of one block, for arrivals in rows [north, south) only.
+
+    Only elements ``low`` to ``high`` - 1 are transferred.
+    """
     per_row, source, target, last = a[2], a[3], a[4], first[variant[0] + 1]
     for i in range(first[variant[0]], last):
         start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
@@ -229,22 +278,22 @@ def _carry_in_block(
         if (row < north and end < north) or (row >= south and end >= south) or arrival == DROP:
             continue
         begin, stop = max(low, messages[i, 3]), min(high, messages[i, 3] + messages[i, 4])
-        ahead = messages[min(i + MESSAGES_AHEAD, last - 1), 1]
-        if north <= ahead < south:
-            fetch_rows(view, ahead * per_row + column_block, target + begin, stop - begin)
+        next_row = messages[min(i + PREFETCH_MESSAGES, last - 1), 1]
+        if north <= next_row < south:
+            fetch_rows(view, next_row * per_row + column_block, target + begin, stop - begin)
         if begin < stop:
-            step, near, behind = 1, max(row, north), min(end + 1, south)
+            step, start_row, end_row = 1, max(row, north), min(end + 1, south)
             if end < start:
-                step, near, behind = -1, min(row, south - 1), max(end, north) - 1
+                step, start_row, end_row = -1, min(row, south - 1), max(end, north) - 1
             sender = start * per_row + column_block
-            for at in range(near, behind, step):
+            for at in range(start_row, end_row, step):
                 receiver = at * per_row + column_block
                 deliver_lanes(view, sender, source + begin, receiver, target + begin, stop - begin, arrival)
 
 
 @helper_function
 def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any, col: int) -> None:
-    """Carry out the messages of one column."""
+    """Execute the messages of one column, whose variant may differ from that of its neighbours."""
     per_row, lanes, source, target = a[2], view.shape[2], a[3], a[4]
     column_block, lane = col // lanes, col % lanes
     for i in range(first[variant[col]], first[variant[col] + 1]):
@@ -261,21 +310,28 @@ def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any,
 def along_columns_counted(
     view: Any, count_view: Any, links: Any, messages: Any, first: Any, variant: Any, a: Any
 ) -> None:
-    """Messages between the PEs of each mesh column, as long as the column's count says.
+    """Execute messages between the PEs of each mesh column whose length depends on a stored count.
 
-    As ``along_columns`` with the variant of column 0 on all; arrivals replace, add or multicast. ``messages`` int32
-    ``[m, 3]`` are (source, target, arrival): a message has operand 11 elements, and so many times those of operand 5 as
-    its sender finds at address 9 of ``count_view`` (float32), at most operand 10 times; operand 8 is the bytes of an
-    element.
+    All columns execute variant ``variant[0]``. Arrivals replace, add or multicast. A message has
+    a[11] + count * a[5] elements, where count is read from the SRAM of its sender and limited to
+    a[10].
+
+    Args:
+        view, count_view: SRAM with the elements, and its float32 view with the counts.
+        links: Words per link, which are added to.
+        messages: int32 ``[m, 3]``: (source, target, arrival).
+        first, variant: As in `along_columns`.
+        a: Operands 0 to 5 and 7 as in `along_columns`, and 8 bytes per element, 9 address of the
+            count, 10 maximum count, 11 elements of a message with count 0.
     """
     per_row, lanes, source, target, unit, columns = a[2], view.shape[2], a[3], a[4], a[5], a[7]
-    element_bytes, count, most, without_pairs = a[8], a[9], a[10], a[11]
+    element_bytes, count, max_count, without_pairs = a[8], a[9], a[10], a[11]
     for col in prange(columns):
         column_block, lane = col // lanes, col % lanes
         for i in range(first[variant[0]], first[variant[0] + 1]):
             start, end, arrival = messages[i, 0], messages[i, 1], messages[i, 2]
             sender = start * per_row + column_block
-            n = without_pairs + min(max(np.int64(count_view[sender, count, lane]), 0), most) * unit
+            n = without_pairs + min(max(np.int64(count_view[sender, count, lane]), 0), max_count) * unit
             step = 1 if end >= start else -1
             for row in range(start if arrival == MULTICAST else end, end + step, step):
                 receiver = row * per_row + column_block
@@ -286,7 +342,7 @@ def along_columns_counted(
 
 @helper_function
 def _count_column_words(links: Any, start: int, end: int, west: int, east: int, words: int) -> None:
-    """Count the words of a message from row ``start`` to ``end`` of each column from ``west`` to before ``east``."""
+    """Count the words of a message from row ``start`` to ``end`` in columns [west, east)."""
     for row in range(start, end):
         for col in range(west, east):
             links[SOUTH, row, col] += words
@@ -296,10 +352,16 @@ def _count_column_words(links: Any, start: int, end: int, west: int, east: int, 
 
 
 def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
-    """Rows pass their oldest cache entry one row up, where ``ctl`` says so (words 5 and 6).
+    """Move the oldest KV-cache entry of a row one row up, wherever ``ctl`` says so (words 5 and 6).
 
-    Operands: 0 rows, 1 blocks a row, 2 cache address, 3 elements of an entry, 4 words of an entry, 5 columns.
-    Rows are taken from north to south, so that a slot is sent on before it is filled anew.
+    Word 5 of a row is the slot that it passes up, or -1. Word 6 of the row above is the slot that
+    receives the entry. Rows are processed from north to south, so a slot is passed on before it is
+    overwritten.
+
+    Args:
+        view, links, ctl: SRAM; words per link, which are added to; counters per row.
+        a: Operands: 0 rows, 1 blocks per row, 2 cache address, 3 elements per entry, 4 words per
+            entry, 5 columns.
     """
     rows, per_row, cache, n, words, columns = a[0], a[1], a[2], a[3], a[4], a[5]
     lanes = view.shape[2]
@@ -319,14 +381,22 @@ def cache_shift(view: Any, links: Any, ctl: Any, a: Any) -> None:
 
 
 def hand_over(source_view: Any, target_view: Any, links: Any, pieces: Any, words: Any, a: Any) -> None:
-    """Copy pieces of tiles from PEs of one region to those of another, along the row first and then along the column.
+    """Copy parts of tiles from the PEs of one region to those of another region.
 
-    ``links`` covers the whole mesh. ``pieces`` int64 ``[n, 5]`` are: source row, target row, first element in the
-    source's tile, first in the target's, elements; ``words`` int64 ``[n]`` those of each on the wire, 0 when the way is
-    not over the mesh. Operands: 0 vectors of a tile, 1 source blocks a row, 2 target blocks a row, 3 source address,
-    4 target address, 5 elements of a vector in a source tile, 6 first source column, 7 first target column, 8 columns,
-    9 elements of a vector in a target tile, 10 and 11 row and column of the source region, 12 and 13 those of the
-    target, 14 stride: target row j takes part in columns j % stride, j % stride + stride and so on.
+    The words travel along the row first, then along the column.
+
+    Args:
+        source_view, target_view: SRAM of both regions.
+        links: Words per link of the whole mesh, which are added to.
+        pieces: int64 ``[n, 5]``: source row, target row, first element in the source tile, first
+            element in the target tile, number of elements.
+        words: int64 ``[n]``: words of each piece on the links; 0 if it does not travel over the
+            mesh.
+        a: Operands: 0 vectors per tile, 1 source blocks per row, 2 target blocks per row, 3 source
+            address, 4 target address, 5 elements of a vector in a source tile, 6 first source
+            column, 7 first target column, 8 columns, 9 elements of a vector in a target tile, 10
+            and 11 row and column of the source region, 12 and 13 those of the target region, 14
+            stride. Target row j takes part in columns j % stride, j % stride + stride and so on.
     """
     lanes_from, lanes_to = source_view.shape[2], target_view.shape[2]
     for piece in prange(len(pieces)):

@@ -1,6 +1,6 @@
-"""The two ends of a model: looking token ids and positions up in their tables, and the arg max over the logits.
+"""Compute kernels for both ends of a model: embedding lookup, and argmax over the logits.
 
-Token ids and vocabulary indices are held as float32 values, which are exact up to 2 ** 24.
+Token ids and vocabulary indices are stored as float32 values, which are exact up to 2 ** 24.
 """
 
 from __future__ import annotations
@@ -12,9 +12,18 @@ from wse_kernels._lanes import lane_values
 
 
 def embedding_lookup(block, block_col, wgt, acc, f32, ids, table, out, M, K, V):
-    """out[M, K] = table[id - column * V, K] where this column stores the id of ids[M], else 0.
+    """Look up the embeddings of tokens in the part of the table that this column of PEs stores.
 
-    Column c holds ids c * V to (c + 1) * V - 1.
+    out[M, K] = table[ids[M] - column * V, K] if the column stores that id, else 0. Column c stores
+    ids c * V to (c + 1) * V - 1, so a sum over the columns gives every embedding.
+
+    Args:
+        block, block_col, wgt, acc, f32: Block of PEs, the mesh column of its first PE, and views of
+            SRAM.
+        ids: Address of the float32 token ids [M].
+        table: Address of the embeddings [V, K].
+        out: Address of the results [M, K] in the accumulator type.
+        M, K, V: Tokens; features per PE; ids per column.
     """
     lanes = acc.shape[2]
     tokens = lane_values(lanes)
@@ -26,14 +35,23 @@ def embedding_lookup(block, block_col, wgt, acc, f32, ids, table, out, M, K, V):
             local = np.int64(tokens[lane]) - (block_col + lane) * V
             if local >= 0 and local < V:
                 for k in range(K):
-                    like = acc[block, out + m * K + k, lane]
-                    acc[block, out + m * K + k, lane] = narrow(widen(wgt[block, table + local * K + k, lane]), like)
+                    element = acc[block, out + m * K + k, lane]
+                    acc[block, out + m * K + k, lane] = narrow(widen(wgt[block, table + local * K + k, lane]), element)
 
 
 def add_positions(block, block_col, wgt, acc, ctl, x, table, M, K, V, row):
-    """x[M, K] += table[position - column * V, K] where this column stores the position, for the tokens of one ``row``.
+    """Add learned position embeddings, from the part of the table that this column of PEs stores.
 
-    Column c holds positions c * V to (c + 1) * V - 1.
+    x[M, K] += table[position - column * V, K] if the column stores the position. Column c stores
+    positions c * V to (c + 1) * V - 1.
+
+    Args:
+        block, block_col, wgt, acc, ctl: Block of PEs, mesh column of its first PE, views of SRAM,
+            counters.
+        x: Address of the values [M, K] in the accumulator type, changed in place.
+        table: Address of the position embeddings [V, K].
+        M, K, V: Tokens; features per PE; positions per column.
+        row: Mesh row whose counters give the position of the first token.
     """
     lanes = acc.shape[2]
     for m in range(M):
@@ -48,29 +66,39 @@ def add_positions(block, block_col, wgt, acc, ctl, x, table, M, K, V, row):
 
 
 def argmax_fold(block, block_col, acc, f32, logits, pair, n, V, first, vocabulary, fold):
-    """pair[2] = (largest logit, its vocabulary index), over logits[n] and, where ``fold`` is 1, the pair there before.
+    """Find the largest logit and its vocabulary index: pair[2] = (logit, index).
 
-    The lower index wins a tie. A column has V ids; ``first`` is the local index of the first logit.
+    The lower index wins a tie. Indices at or beyond ``vocabulary`` are padding and never win.
+
+    Args:
+        block, block_col, acc, f32: Block of PEs, the mesh column of its first PE, and views of
+            SRAM.
+        logits: Address of the logits [n] in the accumulator type.
+        pair: Address of the float32 pair [2].
+        n, V: Logits; vocabulary ids per column.
+        first: Index of the first of these logits within the column's V ids.
+        vocabulary: Size of the vocabulary.
+        fold: 1 to compare with the pair that is already stored, 0 to start anew.
     """
     lanes = acc.shape[2]
-    largest, indices = lane_values(lanes), lane_values(lanes)
+    best_logits, best_indices = lane_values(lanes), lane_values(lanes)
     for lane in range(lanes):
-        largest[lane] = f32[block, pair, lane] if fold == 1 else np.float32(-3.0e38)
-        indices[lane] = f32[block, pair + 1, lane] if fold == 1 else np.float32(-1.0)
+        best_logits[lane] = f32[block, pair, lane] if fold == 1 else np.float32(-3.0e38)
+        best_indices[lane] = f32[block, pair + 1, lane] if fold == 1 else np.float32(-1.0)
     for e in range(min(n, V - first)):
         for lane in range(lanes):
             candidate = (block_col + lane) * V + first + e
             logit = widen(acc[block, logits + e, lane])
-            larger = (candidate < vocabulary) & (logit > largest[lane])
-            indices[lane] = np.float32(candidate) if larger else indices[lane]
-            largest[lane] = logit if larger else largest[lane]
+            is_larger = (candidate < vocabulary) & (logit > best_logits[lane])
+            best_indices[lane] = np.float32(candidate) if is_larger else best_indices[lane]
+            best_logits[lane] = logit if is_larger else best_logits[lane]
     for lane in range(lanes):
-        f32[block, pair, lane] = largest[lane]
-        f32[block, pair + 1, lane] = indices[lane]
+        f32[block, pair, lane] = best_logits[lane]
+        f32[block, pair + 1, lane] = best_indices[lane]
 
 
 def pair_indices(block, f32, pairs, out, n):
-    """out[n] = the second members of pairs[n, 2]."""
+    """Extract the indices from (value, index) pairs: out[n] = pairs[n, 1]."""
     lanes = f32.shape[2]
     for i in range(n):
         for lane in range(lanes):

@@ -1,26 +1,31 @@
-"""The wavelet machine, cycle by cycle: router queues, static routes with switches, the PEs' vector operations.
+"""Timing kernel: a cycle-by-cycle simulation of routers, queues and vector operations.
 
-Everything that can hold a wavelet is a queue with one physical link before it: the queue of one colour behind a port of
-a router, or of one colour behind the ramp of a compute element. A cycle is judged on its state at the start, then
-executed, so that no result depends on the order of queues. Links that several queues may use in a cycle choose in
-turn (round robin among their colours); a router asks its links starting at port ``cycle mod 5``.
+Every place that can store a wavelet is a queue behind one physical link: the queue of a colour at a
+port of a router, or at the ramp of a compute element. All decisions of a cycle depend only on the
+state at its start and are then executed, so the order of queues does not affect the result. A link
+that several queues may use in a cycle selects one round-robin among their colours. A router serves
+its links beginning with port ``cycle mod 5``.
 
-``queues``   int32 ``[queue, 32]``: the columns named below, then eight slots of (2 × cycle from which the wavelet may
-             move + control bit, payload), 128 bytes in all
-``routes``   int32 ``[position, 10]``: a switch position: number of outputs, up to five queues, control wavelets until
-             it ends (0: never), the position that follows or -1 while another colour holds it, a held position of
-             another colour that follows too or -1, the queue that it takes wavelets from
-``links``    int32 ``[link, 4]``: cycle in which it was last taken, whose turn it is, first and end of its members
-``members``  int32 ``[n]``: queues that compete for a link
-``routers``  int32 ``[router, 5]``: links with several members, by port, -1 for the others
-``threads``  int32 ``[thread, 8]``: the columns named below; a PE's threads lie side by side
-``ops``      int32 ``[operation, 9]``: vector operations, the columns named below
-``times``    int32 ``[operation, 2]``: first cycle of each operation and the cycle after its last; -1 before
-``memory``   float32 ``[word]``: all PEs' words
-``spans``    int32 ``[component, 8]``: first and end of the plain queues, routers and threads that are connected, the
-             cycle after its last event
-``events``   int32 ``[n, 3]``: (cycle, queue entered, queue left) of each wavelet's move, as many as there is room for
-``counts``   int64 ``[3]``: moves, events written, visits of a queue or thread
+- ``queues``, int32 ``[queue, 32]``: the columns named below, then eight slots of (2 × cycle from
+  which the wavelet may move + control bit, payload); 128 bytes in all
+- ``routes``, int32 ``[position, 10]``: switch positions: number of outputs, up to five queues,
+  control wavelets until the position ends (0: never), next position or -1 while another colour
+  holds it, a held position of another colour that follows too or -1, queue that the position takes
+  wavelets from
+- ``links``, int32 ``[link, 4]``: cycle in which the link was last used, member whose turn it is,
+  first and end of its members
+- ``members``, int32 ``[n]``: queues that compete for a link
+- ``routers``, int32 ``[router, 5]``: links with several members, by port; -1 for the others
+- ``threads``, int32 ``[thread, 8]``: the columns named below; the threads of a PE are contiguous
+- ``ops``, int32 ``[operation, 9]``: vector operations, the columns named below
+- ``times``, int32 ``[operation, 2]``: first cycle of each operation and the cycle after its last;
+  -1 before
+- ``memory``, float32 ``[word]``: words of all PEs
+- ``spans``, int32 ``[component, 8]``: first and end of the queues, routers and threads of a
+  connected component, cycle after its last event
+- ``events``, int32 ``[n, 3]``: (cycle, queue entered, queue left) for each move, as far as there is
+  room
+- ``counts``, int64 ``[3]``: moves, events written, visits of a queue or thread
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-# What changes with every wavelet lies apart: two such words next to each other would be loaded as one, and wait.
+# Columns that change with every wavelet are not adjacent: the compiler would load two adjacent ones at once and stall.
 HEAD, OUTPUTS, OUTPUT, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL, SLOTS = 0, 2, 3, 8, 9, 10, 11, 12, 14, 16
 QUEUE_WORDS, SLOT_COUNT, LAST_SLOT = 32, 8, 7
 THREAD_WORDS, OP_WORDS = 8, 9
@@ -58,14 +63,28 @@ def run_wavelets(
     burst: int,
     limit: int,
 ) -> None:
-    """Run each component of ``spans`` until nothing can move any more, or until cycle ``limit``.
+    """Simulate each connected component of ``spans`` until nothing can move any more.
 
-    ``burst``: a vector operation pauses one cycle after so many words; 0 for never.
+    A cycle has three phases:
+
+    1. Decide which queues send their first wavelet: those alone on their links, and those that win
+       an arbitration.
+    2. Process one word of every vector operation whose input is ready and whose output has room.
+    3. Move the wavelets of phase 1. A wavelet with a control bit may end the switch position that
+       it passes.
+
+    If nothing happened, time advances to the next cycle in which something can happen.
+
+    Args:
+        queues, routes, links, members, routers, threads, ops, times, memory, spans, events, counts:
+            Arrays described above, changed in place.
+        burst: A vector operation pauses for a cycle after this number of words; 0 for never.
+        limit: Cycle at which a component is stopped at the latest.
     """
     state, payload = queues.reshape(-1), queues.reshape(-1).view(np.float32)
     thread_state, op_list, time_list = threads.reshape(-1), ops.reshape(-1), times.reshape(-1)
-    chosen = np.empty(len(queues), np.int64)  # indices of the state's rows, not numbers of queues
-    moves, written, visits = np.int64(0), counts[1], np.int64(0)
+    selected_queues = np.empty(len(queues), np.int64)  # indices of the state's rows, not numbers of queues
+    moves, event_count, visits = np.int64(0), counts[1], np.int64(0)
     for span in range(len(spans)):
         first_queue, end_queue = np.int64(spans[span, 0]), np.int64(spans[span, 1])
         first_router, end_router = spans[span, 2], spans[span, 3]
@@ -74,7 +93,7 @@ def run_wavelets(
         while t < limit:
             wake = NEVER
             # 1. Which queues move: those alone on their links, then those that win them.
-            picked = 0
+            selected_count = 0
             for i in range(first_queue, end_queue):
                 q = (i & INDEX) * QUEUE_WORDS
                 if state[q + TAIL] != state[q + HEAD] and state[q + OUTPUTS] > 0:
@@ -89,8 +108,8 @@ def run_wavelets(
                             free = False
                             break
                     if free:
-                        chosen[picked] = q
-                        picked += 1
+                        selected_queues[selected_count] = q
+                        selected_count += 1
             for router in range(first_router, end_router):
                 for turn in range(5):
                     link = routers[router, (t + turn) % 5]
@@ -118,8 +137,8 @@ def run_wavelets(
                                 free = False
                                 break
                         if wants_link and free:
-                            chosen[picked] = q
-                            picked += 1
+                            selected_queues[selected_count] = q
+                            selected_count += 1
                             links[link, TURN], links[link, TAKEN] = m, t
                             if state[q + OUTPUTS] == 1:
                                 break
@@ -128,7 +147,7 @@ def run_wavelets(
                                 links[state[s + LINK] & INDEX, TAKEN] = t
                             break
             # 2. One word of every vector operation that has its word and its room.
-            worked = False
+            has_worked = False
             for i in range(first_thread, end_thread):
                 h = (i & INDEX) * THREAD_WORDS
                 op = thread_state[h + CURRENT]
@@ -139,10 +158,10 @@ def run_wavelets(
                     continue
                 o = (op & INDEX) * OP_WORDS
                 done_words, source, target = thread_state[h + DONE] & INDEX, op_list[o + RECEIVE], op_list[o + SEND]
-                after = op_list[o + AFTER]
-                if done_words == 0 and after >= 0 and (times[after, 1] < 0 or times[after, 1] > t):
-                    if times[after, 1] > t:
-                        wake = min(wake, times[after, 1])
+                predecessor = op_list[o + AFTER]
+                if done_words == 0 and predecessor >= 0 and (times[predecessor, 1] < 0 or times[predecessor, 1] > t):
+                    if times[predecessor, 1] > t:
+                        wake = min(wake, times[predecessor, 1])
                     continue
                 q, s, slot = 0, 0, 0
                 if source >= 0:
@@ -203,10 +222,10 @@ def run_wavelets(
                     thread_state[h + DONE] = done_words + 1
                     if burst > 0 and (done_words + 1) % burst == 0:
                         thread_state[h + NOT_BEFORE] = t + 2
-                worked = True
+                has_worked = True
             # 3. Move the chosen wavelets; those with a control bit end the switch positions that they pass.
-            for i in range(picked):
-                q = chosen[i] & INDEX
+            for i in range(selected_count):
+                q = selected_queues[i] & INDEX
                 slot = q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)
                 control, value = state[slot] & 1, state[slot + 1]
                 state[q + HEAD] += 1
@@ -216,13 +235,13 @@ def run_wavelets(
                     state[place] = 2 * (t + state[s + LATENCY]) + control
                     state[place + 1] = value
                     state[s + TAIL] += 1
-                    if written < len(events):
-                        events[written, 0], events[written, 1], events[written, 2] = (
+                    if event_count < len(events):
+                        events[event_count, 0], events[event_count, 1], events[event_count, 2] = (
                             t,
                             s // QUEUE_WORDS,
                             q // QUEUE_WORDS,
                         )
-                        written += 1
+                        event_count += 1
                 if control and state[q + CONTROLS] > 0:
                     state[q + CONTROLS] -= 1
                     if state[q + CONTROLS] == 0:
@@ -236,9 +255,9 @@ def run_wavelets(
                                 for k in range(ROUTE_CONTROLS):
                                     state[s + OUTPUTS + k] = routes[position, k]
                                 state[s + CONTROLS] = routes[position, ROUTE_CONTROLS]
-            moves += picked
+            moves += selected_count
             visits += end_queue - first_queue + end_thread - first_thread
-            if picked > 0 or worked:
+            if selected_count > 0 or has_worked:
                 t += 1
                 last_event = t
             elif wake < NEVER:
@@ -247,5 +266,5 @@ def run_wavelets(
                 break
         spans[span, 6] = last_event
     counts[0] += moves
-    counts[1] = written
+    counts[1] = event_count
     counts[2] += visits

@@ -1,1 +1,4 @@
-"""Mappings of work onto a mesh: cuts, rectangles, communication patterns and strategies, without any transformer."""
+"""Mappings of work onto a mesh of PEs: cuts, rectangles, communication patterns and strategies.
+
+Nothing in this package knows about transformers.
+"""

@@ -1,4 +1,4 @@
-"""Words on the links of lines that a pattern's messages cross."""
+"""Number of words on the links of lines that the messages of a pattern cross."""
 
 from __future__ import annotations
 
@@ -11,30 +11,35 @@ from wse_mappings.schedule import Arrival, LineSchedule
 def words_on_links(
     pattern: LineSchedule, words: int, variant: npt.NDArray[np.integer], line: npt.NDArray[np.integer], lines: int
 ) -> npt.NDArray[np.int64]:
-    """Return the words that leave each PE of some lines to the next PE and to the previous one.
+    """Return the words that leave each PE of some lines to the next PE and to the previous PE.
 
     Args:
-        pattern: The pattern.
-        words: Words of a message in all its parts.
-        variant: Integers ``[n]``: variants that are executed.
-        line: Integers ``[n]``: the line that executes each; one line may do so to several.
-        lines: Lines in all.
+        pattern: Messages of the pattern.
+        words: Number of words of a message, over all of its parts.
+        variant: Integers ``[n]``: executed variants of the pattern.
+        line: Integers ``[n]``: line that executes each variant. A line may execute several.
+        lines: Number of lines.
 
     Returns:
         int64 ``[2, lines, length]``.
     """
     counts = pattern.first[variant + 1] - pattern.first[variant]
     starts = np.repeat(pattern.first[variant] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-    which = starts + np.arange(int(counts.sum()))
-    message, carried = pattern.messages[which], pattern.words_of_messages(words)[which]
-    at = np.repeat(line, counts)
-    wire = message[:, 2] != Arrival.COPY
-    source, target, at, carried = message[wire, 0], message[wire, 1], at[wire], carried[wire]
+    executed = starts + np.arange(int(counts.sum()))
+    message, message_words = pattern.messages[executed], pattern.words_of_messages(words)[executed]
+    line_of_message = np.repeat(line, counts)
+    on_fabric = message[:, 2] != Arrival.COPY
+    source, target, line_of_message, message_words = (
+        message[on_fabric, 0],
+        message[on_fabric, 1],
+        line_of_message[on_fabric],
+        message_words[on_fabric],
+    )
     change = np.zeros((2, lines, pattern.length + 2), np.int64)
-    up = target > source
-    np.add.at(change[0], (at[up], source[up]), carried[up])
-    np.add.at(change[0], (at[up], target[up]), -carried[up])
-    down = target < source
-    np.add.at(change[1], (at[down], target[down] + 1), carried[down])
-    np.add.at(change[1], (at[down], source[down] + 1), -carried[down])
+    is_onward = target > source
+    np.add.at(change[0], (line_of_message[is_onward], source[is_onward]), message_words[is_onward])
+    np.add.at(change[0], (line_of_message[is_onward], target[is_onward]), -message_words[is_onward])
+    is_backward = target < source
+    np.add.at(change[1], (line_of_message[is_backward], target[is_backward] + 1), message_words[is_backward])
+    np.add.at(change[1], (line_of_message[is_backward], source[is_backward] + 1), -message_words[is_backward])
     return np.asarray(change.cumsum(axis=2)[:, :, : pattern.length], np.int64)

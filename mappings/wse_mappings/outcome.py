@@ -1,8 +1,8 @@
-"""Outcome of a pattern on a line: which PE stores whose words after all messages, and what collective that is.
+"""Outcome of a pattern on a line: whose words each PE has at the end, and which collective that is.
 
-Messages are executed in their order on labels instead of words: for each PE and part of its words, the set of
-PEs whose words are in it. A sum that has the words of a PE twice or not at all is reported, and so is a copy that does
-not arrive.
+The messages are executed in order on sets instead of words: for each PE and part of the words, the
+set of PEs whose words are included. A sum that includes the words of a PE twice or not at all is
+reported as a fault, and so is a copy that does not arrive.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ MOST_NAMED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a pattern on a line: its kind, its root, or its fault.
+    """Outcome of a pattern on a line: its collective and root, or its fault.
 
     Attributes:
-        collective: The name of it; None where it does none, or one in part alone.
-        root: The PE that has the result of a reduce or gather, or whose words are sent; 0 where all have the result.
-        fault: What is wrong, in words; empty where nothing is.
+        collective: Name of the collective, or None if the pattern does none completely.
+        root: PE that has the result of a reduce or gather, or whose words are broadcast; 0 if all
+            PEs have the result.
+        fault: What is wrong, in words; empty if nothing is.
     """
 
     collective: Collective | None = None
@@ -35,44 +36,58 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """The PEs whose words a place of each PE has, as bit sets: all of them, and those included more than once."""
+class _Contents:
+    """Whose words each PE has, for one part of the words. PEs are given as bit sets.
 
-    once: list[int]
-    twice: list[int]
+    Attributes:
+        included: For each PE, the PEs whose words are included in its own.
+        repeated: For each PE, the PEs whose words are included more than once.
+    """
+
+    included: list[int]
+    repeated: list[int]
 
 
 def outcome_of(schedule: LineSchedule) -> Outcome:
-    """Return what the first line of a schedule computes in its first round, for distinct words on every PE.
+    """Return what the first line of a schedule computes in its first round.
 
-    A pattern whose words are cut into parts gathers if each part has an owner of its own.
+    Every PE is assumed to start with different words. If the words are cut into parts, the pattern
+    is a gather only if each part has an owner of its own.
     """
     fault = _faulty_messages(schedule)
     if fault:
         return Outcome(fault=fault)
-    parts = _held_of_parts(schedule)
+    parts = _contents_of_parts(schedule)
     if np.isin(schedule.of_line(0)[:, 2], COMBINING).any():
-        return _of_sum(schedule, parts)
-    return _of_copies(schedule, parts)
+        return _sum_outcome(schedule, parts)
+    return _copy_outcome(schedule, parts)
 
 
 def _faulty_messages(schedule: LineSchedule) -> str:
-    """Return the first invalid message as text; empty where all are valid."""
+    """Return a text that describes the first invalid message, or "" if all messages are valid."""
     messages = schedule.of_line(0)
     if messages.ndim != 2 or messages.shape[1] != 3 or not len(messages):
         return f"its messages have the shape {messages.shape}; each is a source, a target and an Arrival"
-    off = np.asarray(((messages[:, :2] < 0) | (messages[:, :2] >= schedule.length)).any(axis=1))
-    unknown = ~np.isin(messages[:, 2], list(Arrival))
-    alone = (messages[:, 0] == messages[:, 1]) & (messages[:, 2] != Arrival.COPY)
-    for index in np.flatnonzero(off | unknown | alone)[:1].tolist():
+    is_outside = np.asarray(((messages[:, :2] < 0) | (messages[:, :2] >= schedule.length)).any(axis=1))
+    has_unknown_arrival = ~np.isin(messages[:, 2], list(Arrival))
+    is_to_itself = (messages[:, 0] == messages[:, 1]) & (messages[:, 2] != Arrival.COPY)
+    for index in np.flatnonzero(is_outside | has_unknown_arrival | is_to_itself)[:1].tolist():
         source, target, arrival = messages[index].tolist()
-        where = f"message {index} goes from PE {source} to PE {target}"
-        if off[index]:
-            return f"{where}, on a line of PEs 0 to {schedule.length - 1}"
-        return f"{where}, which is the same" if alone[index] else f"message {index} arrives as {arrival}, no Arrival"
-    way = np.sign(messages[:, 1] - messages[:, 0])
-    again = (messages[1:, 2] == Arrival.MULTICAST) & (messages[1:, 2] == messages[:-1, 2]) & (way[1:] == way[:-1])
-    for index in np.flatnonzero(again & (messages[1:, 0] == messages[:-1, 0]))[:1].tolist():
+        message_text = f"message {index} goes from PE {source} to PE {target}"
+        if is_outside[index]:
+            return f"{message_text}, on a line of PEs 0 to {schedule.length - 1}"
+        return (
+            f"{message_text}, which is the same"
+            if is_to_itself[index]
+            else f"message {index} arrives as {arrival}, no Arrival"
+        )
+    direction = np.sign(messages[:, 1] - messages[:, 0])
+    repeats = (
+        (messages[1:, 2] == Arrival.MULTICAST)
+        & (messages[1:, 2] == messages[:-1, 2])
+        & (direction[1:] == direction[:-1])
+    )
+    for index in np.flatnonzero(repeats & (messages[1:, 0] == messages[:-1, 0]))[:1].tolist():
         pe = messages[index, 0]
         return (
             f"messages {index} and {index + 1} are multicasts of PE {pe} the same way; one to the farther end does both"
@@ -85,69 +100,74 @@ def _faulty_messages(schedule: LineSchedule) -> str:
     return ""
 
 
-def _held_of_parts(schedule: LineSchedule) -> list[_Held]:
-    """Return what every PE has of each part after all messages."""
+def _contents_of_parts(schedule: LineSchedule) -> list[_Contents]:
+    """Return whose words every PE has after all messages, for each part of the words."""
     messages, _, part = schedule.of_variant(int(schedule.variants[0, 0]))
-    of_part = np.zeros(len(messages), np.int32) if part is None else part
-    order = np.argsort(of_part, kind="stable")
-    cuts = np.searchsorted(of_part[order], np.arange(schedule.parts + 1))
+    part_of_message = np.zeros(len(messages), np.int32) if part is None else part
+    order = np.argsort(part_of_message, kind="stable")
+    cuts = np.searchsorted(part_of_message[order], np.arange(schedule.parts + 1))
     rows = messages[order].tolist()
-    return [_carry_out(schedule.length, rows[cuts[i] : cuts[i + 1]]) for i in range(schedule.parts)]
+    return [_execute_messages(schedule.length, rows[cuts[i] : cuts[i + 1]]) for i in range(schedule.parts)]
 
 
-def _carry_out(length: int, messages: list[list[int]]) -> _Held:
-    held = _Held([1 << pe for pe in range(length)], [0] * length)
-    once, twice = held.once, held.twice
+def _execute_messages(length: int, messages: list[list[int]]) -> _Contents:
+    """Return whose words each of ``length`` PEs has after messages (source, target, arrival)."""
+    contents = _Contents([1 << pe for pe in range(length)], [0] * length)
+    included, repeated = contents.included, contents.repeated
     for source, target, arrival in messages:
         if arrival in COMBINING:
-            twice[target] |= twice[source] | (once[target] & once[source])
-            once[target] |= once[source]
+            repeated[target] |= repeated[source] | (included[target] & included[source])
+            included[target] |= included[source]
         elif arrival == Arrival.REPLACE:
-            once[target], twice[target] = once[source], twice[source]
+            included[target], repeated[target] = included[source], repeated[source]
         elif arrival == Arrival.MULTICAST:
             step = 1 if target > source else -1
             for pe in range(source + step, target + step, step):
-                once[pe], twice[pe] = once[source], twice[source]
-    return held
+                included[pe], repeated[pe] = included[source], repeated[source]
+    return contents
 
 
-def _of_sum(schedule: LineSchedule, parts: list[_Held]) -> Outcome:
-    """Return a reduce or an all-reduce."""
+def _sum_outcome(schedule: LineSchedule, parts: list[_Contents]) -> Outcome:
+    """Return the outcome of a pattern with sums: a reduce, an all-reduce or a fault."""
     everybody = (1 << schedule.length) - 1
     pes = range(schedule.length)
-    complete = [pe for pe in pes if all(held.once[pe] == everybody and not held.twice[pe] for held in parts)]
+    complete = [
+        pe for pe in pes if all(contents.included[pe] == everybody and not contents.repeated[pe] for contents in parts)
+    ]
     if len(complete) == schedule.length:
         return Outcome(collective="all_reduce")
     messages = schedule.of_line(0)
-    for_all = bool(np.isin(messages[:, 2], (Arrival.REPLACE, Arrival.MULTICAST)).any())
-    if complete and not for_all:
+    sends_result = bool(np.isin(messages[:, 2], (Arrival.REPLACE, Arrival.MULTICAST)).any())
+    if complete and not sends_result:
         return Outcome(collective="reduce", root=complete[0])
     if complete:
         lacking = sorted(set(pes) - set(complete))
         return Outcome(fault=f"the sum of all is on PE {complete[0]} and not on PE {_pes(lacking)}")
-    at = int(messages[np.flatnonzero(np.isin(messages[:, 2], COMBINING))[-1], 1])  # where the last sum is taken
-    for held in parts:
-        if held.twice[at]:
-            return Outcome(fault=f"the sum on PE {at} has the words of PE {_pes(_bits(held.twice[at]))} more than once")
-    held = next(held for held in parts if held.once[at] != everybody)
-    return Outcome(fault=f"the sum on PE {at} lacks the words of PE {_pes(_bits(everybody & ~held.once[at]))}")
+    last_sum = np.flatnonzero(np.isin(messages[:, 2], COMBINING))[-1]
+    pe = int(messages[last_sum, 1])
+    for contents in parts:
+        if contents.repeated[pe]:
+            repeated = _pes(_bits(contents.repeated[pe]))
+            return Outcome(fault=f"the sum on PE {pe} has the words of PE {repeated} more than once")
+    contents = next(contents for contents in parts if contents.included[pe] != everybody)
+    return Outcome(fault=f"the sum on PE {pe} lacks the words of PE {_pes(_bits(everybody & ~contents.included[pe]))}")
 
 
-def _of_copies(schedule: LineSchedule, parts: list[_Held]) -> Outcome:
-    """Return a broadcast, a gather or an all-gather."""
+def _copy_outcome(schedule: LineSchedule, parts: list[_Contents]) -> Outcome:
+    """Return the outcome of a pattern without sums: a broadcast, (all-)gather or fault."""
     pes = range(schedule.length)
     if schedule.parts == 1:
-        roots = {parts[0].once[pe] for pe in pes}
+        roots = {parts[0].included[pe] for pe in pes}
         if len(roots) == 1:
             return Outcome(collective="broadcast", root=roots.pop().bit_length() - 1)
         source = int(schedule.of_line(0)[0, 0])
-        lacking = [pe for pe in pes if parts[0].once[pe] != 1 << source]
+        lacking = [pe for pe in pes if parts[0].included[pe] != 1 << source]
         return Outcome(fault=f"the words of PE {source} do not reach PE {_pes(lacking)}")
     owners = [int(source) for source in _first_sources(schedule)]
-    having = [pe for pe in pes if all(held.once[pe] == 1 << owners[i] for i, held in enumerate(parts))]
+    having = [pe for pe in pes if all(contents.included[pe] == 1 << owners[i] for i, contents in enumerate(parts))]
     if having and len(set(owners)) == schedule.length == schedule.parts:
-        everywhere = len(having) == schedule.length
-        return Outcome(collective="all_gather" if everywhere else "gather", root=0 if everywhere else having[0])
+        all_have = len(having) == schedule.length
+        return Outcome(collective="all_gather" if all_have else "gather", root=0 if all_have else having[0])
     if not having:
         return Outcome(fault="no PE gets all parts of the words")
     return Outcome(fault=f"{len(set(owners))} of {schedule.length} PEs have a part of the words; give each PE one")
@@ -156,7 +176,7 @@ def _of_copies(schedule: LineSchedule, parts: list[_Held]) -> Outcome:
 def _first_sources(schedule: LineSchedule) -> list[int]:
     """Return the PE at which each part begins: the source of its first message.
 
-    Of one that nobody sends the last target.
+    For a part that no message carries, it is the target of the last message.
     """
     messages, _, part = schedule.of_variant(int(schedule.variants[0, 0]))
     assert part is not None
@@ -165,10 +185,11 @@ def _first_sources(schedule: LineSchedule) -> list[int]:
 
 
 def _bits(mask: int) -> list[int]:
+    """Return the indices of the set bits of a mask."""
     return [pe for pe in range(mask.bit_length()) if mask >> pe & 1]
 
 
 def _pes(pes: list[int]) -> str:
-    """Return some PEs as text, the first few of them."""
-    more = f" and {len(pes) - MOST_NAMED} more" if len(pes) > MOST_NAMED else ""
-    return ", ".join(map(str, pes[:MOST_NAMED])) + more
+    """Return a list of PEs as text, with at most MOST_NAMED of them by name."""
+    ending = f" and {len(pes) - MOST_NAMED} more" if len(pes) > MOST_NAMED else ""
+    return ", ".join(map(str, pes[:MOST_NAMED])) + ending

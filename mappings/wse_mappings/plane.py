@@ -1,7 +1,8 @@
-"""PlaneSchedule: a communication pattern on a rectangle whose streams turn or branch, which no line of PEs can hold.
+"""PlaneSchedule: a communication pattern on a rectangle whose streams turn or branch.
 
-A stream takes words from one PE over a tree of links to its receivers, where they replace what is there. Values, link
-loads and routes follow from this one description.
+Such a pattern cannot be described as messages along lines of PEs. A stream carries words from one
+PE over a tree of links to its receivers, where they replace the stored words. Values, link loads
+and routes follow from this one description.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ STEP: Final = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlaneStream:
-    """A stream from one PE to its receivers.
+    """A stream of words from one PE to its receivers, over a tree of links.
 
     Attributes:
-        source: (row, col) of the PE that sends.
-        links: int32 ``[n, 3]``: row, col and side of every link that it crosses, from the source outward.
-        receivers: (row, col) of the PEs that store its words.
-        slot: They do so this many times its length behind the address where words are received.
-        words: Words that it takes, where streams of a pattern differ in them.
+        source: (row, col) of the sending PE.
+        links: int32 ``[n, 3]``: row, column and side of every link that the stream crosses, from
+            the source outward.
+        receivers: (row, col) of the PEs that store the words.
+        slot: Place where receivers store the words, as a multiple of their number after the receive
+            address.
+        words: Number of words, if the streams of a pattern differ in it.
     """
 
     source: tuple[int, int]
@@ -40,14 +43,16 @@ class PlaneStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlaneSchedule:
-    """Streams on a rectangle of ``rows`` x ``cols`` PEs. Streams of one colour pass each router in order.
+    """A communication pattern of streams on a rectangle of PEs.
+
+    Streams of the same colour pass each router in their order.
 
     Attributes:
-        name: The pattern's name.
-        rows, cols: The rectangle.
-        streams: In their order.
-        stream_colours: The colour of each stream, 0 to ``colours`` - 1.
-        colours: Colours that the pattern occupies on a PE.
+        name: Name of the pattern.
+        rows, cols: Size of the rectangle.
+        streams: The streams, in order.
+        stream_colours: Colour of each stream, from 0 to ``colours`` - 1.
+        colours: Number of colours that the pattern occupies on a PE.
     """
 
     name: str
@@ -59,18 +64,27 @@ class PlaneSchedule:
 
 
 def straight(row: int, col: int, side: int, hops: int) -> I32:
-    """Return the links ``[hops, 3]`` from a PE to one side.
+    """Return the links that lead from a PE straight to one side, int32 ``[hops, 3]``.
+
+    Each row is (row, column, side), where (row, column) is the PE that the link leaves.
 
     >>> straight(2, 5, WEST, 2).tolist()
     [[2, 5, 3], [2, 4, 3]]
     """
-    down, right = STEP[side]
+    row_step, col_step = STEP[side]
     steps = np.arange(hops)
-    return np.stack([row + down * steps, col + right * steps, np.full(hops, side)], axis=1).astype(np.int32)
+    return np.stack([row + row_step * steps, col + col_step * steps, np.full(hops, side)], axis=1).astype(np.int32)
 
 
 def row_then_column(source: tuple[int, int], target: tuple[int, int]) -> I32:
-    """Return the links ``[n, 3]`` along the source's row and then along the target's column (X-Y routing)."""
+    """Return the links along the source's row, then along the target's column (X-Y routing).
+
+    Args:
+        source, target: (row, col) of both PEs.
+
+    Returns:
+        int32 ``[n, 3]``: row, column and side of each link.
+    """
     (row, col), (to_row, to_col) = source, target
-    along = straight(row, col, EAST if to_col > col else WEST, abs(to_col - col))
-    return np.concatenate([along, straight(row, to_col, SOUTH if to_row > row else NORTH, abs(to_row - row))])
+    row_links = straight(row, col, EAST if to_col > col else WEST, abs(to_col - col))
+    return np.concatenate([row_links, straight(row, to_col, SOUTH if to_row > row else NORTH, abs(to_row - row))])

@@ -1,4 +1,4 @@
-"""Rows and columns of the regions of a layout, by what their PEs store: whole features, so padding and all."""
+"""Rows and columns of the regions of a layout, chosen by the bytes that their PEs store."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ from wse_mappings.cuts.widths import ColumnBytes, region_widths
 from wse_mappings.strategies.strategy import Demand, Layout, Share
 
 _Bands = tuple[tuple[tuple[ColumnBytes, bool], ...], ...]
-"""The regions of each band of a wafer: the bytes of a column, and whether there are layers."""
+"""Regions of each band of a wafer: the bytes of a column, and whether the region has layers."""
 
 
 def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> list[tuple[int, int]]:
-    """Return the rows and columns of every region in proportion to its bytes.
+    """Return rows and columns of every region, roughly in proportion to its bytes.
 
-    1. Regions of a band share its columns, so that the fullest of its PEs is as empty as can be (`region_widths`).
-    2. Bands of a wafer share its rows, as many as their fullest regions need (`band_heights`) for what they hold and
-       for scores, of which a row has those with the entries of its cache.
+    1. The regions of a band divide its columns so that the fullest PE is as empty as possible
+       (`region_widths`).
+    2. The bands of a wafer divide its rows as their fullest regions need (`band_heights`). Scores
+       count in addition to stored bytes, because a row has the scores for the entries of its cache.
 
-    A band alone has all rows, a region alone in its band all columns. ``as_released`` all bands have as many rows,
-    and regions columns in proportion to their bytes. Regions that are listed have the shapes that are stated.
+    A single band has all rows, and a single region of a band has all columns. With ``as_released``,
+    all bands have the same number of rows, and widths are proportional to bytes. Listed regions
+    have the shapes that the request states.
+
+    Args:
+        demand: Layers to place, and the mesh.
+        layout: Bands and regions per band.
+        shares: Layers and bytes of each region, in order.
     """
     if demand.listed:
         return [(share.rect.rows, share.rect.cols) for share in shares if share.rect is not None]
@@ -32,11 +39,18 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
 
 
 def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple[Share, ...]) -> list[tuple[int, int]]:
-    """Return the rows and columns of regions that share the rows and columns of each wafer."""
+    """Return rows and columns of regions that divide the rows and columns of each wafer.
+
+    Args:
+        demand: Layers to place.
+        band_count: Number of bands per wafer.
+        rows, cols: Size of the mesh of each wafer.
+        shares: Layers and bytes of each region, in order.
+    """
     if demand.as_released:
         groups = groupby(shares, key=lambda share: (share.wafer, share.band))
         apportioned = [apportion([share.bytes for share in band], cols) for _, band in groups]
-        return [(rows // band_count, width) for of_band in apportioned for width in of_band]
+        return [(rows // band_count, width) for band_widths in apportioned for width in band_widths]
     regions = [
         (share.wafer, share.band, size, share.last_layer > share.first_layer)
         for share, size in zip(shares, _sizes(demand, shares), strict=True)
@@ -48,37 +62,40 @@ def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple
         for _, of_wafer in groupby(regions, itemgetter(0))
     ]
     # 1
-    widths, fullest, widths_of = {}, {}, demand.cache.of(region_widths, 4096)
+    widths, fullest_by_band, widths_of = {}, {}, demand.cache.of(region_widths, 4096)
     for bands in dict.fromkeys(wafers):
         widths[bands] = [widths_of(tuple(size for size, _ in band), cols) for band in bands]
-        fullest[bands] = tuple(
+        fullest_by_band[bands] = tuple(
             max(
                 size(width) + demand.score_bytes(width) * has_layers
-                for (size, has_layers), width in zip(band, across, strict=True)
+                for (size, has_layers), width in zip(band, column_counts, strict=True)
             )
-            for band, across in zip(bands, widths[bands], strict=True)
+            for band, column_counts in zip(bands, widths[bands], strict=True)
         )
     # 2
     heights = [[rows] for _ in wafers]
     if band_count > 1:
         row_shares = demand.cache.of(_row_shares, 64)(demand.row_share, rows)
-        heights = band_heights(tuple(fullest[bands] for bands in wafers), row_shares)
+        heights = band_heights(tuple(fullest_by_band[bands] for bands in wafers), row_shares)
     return [
         (height, width)
         for bands, of_wafer in zip(wafers, heights, strict=True)
-        for height, across in zip(of_wafer, widths[bands], strict=True)
-        for width in across
+        for height, column_counts in zip(of_wafer, widths[bands], strict=True)
+        for width in column_counts
     ]
 
 
 def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ...]:
-    """Return the fraction of a column's bytes on the fullest PE, for regions of 1 row, 2 rows, and so on."""
+    """Return the fraction of a column's bytes on its fullest PE, for 1 row, 2 rows, and so on."""
     return tuple(map(row_share, range(1, rows + 1)))
 
 
 def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> float:
-    """Return the bytes of weights, cache and a block on the fullest PE of the regions of `region_shapes`."""
-    shapes, has_layers = region_shapes(demand, layout, shares), [one.last_layer > one.first_layer for one in shares]
+    """Return the bytes of weights, cache and one block on the fullest PE, with `region_shapes`."""
+    shapes, has_layers = (
+        region_shapes(demand, layout, shares),
+        [share.last_layer > share.first_layer for share in shares],
+    )
     return max(
         demand.row_share(rows) * size(cols) + demand.block_bytes(cols) * with_block
         for (rows, cols), size, with_block in {*zip(shapes, _sizes(demand, shares), has_layers, strict=True)}
@@ -86,7 +103,10 @@ def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> 
 
 
 def _sizes(demand: Demand, shares: Sequence[Share]) -> list[ColumnBytes]:
-    """Return the bytes of a column of every region; the first has the embedding, the last an untied head."""
+    """Return a function for the bytes of a column of every region.
+
+    The first region has the embedding, and the last one an untied head.
+    """
     assert demand.column_bytes is not None
     last = len(shares) - 1
     return [

@@ -1,4 +1,4 @@
-"""Results of pure functions that one request asks for again, kept as long as the request and no longer."""
+"""Cache for the results of pure functions that exists as long as one request."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ T = TypeVar("T")
 
 
 class ResultCache:
-    """The cache of a request. It is passed along with the request and is freed with it.
+    """Cache of the results of pure functions during one request.
 
-    A pickled cache comes back empty.
+    The cache is passed along with the request and freed with it. A pickled cache is restored empty.
     """
 
     def __init__(self) -> None:
         self._cached: dict[Callable[..., Any], Callable[..., Any]] = {}
 
     def of(self, function: Callable[P, T], limit: int | None = None) -> Callable[P, T]:
-        """Return a function with the same results that computes each of them once.
+        """Return a function with the same results that computes each result only once.
 
         Args:
-            function: A pure function of hashable arguments, which stays the same object.
-            limit: Maximum number of results that are kept, the last ones used; None for all of them.
+            function: Pure function of hashable arguments. The same object must be passed each time.
+            limit: Maximum number of results to keep, the most recently used; None for all.
         """
         if function not in self._cached:
             self._cached[function] = lru_cache(maxsize=limit)(function)
         return cast("Callable[P, T]", self._cached[function])
 
     def __reduce__(self) -> tuple[type[ResultCache], tuple[()]]:
-        """Leave the results behind."""
+        """Pickle the cache without its results."""
         return ResultCache, ()

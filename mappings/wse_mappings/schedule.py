@@ -1,6 +1,7 @@
-"""LineSchedule: one communication pattern along lines of PEs, as messages in the order they are executed.
+"""LineSchedule: a communication pattern along lines of PEs, as a sequence of messages.
 
-Values, link loads, cycles and routes of a pattern all follow from this one description.
+A line is a row or a column of PEs. Values, link loads, cycles and routes of a pattern all follow
+from this one description.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ I32 = npt.NDArray[np.int32]
 
 
 class Arrival(IntEnum):
-    """The effect of a message at its target."""
+    """Effect of a message at its target."""
 
     REPLACE = 0
     ADD = 1
@@ -31,29 +32,33 @@ class Arrival(IntEnum):
 
 
 COMBINING: Final = (Arrival.ADD, Arrival.MAX, Arrival.ARGMAX)
-"""Arrivals that combine the words that arrive with those that are there."""
+"""Arrivals that combine the words of a message with the stored words."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LineSchedule:
-    """A pattern for all lines (rows or columns) of a rectangle.
+    """A communication pattern for all lines (rows or columns) of a rectangle of PEs.
 
     Attributes:
-        name: The pattern's name.
-        length: PEs in a line.
-        messages: int32 ``[m, 3]``: source index, target index, Arrival. Order matters: it is the order of sums.
-        first: int32 ``[v + 1]``: variant v executes messages ``first[v]`` to ``first[v + 1]``.
-        variants: int32 ``[rounds, lines]``: the variant of each line in each round of a loop (taken modulo rounds).
-        colours: Colours that the pattern occupies on a PE.
-        slowest: Variants of which one bounds the time of all others; empty when not known.
-        changes_with_round: Whether rounds take different times.
-        message_colours: int32 ``[m]``: the colour of each message, 0 to colours - 1; without it, messages that cross a
-            router differently have different colours. Messages of one colour pass a router in their order.
-        parts: Into how many parts the words are cut; part i is words ``i * words // parts`` to the next part's first.
-        part: int32 ``[m]``: the part that each message carries; all words without it.
-        overlaps: Whether the rounds of a loop overlap: a PE goes on to the next when its part of the last is done.
-        store_and_forward: Whether a PE has received a whole message before it sends its own, instead of streaming words
-            through.
+        name: Name of the pattern.
+        length: Number of PEs in a line.
+        messages: int32 ``[m, 3]``: source index, target index, Arrival. Their order is the order of
+            sums.
+        first: int32 ``[v + 1]``: variant v executes messages ``first[v]`` to ``first[v + 1]`` - 1.
+        variants: int32 ``[rounds, lines]``: variant of each line in each round of a loop, modulo
+            the number of rounds.
+        colours: Number of colours that the pattern occupies on a PE.
+        slowest: Variants of which one takes at least as long as any other; empty if not known.
+        changes_with_round: Whether the rounds differ in time.
+        message_colours: int32 ``[m]``: colour of each message, from 0 to colours - 1. Messages of
+            one colour pass a router in order. If None, messages that cross a router differently
+            have different colours.
+        parts: Number of parts of the words. Part i begins at word ``i * words // parts``.
+        part: int32 ``[m]``: the part that each message carries; None if messages carry all words.
+        overlaps: Whether the rounds of a loop overlap: a PE starts the next round when its own work
+            in the last one is done.
+        store_and_forward: Whether a PE receives a whole message before it sends its own, instead of
+            streaming words.
     """
 
     name: str
@@ -75,37 +80,42 @@ class LineSchedule:
         """True if any message travels over the fabric."""
         return bool((self.messages[:, 2] != Arrival.COPY).any())
 
-    def with_messages(self, chosen: tuple[bool, ...]) -> LineSchedule:
-        """Return the schedule of one variant with only some of its messages."""
-        messages = np.ascontiguousarray(self.messages[np.array(chosen, np.bool_)])
+    def with_messages(self, is_selected: tuple[bool, ...]) -> LineSchedule:
+        """Return a schedule with only the marked messages, as a single variant.
+
+        Args:
+            is_selected: For each message, whether to keep it.
+        """
+        messages = np.ascontiguousarray(self.messages[np.array(is_selected, np.bool_)])
         return replace(self, messages=messages, first=np.array([0, len(messages)], np.int32))
 
     def critical(self, variants: I32) -> list[int]:
         """Return the variants that must be timed to find the slowest of ``variants``."""
         distinct = set(variants.tolist())
-        return sorted(distinct & self._slowest or distinct)
+        return sorted(distinct & self._slowest_variants or distinct)
 
     @cached_property
-    def _slowest(self) -> frozenset[int]:
+    def _slowest_variants(self) -> frozenset[int]:
+        """Variants of which one takes at least as long as any other."""
         return frozenset(self.slowest)
 
     def words_of_messages(self, words: int) -> npt.NDArray[np.int64]:
-        """Return the words of each message, int64 ``[m]``, for ``words`` in total."""
+        """Return the number of words of each message, int64 ``[m]``, for ``words`` in total."""
         first, end = self.spans_of_messages(words)
         return np.asarray(end - first, np.int64)
 
     def spans_of_messages(self, words: int) -> npt.NDArray[np.int64]:
-        """Return the first word and the end of the words of each message, int64 ``[2, m]``."""
+        """Return the first word of each message, and the index after its last, int64 ``[2, m]``."""
         part = np.zeros(len(self.messages), np.int64) if self.part is None else self.part
         cuts = np.arange(self.parts + 1) * words // self.parts
         return np.stack([cuts[part], cuts[part + 1]])
 
     def of_line(self, line: int, round_: int = 0) -> I32:
-        """Return the messages ``[m, 3]`` of one line in one round."""
+        """Return the messages ``[m, 3]`` that one line executes in one round."""
         return self.of_variant(int(self.variants[round_ % len(self.variants), line]))[0]
 
     def of_variant(self, variant: int) -> tuple[I32, I32 | None, I32 | None]:
-        """Return the messages ``[m, 3]`` of a variant, with their colours and parts ``[m]`` if it has them."""
+        """Return the messages ``[m, 3]`` of a variant, with their colours and parts, if any."""
         span = slice(int(self.first[variant]), int(self.first[variant + 1]))
         return (
             self.messages[span],
@@ -115,7 +125,7 @@ class LineSchedule:
 
 
 def _messages(messages: Iterable[tuple[int, int, Arrival]]) -> I32:
-    """Return sources, targets and arrivals of messages, int32 ``[messages, 3]``."""
+    """Return messages as an array of sources, targets and arrivals, int32 ``[m, 3]``."""
     return np.fromiter(chain.from_iterable(messages), np.int32).reshape(-1, 3)
 
 
@@ -128,7 +138,16 @@ def uniform_schedule(
     *,
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
-    """Return a schedule in which every line does the same."""
+    """Return a schedule in which every line executes the same messages.
+
+    Args:
+        name: Name of the pattern.
+        length, lines: Number of PEs in a line; number of lines.
+        messages: (source, target, Arrival) of each message, in order.
+        colours: Number of colours that the pattern occupies on a PE.
+        message_colours: Colour of each message. None if messages that cross a router differently
+            have different colours.
+    """
     array = _messages(messages)
     return LineSchedule(
         name=name,
@@ -152,7 +171,16 @@ def varied_schedule(
     changes_with_round: bool = False,
     message_colours: list[int] | None = None,
 ) -> LineSchedule:
-    """Return a schedule whose lines choose among several lists of messages, ``variants``."""
+    """Return a schedule whose lines execute different lists of messages.
+
+    Args:
+        name: Name of the pattern.
+        length: Number of PEs in a line.
+        groups: Messages (source, target, Arrival) of each variant.
+        variants: int32 ``[rounds, lines]``: variant of each line in each round.
+        colours, slowest, changes_with_round: As in `LineSchedule`.
+        message_colours: Colour of each message of all variants, or None.
+    """
     first = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
     return LineSchedule(
         name=name,
@@ -177,7 +205,15 @@ def even_schedule(
     slowest: tuple[int, ...] = (),
     changes_with_round: bool = False,
 ) -> LineSchedule:
-    """Return a schedule whose variants have the same number of messages, int32 ``[v, m, 3]``."""
+    """Return a schedule whose variants all have the same number of messages.
+
+    Args:
+        name: Name of the pattern.
+        length: Number of PEs in a line.
+        messages: int32 ``[variants, m, 3]``: (source, target, Arrival) of each message.
+        variants: int32 ``[rounds, lines]``: variant of each line in each round.
+        colours, slowest, changes_with_round: As in `LineSchedule`.
+    """
     count, size = messages.shape[:2]
     return LineSchedule(
         name=name,

@@ -29,7 +29,7 @@ from wse.backends.execute.pattern_tables import columns_of, multicasts_cover, ru
 from wse_kernels.column_sums import ACCUMULATE, LOAD, STORE
 from wse_kernels.library import TRANSFER, compiled_kernel
 from wse_kernels.oracle import transfers as oracle
-from wse_kernels.transfers import MOST_ROWS
+from wse_kernels.transfers import MAX_ROWS
 from wse_mappings.cuts.recut import cut_anew
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varied_schedule
 
@@ -106,7 +106,7 @@ def check_lines(
 @pytest.mark.parametrize("element", ELEMENTS)
 @settings(max_examples=2 * EXAMPLES, deadline=None)
 @given(
-    rows=st.sampled_from([1, 2, 3, 4, 2 * MOST_ROWS + 3]),
+    rows=st.sampled_from([1, 2, 3, 4, 2 * MAX_ROWS + 3]),
     cols=st.sampled_from([1, 2, 3, 7, 13]),
     n=st.integers(1, 6),
     apart=st.integers(0, 1),

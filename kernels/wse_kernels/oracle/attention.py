@@ -1,4 +1,4 @@
-"""The oracles of attention: rotation, the cache, scores and values, and moves of a latent cache."""
+"""Oracles of attention: rotary embeddings, the KV cache, scores, values, and latent caches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,20 @@ PICO = 1e-12
 
 
 def rope(pe, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico, turned):
-    """Rotate the pairs (p, p + R / 2) of every head of q and k by position * frequency[p]; pass the rest through."""
+    """Apply rotary embeddings to q and k, and round q, k and v to the activation type.
+
+    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. This is the reference for
+    the kernel of the same name, for one PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        x: Address of the projection's sums [M, Hq + 2 Hk, F]: queries, keys, values.
+        frequency: Address of the frequencies [R / 2], or of cos and sin [M, R / 2, 2] if
+            ``turned``.
+        q, k, v: Addresses of the results.
+        M, Hq, Hk, F, R: Tokens; query heads; key heads; features per head; rotated features.
+        multiplier_pico, turned: Factor of cos and sin in 1e-12; whether cos and sin are given.
+    """
     heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
     turned = _rotate_pairs(pe, ctl, heads, frequency, R, multiplier_pico, turned)
     pe.write("act", q, turned[:, :Hq])
@@ -24,23 +37,35 @@ def rope(pe, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico, turne
 
 
 def rotate(pe, ctl, x, frequency, M, H, F, R, multiplier_pico, turned):
-    """Rotate the pairs (p, p + R / 2) of every head in place."""
+    """Apply rotary embeddings in place to every head of x[M, H, F].
+
+    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. This is the reference for
+    the kernel of the same name, which describes the operands.
+    """
     turned = _rotate_pairs(pe, ctl, pe.read("act", x, M, H, F), frequency, R, multiplier_pico, turned)
     pe.write("act", x, turned)
 
 
 def rotary_turns(pe, ctl, frequency, out, M, R, multiplier_pico):
-    """f32[M, R / 2, 2] = cos and sin of position * frequency[p], times the multiplier."""
+    """Compute cos and sin of position * frequency[p], times the multiplier, as out[M, R / 2, 2].
+
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
     pe.write("f32", out, _turns(pe, ctl, frequency, M, R, multiplier_pico))
 
 
 def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: np.int64) -> F32:
+    """Return cos and sin of all rotary angles, times the multiplier, as [M, R / 2, 2]."""
     position = (ctl[pe.row, 0] + np.arange(M)).astype(np.float32)
     angle = position[:, None] * pe.read("f32", frequency, R // 2)
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * np.float32(multiplier_pico * PICO)
 
 
 def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, multiplier_pico: np.int64, turned: int) -> F32:
+    """Return heads [M, H, F] in which the pairs (p, p + R / 2) of every head are rotated.
+
+    The operands are those of `rope`.
+    """
     half, M = R // 2, len(heads)
     turns = pe.read("f32", frequency, M, half, 2) if turned else _turns(pe, ctl, frequency, M, R, multiplier_pico)
     cosine, sine = turns[:, None, :, 0], turns[:, None, :, 1]
@@ -50,21 +75,45 @@ def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, multipli
 
 
 def split_heads(pe, x, q, k, v, M, Hq, Hk, F):
-    """The heads of q, k and v rounded to the element type."""
+    """Round queries, keys and values from accumulators to activations, without rotary embeddings.
+
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x: Address of the projection's sums [M, Hq + 2 Hk, F]: queries, keys, values.
+        q, k, v: Addresses of the results.
+        M, Hq, Hk, F: Tokens; query heads; key heads; features per head.
+    """
     heads = pe.read("acc", x, M, Hq + 2 * Hk, F)
     for out, first, count in ((q, 0, Hq), (k, Hq, Hk), (v, Hq + Hk, Hk)):
         pe.write("act", out, heads[:, first : first + count])
 
 
 def scale_queries(pe, ctl, x, M, n, coefficient_pico, tokens):
-    """act[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens))."""
-    far = np.floor((ctl[pe.row, 0] + np.arange(M) + 1) / tokens).astype(np.float32)
-    factor = np.log1p(far) * np.float32(coefficient_pico * PICO) + np.float32(1.0)
+    """Scale queries by a factor that grows with the token's position, as Llama 4 does.
+
+    x[M, n] *= 1 + coefficient * ln(1 + floor((position + 1) / tokens)). ``coefficient_pico`` is in
+    units of 1e-12. This is the reference for the kernel of the same name, which describes the
+    operands.
+    """
+    intervals = np.floor((ctl[pe.row, 0] + np.arange(M) + 1) / tokens).astype(np.float32)
+    factor = np.log1p(intervals) * np.float32(coefficient_pico * PICO) + np.float32(1.0)
     pe.write("act", x, pe.read("act", x, M, n) * factor[:, None])
 
 
 def kv_append(pe, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens, stride):
-    """Copy the row's share of new keys and values, every ``stride``-th, into its slots, around the end of the cache."""
+    """Copy the new keys and values that belong to this row into its cache slots.
+
+    Every ``stride``-th new token belongs to the row. Slots wrap around the end of the cache. This
+    is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        k, v, k_cache, v_cache: Addresses of the new keys and values, and of the caches.
+        E, Ev, capacity: Elements of a key; elements of a value; slots of the cache.
+        tokens, stride: Unused maximum number of tokens; distance between two tokens of the row.
+    """
     first, count, slot = ctl[pe.row, 2:5]
     for i in range(count):
         for new, cache, n in ((k, k_cache, E), (v, v_cache, Ev)):
@@ -72,7 +121,16 @@ def kv_append(pe, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens, stride):
 
 
 def attention_scores(pe, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, add):
-    """acc[M, H, T] (+)= q[M, H, F] . k[T, Hk, F]."""
+    """Compute local attention scores: out[M, H, T] = q[M, H, F] . k[T, Hk, F].
+
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        q, k, out: Addresses of queries, of the key cache [capacity, Hk, F], and of the scores.
+        M, Hk, queries_per_kv, F, T: Tokens; KV heads; query heads per KV head; features; entries.
+        capacity, add: Slots of the cache; whether to add to ``out`` instead of overwriting it.
+    """
     Q = pe.read("act", q, M, Hk, queries_per_kv, 1, F)
     keys = pe.read("act", k, capacity, Hk, F)[_slots(ctl, pe.row, T, capacity)].transpose(1, 0, 2)
     total = pe.read("acc", out, M, Hk, queries_per_kv, T) if add else np.zeros((M, Hk, queries_per_kv, T), np.float32)
@@ -82,17 +140,28 @@ def attention_scores(pe, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, 
 
 
 def attention_max(pe, ctl, scores, out, M, H, T, scale_pico, window, chunk, capacity):
-    """f32[M, H] = the largest visible score, times the scale."""
+    """Compute the maximum visible score of each token and head, times the scale: out[M, H].
+
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
     _max(pe, scores, out, M, H, T, scale_pico, _visible(ctl, pe.row, M, positions, window, chunk))
 
 
 def attention_max_by_column(pe, ctl, scores, out, M, H, T, scale_pico, window, chunk):
-    """f32[M, H] = the largest visible score, of entries of the row that has the number of the PE's column."""
+    """Compute `attention_max` where each column has the scores with another row's cache entries.
+
+    Column c has those of row c. This is the reference for the kernel of the same name, which
+    describes the operands.
+    """
     _max(pe, scores, out, M, H, T, scale_pico, _visible(ctl, pe.row, M, ctl[pe.col, 8 : 8 + T], window, chunk))
 
 
 def _max(pe, scores, out, M, H, T, scale_pico, visible):
+    """Store the maximum visible score of each token and head, times the scale, or -3e38 for none.
+
+    ``visible`` [M, T] says which entries each token sees.
+    """
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
     candidates = np.where(visible[:, None, :], scaled, LOWEST)
     top = np.full((M, H), LOWEST)
@@ -102,7 +171,11 @@ def _max(pe, scores, out, M, H, T, scale_pico, visible):
 
 
 def attention_exp(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, window, chunk, capacity):
-    """act[M, H, T] = exp(scale * score - max) where visible, else 0; f32[M, H] = its sum."""
+    """Compute unnormalised softmax weights out[M, H, T] and their local sums [M, H].
+
+    out = exp(scale * scores - maxima), or 0 where an entry is not visible. This is the reference
+    for the kernel of the same name, which describes the operands.
+    """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
     visible = _visible(ctl, pe.row, M, positions, window, chunk)
     _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible)
@@ -111,7 +184,11 @@ def attention_exp(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, windo
 def attention_exp_share(
     pe, ctl, scores, maxima, out, M, H, T, scale_pico, window, chunk, capacity, first_col, columns, groups, sharers
 ):
-    """act[M, H, T] = the weights of `attention_exp` that the PE's column has to compute, 0 elsewhere."""
+    """Compute the softmax weights of `attention_exp` that fall to this PE. Others become 0.
+
+    Neighbouring columns have the same scores and divide the weights among them. This is the
+    reference for the kernel of the same name, which describes the operands.
+    """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
     weights = _weights(pe, scores, maxima, M, H, T, scale_pico, _visible(ctl, pe.row, M, positions, window, chunk))
     col = pe.col - first_col
@@ -126,13 +203,13 @@ def attention_exp_share(
 
 
 def _part(place, starts):
-    """The start of the part that a place lies in, and its end."""
+    """Return start and end of the part that contains a place, given the starts of all parts."""
     part = int(np.searchsorted(starts, place, side="right")) - 1
     return starts[part], starts[part + 1]
 
 
 def softmax_sums(pe, x, sums, M, H, T):
-    """f32[M, H] = sum over T of act[M, H, T]."""
+    """Sum the softmax weights of each token and head: sums[M, H] = sum over T of x[M, H, T]."""
     weights, total = pe.read("act", x, M, H, T), np.zeros((M, H), np.float32)
     for t in range(T):
         total += weights[..., t]
@@ -140,12 +217,20 @@ def softmax_sums(pe, x, sums, M, H, T):
 
 
 def attention_exp_by_column(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, window, chunk):
-    """Weights and sums of `attention_exp` with the entries of the row that has the number of the PE's column."""
+    """Compute `attention_exp` where each column has the scores with another row's cache entries.
+
+    Column c has those of row c. This is the reference for the kernel of the same name, which
+    describes the operands.
+    """
     visible = _visible(ctl, pe.row, M, ctl[pe.col, 8 : 8 + T], window, chunk)
     _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible)
 
 
 def _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible):
+    """Store softmax weights, and their float32 sums over the entries.
+
+    ``visible`` [M, T] says which entries each token sees.
+    """
     weights = _weights(pe, scores, maxima, M, H, T, scale_pico, visible)
     total = np.zeros((M, H), np.float32)
     for t in range(T):
@@ -155,6 +240,7 @@ def _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible):
 
 
 def _weights(pe, scores, maxima, M, H, T, scale_pico, visible):
+    """Return softmax weights [M, H, T], rounded to activations; 0 for invisible entries."""
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
     visible = visible[:, None, :]
     exponent = np.where(visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
@@ -162,7 +248,17 @@ def _weights(pe, scores, maxima, M, H, T, scale_pico, visible):
 
 
 def attention_values(pe, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):
-    """acc[M, H, F] = p[M, H, T] @ v[T, Hk, F]."""
+    """Compute the weighted sum of cached values: out[M, H, F] = p[M, H, T] @ v[T, Hk, F].
+
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        p, v, out: Addresses of softmax weights, of the value cache [capacity, Hk, F], and of the
+            sums.
+        M, Hk, queries_per_kv, F, T: Tokens; KV heads; query heads per KV head; features; entries.
+        capacity: Slots of the cache.
+    """
     weights = pe.read("act", p, M, Hk, queries_per_kv, T)
     values = pe.read("act", v, capacity, Hk, F)[_slots(ctl, pe.row, T, capacity)]
     total = np.zeros((M, Hk, queries_per_kv, F), np.float32)
@@ -174,7 +270,19 @@ def attention_values(pe, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):
 def attention_online(
     pe, ctl, scores, v, maxima, sums, out, M, Hk, queries_per_kv, F, T, scale_pico, window, chunk, round, ring
 ):
-    """Fold the scores and values of one row's cache into running maxima, sums and outputs."""
+    """Fold the scores and values of one row's cache into running softmax maxima, sums and outputs.
+
+    Round 0 resets the running values. This is the reference for the kernel of the same name, for
+    one PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        scores, v: Addresses of the scores [M, H, T] and of the values [T, Hk, F].
+        maxima, sums, out: Addresses of the running values.
+        M, Hk, queries_per_kv, F, T: Tokens; KV heads; query heads per KV head; features; entries.
+        scale_pico, window, chunk: Scale of scores in 1e-12; sliding window; chunk, 0 for none.
+        round, ring: Places between this row and the row of the cache on the ring; rows of the ring.
+    """
     order = [*range(0, ring, 2), *reversed(range(1, ring, 2))]
     origin = order[(order.index(pe.row) - round) % ring]
     if round == 0:
@@ -184,7 +292,7 @@ def attention_online(
     scaled = pe.read("acc", scores, M, Hk, queries_per_kv, T) * np.float32(scale_pico * PICO)
     values = pe.read("act", v, T, Hk, 1, F)
     old_top, total = pe.read("f32", maxima, M, Hk, queries_per_kv), pe.read("f32", sums, M, Hk, queries_per_kv)
-    mixed = pe.read("acc", out, M, Hk, queries_per_kv, F)
+    outputs = pe.read("acc", out, M, Hk, queries_per_kv, F)
     visible = _visible(ctl, pe.row, M, ctl[origin, 8 : 8 + T], window, chunk)
     for m in range(min(M, ctl[pe.row, 1])):
         top = old_top[m]
@@ -192,36 +300,41 @@ def attention_online(
             top = np.where(scaled[m, ..., t] > top, scaled[m, ..., t], top)
         shrink = np.exp(old_top[m] - top)
         total[m] *= shrink
-        mixed[m] = pe.round_to("acc", mixed[m] * shrink[..., None])
+        outputs[m] = pe.round_to("acc", outputs[m] * shrink[..., None])
         for t in np.flatnonzero(visible[m]):
             weight = np.exp(scaled[m, ..., t] - top)
             total[m] += weight
-            mixed[m] = pe.round_to("acc", mixed[m] + weight[..., None] * values[t])
+            outputs[m] = pe.round_to("acc", outputs[m] + weight[..., None] * values[t])
         old_top[m] = top
     pe.write("f32", maxima, old_top)
     pe.write("f32", sums, total)
-    pe.write("acc", out, mixed)
+    pe.write("acc", out, outputs)
 
 
 def sink_sums(pe, sums, maxima, sinks, M, H):
-    """f32[M, H] += exp(sink[H] - max[M, H])."""
+    """Add the attention sinks to softmax sums: sums[M, H] += exp(sinks[H] - maxima[M, H])."""
     weight = np.exp(pe.read("wgt", sinks, H) - pe.read("f32", maxima, M, H))
     pe.write("f32", sums, pe.read("f32", sums, M, H) + weight)
 
 
 def sink_weights(pe, maxima, sinks, out, M, H):
-    """f32[M, H] = exp(sink[H] - max[M, H])."""
+    """Compute the softmax weights of attention sinks: out[M, H] = exp(sinks[H] - maxima[M, H])."""
     pe.write("f32", out, np.exp(pe.read("wgt", sinks, H) - pe.read("f32", maxima, M, H)))
 
 
 def round_maxima(pe, x, n):
-    """f32[n] = the nearest multiple of ln 2 by a whole number, from -2^22 on."""
+    """Round the softmax maxima x[n] to whole multiples of ln 2, but not below -2^22 ln 2."""
     doublings = np.rint(pe.read("f32", x, n) * np.float32(np.log2(np.e)))
     pe.write("f32", x, np.maximum(doublings, np.float32(-(2**22))) * np.float32(np.log(2)))
 
 
 def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
-    """f32[M, H] and acc[M, H, F] *= 2 to the whole number of (own[M, H] - maxima[M, H]) / ln 2; 0 below -126."""
+    """Rescale softmax sums and values from a row's own maxima to the common maxima of all rows.
+
+    sums[M, H] and x[M, H, F] are multiplied by exp(own[M, H] - maxima[M, H]), which is a power of
+    two. Factors below 2^-126 become 0. This is the reference for the kernel of the same name, for
+    one PE.
+    """
     doublings = np.rint((pe.read("f32", own, M, H) - pe.read("f32", maxima, M, H)) * np.float32(np.log2(np.e)))
     factor = np.where(doublings < -126, 0, np.exp2(np.maximum(doublings, -126))).astype(np.float32)
     pe.write("acc", x, pe.read("acc", x, M, H, F) * factor[:, :, None])
@@ -229,20 +342,30 @@ def softmax_rescale(pe, own, maxima, sums, x, M, H, F):
 
 
 def attention_finish(pe, x, sums, out, M, H, F):
-    """act[M, H, F] = acc[M, H, F] / f32[M, H]; 0 where the sum is not positive."""
+    """Divide attention outputs by the softmax sums: out[M, H, F] = x[M, H, F] / sums[M, H].
+
+    The result is 0 where the sum is not positive. This is the reference for the kernel of the same
+    name, for one PE.
+    """
     total = pe.read("f32", sums, M, H, 1)
     quotient = pe.read("acc", x, M, H, F) / np.where(total > 0, total, np.float32(1.0))
     pe.write("act", out, np.where(total > 0, quotient, np.float32(0.0)))
 
 
 def _slots(ctl: I32, row: int, T: int, capacity: int) -> I64:
-    """Return the slots of a row's T oldest entries."""
+    """Return the cache slots of the T oldest entries of a row."""
     slots: I64 = (ctl[row, 7] + np.arange(T)) % capacity
     return slots
 
 
 def _visible(ctl: I32, row: int, M: int, positions: I32, window: int, chunk: int) -> Bools:
-    """Return whether token m of the row sees the entry at ``positions[t]``, ``[M, T]``."""
+    """Return whether token m of a row sees the entry at position ``positions[t]``, as [M, T].
+
+    Args:
+        ctl, row, M: Counters of each row; index of the row; number of tokens.
+        positions: Position of each entry, or -1 for an empty slot.
+        window, chunk: Sliding window and attention chunk in tokens; 0 for none.
+    """
     token = ctl[row, 0] + np.arange(M)[:, None]
     visible: Bools = (positions >= 0) & (positions <= token)
     if window:
@@ -253,47 +376,75 @@ def _visible(ctl: I32, row: int, M: int, positions: I32, window: int, chunk: int
 
 
 def place_heads(pe, x, heads, out, M, H, Hl, n):
-    """acc[M, H, n] = the row's heads acc[M, Hl, n] where they belong, zeros elsewhere."""
-    placed = np.zeros((M, H + 1, n), np.float32)
-    placed[:, pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("acc", x, M, Hl, n)
-    pe.write("acc", out, placed[:, 1:])
+    """Copy the heads of this row to their positions among all heads. Other heads become zero.
+
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of the row's heads [M, Hl, n] and of all heads [M, H, n], accumulators.
+        heads: Address of the ordinals [Hl] of the row's heads: 1 for the first, 0 for padding.
+        M, H, Hl, n: Tokens; all heads; heads of the row; features per head.
+    """
+    all_heads = np.zeros((M, H + 1, n), np.float32)
+    all_heads[:, pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("acc", x, M, Hl, n)
+    pe.write("acc", out, all_heads[:, 1:])
 
 
 def place_rotated(pe, x, heads, first, feature_ordinals, out, M, H, Hl, K, n, stride):
-    """acc[M, H, n] = the row's features acc[M, Hl, K] that the column needs, zeros elsewhere."""
+    """Copy the rotated features that this row has and this column needs to their positions.
+
+    All other elements become zero. This is the reference for the kernel of the same name, which
+    describes the operands.
+    """
     start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
     heads_of_row = np.stack([pe.read("acc", x + m * stride, Hl, K) for m in range(M)])
-    placed = np.zeros((M, H + 1, n), np.float32)
+    all_heads = np.zeros((M, H + 1, n), np.float32)
     for i, head in enumerate(pe.read("f32", heads, Hl).astype(np.int64)):
         for k, j in np.argwhere((start > 0) & (start + np.arange(K)[:, None] == columns)):
-            placed[:, head, j] = heads_of_row[:, i, k]
-    pe.write("acc", out, placed[:, 1:])
+            all_heads[:, head, j] = heads_of_row[:, i, k]
+    pe.write("acc", out, all_heads[:, 1:])
 
 
 def pick_rotated(pe, x, first, feature_ordinals, out, Hl, K, n):
-    """acc[Hl, n] = the features of the row's heads acc[Hl, K] that the column needs, zeros for those of other rows."""
+    """Copy the rotated features that this row has and this column needs: x[Hl, K] to out[Hl, n].
+
+    Features of other rows become zero. This is the reference for the kernel of the same name, which
+    describes the operands.
+    """
     start, columns = pe.read("f32", first, 1), pe.read("f32", feature_ordinals, n)
-    own, picked = pe.read("acc", x, Hl, K), np.zeros((Hl, n), np.float32)
+    row_features, column_features = pe.read("acc", x, Hl, K), np.zeros((Hl, n), np.float32)
     for k, j in np.argwhere((start > 0) & (start + np.arange(K)[:, None] == columns)):
-        picked[:, j] = own[:, k]
-    pe.write("acc", out, picked)
+        column_features[:, j] = row_features[:, k]
+    pe.write("acc", out, column_features)
 
 
 def set_heads(pe, x, heads, out, H, Hl, n):
-    """acc[H, n] = the row's heads act[Hl, n] where they belong, and what was there elsewhere."""
+    """Overwrite this row's heads in out[H, n] by x[Hl, n]. Other heads stay as they are.
+
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
     padded = np.concatenate([np.zeros((1, n), np.float32), pe.read("acc", out, H, n)])
     padded[pe.read("f32", heads, Hl).astype(np.int64)] = pe.read("act", x, Hl, n)
     pe.write("acc", out, padded[1:])
 
 
 def pick_heads(pe, x, heads, out, M, H, Hl, n):
-    """act[Hl, M, n] = the row's heads of act[M, H, n], head by head; zeros for padding."""
+    """Copy this row's heads from x[M, H, n] to out[Hl, M, n], head by head. Padding becomes zero.
+
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
     padded = np.concatenate([np.zeros((M, 1, n), np.float32), pe.read("act", x, M, H, n)], axis=1)
     pe.write("act", out, padded[:, pe.read("f32", heads, Hl).astype(np.int64)].swapaxes(0, 1))
 
 
 def finish_heads(pe, x, sums, heads, out, M, H, Hl, n):
-    """act[Hl, M, n] = the row's heads of acc[M, H, n] / f32[M, H], head by head; zeros for padding, or no sum."""
+    """Divide attention outputs by softmax sums, for the heads of this row, head by head.
+
+    out[Hl, M, n] = the row's heads of x[M, H, n] / sums[M, H]. Elements become zero for padding and
+    where the sum is not positive. This is the reference for the kernel of the same name, which
+    describes the operands.
+    """
     total = pe.read("f32", sums, M, H, 1)
     quotient = np.where(total > 0, pe.read("acc", x, M, H, n) / np.where(total > 0, total, np.float32(1.0)), 0)
     padded = np.concatenate([np.zeros((M, 1, n), np.float32), quotient.astype(np.float32)], axis=1)
@@ -301,12 +452,17 @@ def finish_heads(pe, x, sums, heads, out, M, H, Hl, n):
 
 
 def turn_block(pe, x, out, M, K, N, first_col, to_rows):
-    """acc[M, N] = what a PE's block act[M, K] of a vector and its block on the other axis share, zeros elsewhere."""
+    """Keep the elements of a vector that belong both to this PE's row and to its column.
+
+    out[M, N] has the elements of the PE's block x[M, K] on the old axis that belong to its block on
+    the new axis, and zeros elsewhere. This is the reference for the kernel of the same name, which
+    describes the operands.
+    """
     col = pe.col - first_col
     if col < 0:
         pe.write("acc", out, np.zeros((M, N), np.float32))
         return
     source, target = (col, pe.row) if to_rows else (pe.row, col)
-    whole = np.zeros((M, (source + 1) * K + (target + 1) * N), np.float32)
-    whole[:, source * K : (source + 1) * K] = pe.read("act", x, M, K)
-    pe.write("acc", out, whole[:, target * N : (target + 1) * N])
+    vector = np.zeros((M, (source + 1) * K + (target + 1) * N), np.float32)
+    vector[:, source * K : (source + 1) * K] = pe.read("act", x, M, K)
+    pe.write("acc", out, vector[:, target * N : (target + 1) * N])

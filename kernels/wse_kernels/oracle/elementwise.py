@@ -1,4 +1,4 @@
-"""The oracles of local operations on a PE's own vectors: sums, activations, norms, and the two ends of a model."""
+"""Oracles of local operations on vectors: sums, activations, norms, and both ends of a model."""
 
 from __future__ import annotations
 
@@ -14,79 +14,99 @@ GELU_TANH, GELU, CLAMPED_SILU = 1, 2, 3
 
 
 def residual_add(pe, x, addend, n):
-    """act[n] += acc[n], the addend rounded to the activation type first."""
+    """Add a vector of sums to the residual stream: x[n] += addend[n].
+
+    The addend is first rounded from the accumulator type to activations.
+    """
     pe.write("act", x, pe.read("act", x, n) + pe.round_to("act", pe.read("acc", addend, n)))
 
 
 def add(pe, x, addend, n):
-    """act[n] += act[n] at another address."""
+    """Add one vector of activations to another in place: x[n] += addend[n]."""
     pe.write("act", x, pe.read("act", x, n) + pe.read("act", addend, n))
 
 
 def add_bias(pe, x, bias, M, n):
-    """acc[M, n] += bias[n]."""
+    """Add a bias to each token's sums in place: x[M, n] += bias[n]."""
     pe.write("acc", x, pe.read("acc", x, M, n) + pe.read("wgt", bias, n))
 
 
 def scale(pe, x, n, factor_pico):
-    """acc[n] *= factor."""
+    """Multiply accumulators by a constant in place: x[n] *= factor_pico * 1e-12."""
     pe.write("acc", x, pe.read("acc", x, n) * np.float32(factor_pico * PICO))
 
 
 def store(pe, out, x, n):
-    """act[n] = acc[n]."""
+    """Round a vector of accumulators to activations: out[n] = x[n]."""
     pe.write("act", out, pe.read("acc", x, n))
 
 
 def store_part(pe, out, x, M, n, stride):
-    """act[M, n] = the first n of every row of acc."""
+    """Round the first n elements of each of M rows from accumulators to activations.
+
+    The rows of ``x`` are ``stride`` elements apart, and those of ``out`` are contiguous.
+    """
     for m in range(M):
         pe.write("act", out + m * n, pe.read("acc", x + m * stride, n))
 
 
 def clear(pe, out, n):
-    """act[n] = 0."""
+    """Set a vector of activations to zero: out[n] = 0."""
     pe.write("act", out, np.zeros(n, np.float32))
 
 
 def copy(pe, out, x, n):
-    """act[n] = act[n] at another address."""
+    """Copy a vector of activations: out[n] = x[n]."""
     pe.move("act", x, out, n)
 
 
 def copy_statistics(pe, out, x, n):
-    """f32[n] = f32[n] at another address."""
+    """Copy a float32 vector: out[n] = x[n]."""
     pe.move("f32", x, out, n)
 
 
 def add_statistics(pe, x, addend, n):
-    """f32[n] += f32[n]."""
+    """Add one float32 vector to another in place: x[n] += addend[n]."""
     pe.write("f32", x, pe.read("f32", x, n) + pe.read("f32", addend, n))
 
 
 def store_statistics(pe, out, x, n):
-    """act[n] = f32[n]."""
+    """Round a float32 vector to activations: out[n] = x[n]."""
     pe.write("act", out, pe.read("f32", x, n))
 
 
 def load_statistics(pe, out, x, n):
-    """f32[n] = act[n]."""
+    """Widen a vector of activations to float32: out[n] = x[n]."""
     pe.write("f32", out, pe.read("act", x, n))
 
 
 def copy_weights(pe, out, x, n):
-    """wgt[n] = wgt[n] at another address."""
+    """Copy a vector of weights: out[n] = x[n]."""
     pe.move("wgt", x, out, n)
 
 
 def soft_cap(pe, x, n, scale_pico, cap_pico):
-    """acc[n] = cap * tanh(scale * acc[n] / cap)."""
+    """Limit accumulators smoothly in place: x[n] = cap * tanh(scale * x[n] / cap).
+
+    ``scale_pico`` and ``cap_pico`` are the scale and the cap in units of 1e-12.
+    """
     scale, cap = np.float32(scale_pico * PICO), np.float32(cap_pico * PICO)
     pe.write("acc", x, np.tanh(pe.read("acc", x, n) * scale / cap) * cap)
 
 
 def activate(pe, x, out, M, n, function, gated, limit_pico):
-    """act[M, n] = f(gate[M, n]), times up[M, n] where gated, both rounded to the activation type first."""
+    """Apply an activation function, and multiply by the up projection if the layer is gated.
+
+    out[M, n] = f(gate[M, n]), times up[M, n] if ``gated``. Both are first rounded to activations.
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of gate and up as [M, 2, n], or of gate alone [M, n], and of the results.
+        M, n: Tokens; features.
+        function: Index of f in `wse_kernels.activation.ACTIVATIONS`.
+        gated, limit_pico: Whether the layer is gated; limit of clamped_silu in units of 1e-12.
+    """
     rounded = pe.round_to("act", pe.read("acc", x, M, 1 + gated, n))
     limit = np.float32(limit_pico / 10**12)
     hidden, up = _activation(rounded[:, 0], function, limit), rounded[:, -1]
@@ -96,16 +116,25 @@ def activate(pe, x, out, M, n, function, gated, limit_pico):
 
 
 def activate_share(pe, x, out, M, n, function, gated, limit_pico, length, groups, shared_tokens, padding):
-    """`activate` of the features of the PE's share, 0 elsewhere and behind."""
+    """Apply `activate` to the features that this PE computes, and set all other features to 0.
+
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
     activate(pe, x, out, M, n, function, gated, limit_pico)
-    own = _owners(pe.row, shared_tokens * n, length, groups) == pe.row
+    is_own = _owners(pe.row, shared_tokens * n, length, groups) == pe.row
     values = pe.read("act", out, M // shared_tokens, shared_tokens * n)
-    pe.write("act", out, np.where(own, values, np.float32(0.0)))
+    pe.write("act", out, np.where(is_own, values, np.float32(0.0)))
     pe.write("act", out + M * n, np.zeros(padding, np.float32))
 
 
 def _owners(row, n, length, groups):
-    """The row that works on each of n features, of those that share with a row."""
+    """Return the row that computes each of n features, within the group of neighbours of a row.
+
+    Args:
+        row: Row of the PE.
+        n: Number of features.
+        length, groups: Rows of the column; groups that they form.
+    """
     starts = np.arange(groups + 1) * length // groups
     group = int(np.searchsorted(starts, row, side="right")) - 1
     start, end = starts[group], starts[group + 1]
@@ -113,9 +142,16 @@ def _owners(row, n, length, groups):
 
 
 def _activation(x: F32, function: np.int64, limit: np.float32) -> F32:
+    """Apply an activation function to float32 values.
+
+    Args:
+        x: Values, rounded to activations.
+        function: Index in `wse_kernels.activation.ACTIVATIONS`.
+        limit: Limit of clamped_silu.
+    """
     if function == GELU_TANH:
-        inner = math.sqrt(2 / math.pi) * (x.astype(np.float64) + 0.044715 * x.astype(np.float64) ** 3)
-        return np.float32(0.5) * x * (1.0 + np.tanh(inner)).astype(np.float32)
+        argument = math.sqrt(2 / math.pi) * (x.astype(np.float64) + 0.044715 * x.astype(np.float64) ** 3)
+        return np.float32(0.5) * x * (1.0 + np.tanh(argument)).astype(np.float32)
     if function == GELU:
         erf = [math.erf(value * math.sqrt(0.5)) for value in x.reshape(-1).tolist()]
         return np.float32(0.5) * x * (1.0 + np.array(erf).reshape(x.shape)).astype(np.float32)
@@ -126,7 +162,7 @@ def _activation(x: F32, function: np.int64, limit: np.float32) -> F32:
 
 
 def sum_squares(pe, x, sums, M, K):
-    """f32[M] = sum over K of act[M, K] ** 2."""
+    """Sum the squares of each token's features in float32: sums[M] = sum over K of x[M, K] ** 2."""
     X = pe.read("act", x, M, K)
     total = np.zeros(M, np.float32)
     for k in range(K):
@@ -135,7 +171,11 @@ def sum_squares(pe, x, sums, M, K):
 
 
 def rms_scale(pe, x, sums, gain, out, M, K, size, eps_atto, offset):
-    """act[M, K] = (gain[K] + offset) * (x[M, K] / sqrt(sum[M] / size + eps)); the factor takes the place of the sum."""
+    """Apply RMS normalisation with a gain, given the sums of squares over all PEs.
+
+    out[M, K] = (gain[K] + offset) * (x[M, K] / sqrt(sums[M] / size + eps)). The factors replace the
+    sums. This is the reference for the kernel of the same name, which describes the operands.
+    """
     factor = _rms_factor(pe.read("f32", sums, M), size, eps_atto)
     scaled = pe.read("act", x, M, K) * factor[:, None]
     scaled = scaled if offset else pe.round_to("act", scaled)
@@ -144,14 +184,22 @@ def rms_scale(pe, x, sums, gain, out, M, K, size, eps_atto, offset):
 
 
 def l2_scale(pe, x, sums, M, K, size, eps_atto):
-    """act[M, K] /= sqrt(sum[M] / size + eps); the factor takes the place of the sum."""
+    """Normalise activations in place: x[M, K] /= sqrt(sums[M] / size + eps).
+
+    The factors replace the float32 sums of squares. ``eps_atto`` is epsilon in units of 1e-18. This
+    is the reference for the kernel of the same name, for one PE.
+    """
     factor = _rms_factor(pe.read("f32", sums, M), size, eps_atto)
     pe.write("act", x, pe.read("act", x, M, K) * factor[:, None])
     pe.write("f32", sums, factor)
 
 
 def gain_sum_squares(pe, x, sums, gain, out, M, K, offset):
-    """acc[M] = sum over K of act[M, K] ** 2; act[M, K] *= gain[K] + offset."""
+    """Sum the squares of the features, and multiply the features by the gain.
+
+    sums[M] = sum over K of x[M, K] ** 2 in the accumulator type, and out[M, K] = (gain[K] + offset)
+    * x[M, K]. This is the reference for the kernel of the same name, for one PE.
+    """
     X = pe.read("act", x, M, K)
     total = np.zeros(M, np.float32)
     for k in range(K):
@@ -161,36 +209,48 @@ def gain_sum_squares(pe, x, sums, gain, out, M, K, offset):
 
 
 def rms_factors(pe, sums, M, size, eps_atto):
-    """sum[M] = 1 / sqrt(sum[M] / size + eps)."""
+    """Replace sums of squares by RMS factors: sums[M] = 1 / sqrt(sums[M] / size + eps)."""
     pe.write("f32", sums, _rms_factor(pe.read("f32", sums, M), size, eps_atto))
 
 
 def scale_heads(pe, x, factors, M, N):
-    """acc[M, N] *= factors[M]."""
+    """Multiply each row of accumulators by its factor in place: x[M, N] *= factors[M]."""
     pe.write("acc", x, pe.read("acc", x, M, N) * pe.read("f32", factors, M)[:, None])
 
 
 def rms_scale_sums(pe, x, sums, M, N, size, eps_atto):
-    """acc[M, N] /= sqrt(sum[M] / size + eps)."""
+    """Apply RMS normalisation without a gain: x[M, N] /= sqrt(sums[M] / size + eps).
+
+    Values and sums of squares are accumulators. ``eps_atto`` is epsilon in units of 1e-18. This is
+    the reference for the kernel of the same name, for one PE.
+    """
     factor = _rms_factor(pe.read("acc", sums, M), size, eps_atto)
     pe.write("acc", x, pe.read("acc", x, M, N) * factor[:, None])
 
 
 def rms_scale_share(pe, x, sums, M, n, parts, size, eps_atto, length, groups):
-    """`rms_scale_sums` of the features of the PE's share, in each of the parts."""
+    """Apply `rms_scale_sums` to the features of x[M, parts, n] that this PE computes for its group.
+
+    Each of the parts is divided in the same way. This is the reference for the kernel of the same
+    name, which describes the operands.
+    """
     values = pe.read("acc", x, M, parts, n)
     factor = _rms_factor(pe.read("acc", sums, M), size, eps_atto)
-    own = _owners(pe.row, n, length, groups) == pe.row
-    pe.write("acc", x, np.where(own, values * factor[:, None, None], values))
+    is_own = _owners(pe.row, n, length, groups) == pe.row
+    pe.write("acc", x, np.where(is_own, values * factor[:, None, None], values))
 
 
 def _rms_factor(squares: F32, size: np.int64, eps_atto: np.int64) -> F32:
+    """Return 1 / sqrt(squares / size + eps) in float32, where eps is eps_atto * 1e-18."""
     factor: F32 = np.float32(1.0) / np.sqrt(squares / np.float32(size) + np.float32(eps_atto * ATTO))
     return factor
 
 
 def moments(pe, x, sums, M, K):
-    """f32[M, 2] = sum over K of act[M, K] and of act[M, K] ** 2."""
+    """Sum each token's features and their squares in float32.
+
+    sums[M, 0] = sum over K of x[M, K], and sums[M, 1] = sum over K of x[M, K] ** 2.
+    """
     X = pe.read("act", x, M, K)
     total = np.zeros((M, 2), np.float32)
     for k in range(K):
@@ -199,7 +259,11 @@ def moments(pe, x, sums, M, K):
 
 
 def gain_moments(pe, x, sums, gain, out, M, K):
-    """acc[M, 2] = sum over K of act[M, K] and of its squares; act[M, K] *= gain[K]."""
+    """Sum the features and their squares, and multiply the features by the gain.
+
+    sums[M, 2] are sum and sum of squares in the accumulator type, and out[M, K] = gain[K] *
+    x[M, K]. This is the reference for the kernel of the same name, for one PE.
+    """
     X = pe.read("act", x, M, K)
     totals = np.zeros((M, 2), np.float32)
     for k in range(K):
@@ -209,7 +273,11 @@ def gain_moments(pe, x, sums, gain, out, M, K):
 
 
 def layer_scale_sums(pe, x, sums, of_gain, of_bias, M, N, size, eps_atto):
-    """acc[M, N] = (acc[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N]."""
+    """Complete a layer norm after a product with weights: subtract the mean and scale the sums.
+
+    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N]. This is the
+    reference for the kernel of the same name, which describes the operands.
+    """
     mean, square = (pe.read("acc", sums, M, 2) / np.float32(size)).T
     factor = _rms_factor(np.maximum(square - mean * mean, np.float32(0)), np.int64(1), eps_atto)
     centred = pe.read("acc", x, M, N) - mean[:, None] * pe.read("f32", of_gain, N)
@@ -217,18 +285,31 @@ def layer_scale_sums(pe, x, sums, of_gain, of_bias, M, N, size, eps_atto):
 
 
 def layer_scale(pe, x, sums, gain, bias, out, M, K, size, eps_atto, offset):
-    """act[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K]."""
+    """Apply layer normalisation with gain and bias, given the moments over all PEs.
+
+    out[M, K] = (gain[K] + offset) * (x[M, K] - mean[M]) / sqrt(variance[M] + eps) + bias[K]. This
+    is the reference for the kernel of the same name, which describes the operands.
+    """
     mean, squares = (pe.read("f32", sums, M, 2) / np.float32(size)).T
     variance = np.maximum(squares - mean * mean, np.float32(0.0))
     factor = np.float32(1.0) / np.sqrt(variance + np.float32(eps_atto * ATTO))
     scaled = (pe.read("act", x, M, K) - mean[:, None]) * factor[:, None]
     pe.write("f32", sums, np.stack([mean, factor], axis=1))
-    gained = (pe.read("wgt", gain, K) + np.float32(offset)) * scaled
-    pe.write("act", out, gained + pe.read("wgt", bias, K))
+    gain_product = (pe.read("wgt", gain, K) + np.float32(offset)) * scaled
+    pe.write("act", out, gain_product + pe.read("wgt", bias, K))
 
 
 def embedding_lookup(pe, ids, table, out, M, K, V):
-    """acc[M, K] = wgt[id - column * V, K] where this column stores the id, else 0."""
+    """Look up the embeddings of tokens in the part of the table that this column of PEs stores.
+
+    out[M, K] = table[ids[M] - column * V, K] if the column stores that id, else 0. This is the
+    reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        ids, table, out: Addresses of float32 ids [M], weights [V, K] and accumulators [M, K].
+        M, K, V: Tokens; features per PE; ids per column.
+    """
     rows = np.zeros((M, K), np.float32)
     for m, token in enumerate(pe.read("f32", ids, M).astype(np.int64)):
         if pe.col * V <= token < (pe.col + 1) * V:
@@ -237,7 +318,17 @@ def embedding_lookup(pe, ids, table, out, M, K, V):
 
 
 def add_positions(pe, ctl, x, table, M, K, V, row):
-    """acc[M, K] += wgt[position - column * V, K] where this column stores the position."""
+    """Add learned position embeddings, from the part of the table that this column of PEs stores.
+
+    x[M, K] += table[position - column * V, K] if the column stores the position. This is the
+    reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe, ctl: PE whose SRAM is read and written; counters of each row.
+        x, table: Addresses of accumulators [M, K] and of weights [V, K].
+        M, K, V: Tokens; features per PE; positions per column.
+        row: Row whose counters give the position of the first token.
+    """
     sums = pe.read("acc", x, M, K)
     for m in range(M):
         local = ctl[row, 0] + m - pe.col * V
@@ -247,7 +338,17 @@ def add_positions(pe, ctl, x, table, M, K, V, row):
 
 
 def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
-    """f32[2] = (largest logit, its vocabulary index); the first of equals."""
+    """Find the largest logit and its vocabulary index: pair[2] = (logit, index).
+
+    The lower index wins a tie. This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        logits, pair: Addresses of the logits [n] (accumulators), and of the float32 pair.
+        n, V, first: Logits; ids per column; index of the first logit among these ids.
+        vocabulary: Size of the vocabulary. Ids beyond it are padding.
+        fold: Whether to compare with the pair that is already stored.
+    """
     best, index = pe.read("f32", pair, 2) if fold else (LOWEST, np.float32(-1.0))
     for e, logit in enumerate(pe.read("acc", logits, n)):
         candidate = pe.col * V + first + e
@@ -257,5 +358,5 @@ def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
 
 
 def pair_indices(pe, pairs, out, n):
-    """f32[n] = the second members of f32[n, 2] pairs."""
+    """Extract the indices from float32 (value, index) pairs: out[n] = pairs[n, 1]."""
     pe.write("f32", out, pe.read("f32", pairs, n, 2)[:, 1])

@@ -1,4 +1,4 @@
-"""The oracles of products: with weights, with quantised weights, and with the experts that tokens were routed to."""
+"""Oracles of products with weights, with quantised weights, and with experts."""
 
 from __future__ import annotations
 
@@ -13,21 +13,40 @@ INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
 
 
 def matmul(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
-    """acc[M, N] (+)= act[M, K] @ wgt[K, N]."""
+    """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N].
+
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, out: Addresses of activations, weights and sums (accumulator type).
+        M, K, N: Tokens; inputs; outputs.
+        k_stride, n_stride, out_stride: Strides of ``w`` along K and N, and of ``out`` along M.
+        add: Whether to add to ``out`` instead of overwriting it.
+    """
     _product(pe, "wgt", x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
 
 
 def matmul_act(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
-    """acc[M, N] (+)= act[M, K] @ act[K, N]."""
+    """Multiply activations by activations: out[M, N] = x[M, K] @ w[K, N].
+
+    Same as `matmul`, except that ``w`` contains activations. This is the reference for the kernel
+    of the same name, for one PE.
+    """
     _product(pe, "act", x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
 
 
 def gemv(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride):
-    """acc[M, N] = act[M, K] @ wgt[K, N]."""
+    """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N], always overwriting ``out``.
+
+    Same as `matmul`, since the order of the sums does not depend on how many tokens share a read.
+    This is the reference for the kernel of the same name, for one PE.
+    """
     _product(pe, "wgt", x, w, out, M, K, N, k_stride, n_stride, out_stride, 0)
 
 
 def _product(pe, right, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
+    """Multiply activations by elements of the view ``right``, with the operands of `matmul`."""
     X = pe.read("act", x, M, K)
     rows = [out + m * out_stride for m in range(M)]
     total = np.array([pe.read("acc", row, N) if add else np.zeros(N, np.float32) for row in rows])
@@ -40,46 +59,98 @@ def _product(pe, right, x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
 
 
 def matmul_int8(pe, x, w, scale, codes, out, M, K, N, rows):
-    """acc[M, N] = scale[N] * (act[M, K] @ int8[K, N])."""
+    """Multiply activations by int8 codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
+
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, scale, out: Addresses of activations, codes, scales (weight type) and sums.
+        M, K, N: Tokens; inputs; outputs.
+        codes, rows: Unused. Scratch buffer of the PE, and its number of rows.
+    """
     values = pe.bytes(w, K * N).view(np.int8).astype(np.float32)
     _one_scale(pe, values.reshape(K, N), x, scale, out, M)
 
 
 def matmul_fp8(pe, x, w, scale, codes, out, M, K, N, rows):
-    """acc[M, N] = scale[N] * (act[M, K] @ e4m3[K, N])."""
+    """Multiply activations by FP8 codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
+
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, scale, out: Addresses of activations, e4m3 codes, scales (weight type) and sums.
+        M, K, N: Tokens; inputs; outputs.
+        codes, rows: Unused. Scratch buffer of the PE, and its number of rows.
+    """
     _one_scale(pe, e4m3(pe.bytes(w, K * N)).reshape(K, N), x, scale, out, M)
 
 
 def matmul_int4(pe, x, w, groups, scale, codes, out, M, K, N, G, rows):
-    """acc[M, N] = act[M, K] @ (int4[K, N] * scale[group[K], N])."""
+    """Multiply activations by int4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
+
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, out: Addresses of activations, int4 codes and sums.
+        groups, scale: Addresses of the scale group of each row, a byte, and of the scales [G, N].
+        M, K, N, G: Tokens; inputs; outputs; groups of rows.
+        codes, rows: Unused. Scratch buffer of the PE, and its number of rows.
+    """
     weights = _unpack(pe, w, groups, scale, K, N, N, INT4, G)
     for m in range(M):
         pe.write("acc", out + m * N, _sums(pe, x + m * K, weights, np.zeros(N, np.float32)))
 
 
 def matmul_mxfp4(pe, x, w, groups, scale, factors, codes, out, M, K, N, G, rows):
-    """acc[M, N] = act[M, K] @ (e2m1[K, N] * e8m0[group[K], N])."""
-    of_group = _powers(pe, scale, N, N, G)
-    _with_factors(pe, MXFP4, of_group, x, w, groups, out, M, K, N)
+    """Multiply activations by MXFP4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
+
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, out: Addresses of activations, e2m1 codes and sums.
+        groups, scale: Addresses of the scale group of each row, a byte, and of the e8m0 scales
+            [G, N].
+        M, K, N, G: Tokens; inputs; outputs; groups of rows.
+        factors, codes, rows: Unused. Scratch buffers of the PE, and their number of rows.
+    """
+    group_factors = _powers(pe, scale, N, N, G)
+    _with_factors(pe, MXFP4, group_factors, x, w, groups, out, M, K, N)
 
 
 def matmul_fp8_blocks(pe, x, w, groups, widths, scale, factors, codes, out, M, K, N, G, B, rows):
-    """acc[M, N] = act[M, K] @ (e4m3[K, N] * f32[group[K], run of N])."""
-    of_group = _runs(pe, scale, B, widths, N, G, B)
-    _with_factors(pe, FP8_BLOCKS, of_group, x, w, groups, out, M, K, N)
+    """Multiply activations by FP8 codes with block scales, rounded to the activation type.
+
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]). This is the reference for the
+    kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, out: Addresses of activations, e4m3 codes and sums.
+        groups, widths: Addresses of bytes: scale group of each row, and number of outputs in each
+            block.
+        scale: Address of the scales [G, B].
+        M, K, N, G, B: Tokens; inputs; outputs; groups of rows; blocks of outputs.
+        factors, codes, rows: Unused. Scratch buffers of the PE, and their number of rows.
+    """
+    group_factors = _block_factors(pe, scale, B, widths, N, G, B)
+    _with_factors(pe, FP8_BLOCKS, group_factors, x, w, groups, out, M, K, N)
 
 
 def _with_factors(
-    pe: Pe, coding: int, of_group: F32, x: int, w: int, groups: int, out: int, M: int, K: int, N: int
+    pe: Pe, coding: int, group_factors: F32, x: int, w: int, groups: int, out: int, M: int, K: int, N: int
 ) -> None:  # fmt: skip
-    """A product with codes times the factors ``[G, N]`` of their group."""
-    weights = _times_factors(pe, coding, of_group, w, groups, K, N, N)
+    """Multiply activations by codes times the ``group_factors`` [G, N] of their group of rows."""
+    weights = _times_factors(pe, coding, group_factors, w, groups, K, N, N)
     for m in range(M):
         pe.write("acc", out + m * N, _sums(pe, x + m * K, weights, np.zeros(N, np.float32)))
 
 
 def _one_scale(pe: Pe, values: F32, x: int, scale: int, out: int, M: int) -> None:
-    """A product with the ``values`` ``[K, N]`` of codes, whose sums are scaled."""
+    """Multiply activations by decoded codes [K, N], and the sums by one scale per output."""
     K, N = values.shape
     for m in range(M):
         sums = _sums(pe, x + m * K, values, np.zeros(N, np.float32))
@@ -87,7 +158,19 @@ def _one_scale(pe: Pe, values: F32, x: int, scale: int, out: int, M: int) -> Non
 
 
 def expert_in(pe, x, w, pairs, out, P, M, K, N, local_experts, k_stride, out_stride, weighted, columns):
-    """acc[pair, N] = x[token, K] @ w[expert][K, N], weighed where requested."""
+    """Multiply tokens by the input weights of the experts selected for them.
+
+    out[pair, N] = x[token, K] @ w[expert][K, N], times the pair's routing weight if ``weighted``.
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, out: Addresses of activations [M, K], weights [K, local_experts, N] and products.
+        pairs: Address of the list of pairs (token, expert, weight) of this column.
+        P, M, K, N, local_experts: Maximum pairs; tokens; inputs; outputs; experts of the column.
+        k_stride, out_stride: Strides of ``w`` along K, and of ``out`` along pairs.
+        weighted, columns: Whether to apply routing weights; unused number of mesh columns.
+    """
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         total = _sums(pe, x + token * K, _rows(pe, w + expert * N, k_stride, K, N), np.zeros(N, np.float32))
         if weighted:
@@ -96,7 +179,19 @@ def expert_in(pe, x, w, pairs, out, P, M, K, N, local_experts, k_stride, out_str
 
 
 def expert_out(pe, x, w, pairs, out, P, M, K, N, local_experts, weighted, columns):
-    """acc[token, N] = the sum over its pairs of x[pair, K] @ w[expert][K, N]; x is weighed in place where requested."""
+    """Multiply pairs by the output weights of their experts, and sum the products of each token.
+
+    out[token, N] = sum over its pairs of x[pair, K] @ w[expert][K, N]. If ``weighted``, each row of
+    x is first multiplied in place by its routing weight. This is the reference for the kernel of
+    the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, w, out: Addresses of activations [P, K], weights [K, local_experts, N] and sums [M, N].
+        pairs: Address of the list of pairs (token, expert, weight) of this column.
+        P, M, K, N, local_experts: Maximum pairs; tokens; inputs; outputs; experts of the column.
+        weighted, columns: Whether to apply routing weights; unused number of mesh columns.
+    """
     pe.write("acc", out, np.zeros(M * N, np.float32))
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         if weighted:
@@ -108,18 +203,32 @@ def expert_out(pe, x, w, pairs, out, P, M, K, N, local_experts, weighted, column
 def expert_bias(
     pe, x, bias, pairs, P, M, N, parts, local_experts, stride, by_token, weighted, share, columns, groups, stretches
 ):
-    """acc[pair, N] += bias[expert, N], or acc[token, N] of it times the weight, of what the PE's share has, by part."""
+    """Add the biases of experts that this PE stores to the sums of their pairs or tokens.
+
+    Biases are added to x[pair, N], or to x[token, N] if ``by_token``, in each of ``parts`` parts.
+    If ``weighted``, they are multiplied by the pair's routing weight. This is the reference for the
+    kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, bias, pairs: Addresses of the sums, of this PE's biases [parts, share], and of the list
+            of pairs.
+        P, M, N, parts, local_experts: Maximum pairs; tokens; outputs per part; parts; experts.
+        stride, share: Elements from one row of ``x`` to the next; biases of a part on one PE.
+        by_token, weighted: As above.
+        columns, groups, stretches: Mesh columns; groups of columns per segment; segments.
+    """
     width = columns // stretches
     starts = np.cumsum([0, *[width // groups + (g < width % groups) for g in range(groups)]])
     col = pe.col % width
     place = col - starts[np.searchsorted(starts, col, side="right") - 1] if by_token else pe.row
-    held = pe.read("wgt", bias, parts, share)
+    stored_bias = pe.read("wgt", bias, parts, share)
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         row, scale = x + (token if by_token else i) * stride, weight if weighted else np.float32(1.0)
         index = expert * N + np.arange(N) - place * share
-        own = (index >= 0) & (index < share)
+        is_stored = (index >= 0) & (index < share)
         sums = pe.read("acc", row, parts, N)
-        sums[:, own] += held[:, index[own]] * scale
+        sums[:, is_stored] += stored_bias[:, index[is_stored]] * scale
         pe.write("acc", row, sums)
 
 
@@ -145,7 +254,10 @@ def expert_in_quantised(
     G,
     rows,
 ):
-    """acc[pair, N] = x[token, K] @ (code x scale)[expert][K, N], weighed where requested."""
+    """Compute `expert_in` with int8, FP8 or int4 codes, each multiplied by its scale.
+
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         weights = _unpack(pe, w + expert * N, groups, scale + expert * N, K, N, k_stride, coding, G)
         total = _sums(pe, x + token * K, weights, np.zeros(N, np.float32))
@@ -157,7 +269,10 @@ def expert_in_quantised(
 def expert_out_quantised(
     pe, x, w, groups, scale, pairs, codes, out, P, M, K, N, local_experts, weighted, columns, coding, G, rows
 ):
-    """acc[token, N] = the sum over its pairs of x[pair, K] @ (code x scale)[expert][K, N]; x is weighed in place."""
+    """Compute `expert_out` with int8, FP8 or int4 codes, each multiplied by its scale.
+
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
     pe.write("acc", out, np.zeros(M * N, np.float32))
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         if weighted:
@@ -170,13 +285,17 @@ def expert_in_mxfp4(
     pe, x, w, groups, scale, factors, pairs, codes, out,
     P, M, K, N, local_experts, k_stride, out_stride, weighted, columns, G, rows,
 ):  # fmt: skip
-    """acc[pair, N] = x[token, K] @ (e2m1 x e8m0)[expert][K, N], weighed where requested."""
+    """Compute `expert_in` with MXFP4 weights: e2m1 codes times e8m0 scales.
 
-    def of_group(expert: int) -> F32:
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
+
+    def group_factors(expert: int) -> F32:
+        """Return the scales [G, N] of an expert."""
         return _powers(pe, scale + expert * N, k_stride, N, G)
 
     _in_with_factors(
-        pe, MXFP4, of_group, x, w, groups, pairs, out, P, M, K, N, local_experts, k_stride, out_stride, weighted
+        pe, MXFP4, group_factors, x, w, groups, pairs, out, P, M, K, N, local_experts, k_stride, out_stride, weighted
     )
 
 
@@ -184,114 +303,174 @@ def expert_in_fp8_blocks(
     pe, x, w, groups, widths, scale, factors, pairs, codes, out,
     P, M, K, N, local_experts, k_stride, scale_stride, out_stride, weighted, columns, G, B, rows,
 ):  # fmt: skip
-    """acc[pair, N] = x[token, K] @ (e4m3 x f32)[expert][K, N], weighed where requested."""
+    """Compute `expert_in` with FP8 weights: e4m3 codes times float32 block scales.
 
-    def of_group(expert: int) -> F32:
-        return _runs(pe, scale + expert * B, scale_stride, widths, N, G, B)
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
+
+    def group_factors(expert: int) -> F32:
+        """Return the scales [G, N] of an expert."""
+        return _block_factors(pe, scale + expert * B, scale_stride, widths, N, G, B)
 
     _in_with_factors(
-        pe, FP8_BLOCKS, of_group, x, w, groups, pairs, out, P, M, K, N, local_experts, k_stride, out_stride, weighted
+        pe,
+        FP8_BLOCKS,
+        group_factors,
+        x,
+        w,
+        groups,
+        pairs,
+        out,
+        P,
+        M,
+        K,
+        N,
+        local_experts,
+        k_stride,
+        out_stride,
+        weighted,
     )
 
 
 def expert_out_mxfp4(
     pe, x, w, groups, scale, factors, pairs, codes, out, P, M, K, N, local_experts, weighted, columns, G, rows
 ):
-    """acc[token, N] = the sum over its pairs of x[pair, K] @ (e2m1 x e8m0)[expert][K, N]; x is weighed in place."""
+    """Compute `expert_out` with MXFP4 weights: e2m1 codes times e8m0 scales.
 
-    def of_group(expert: int) -> F32:
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
+
+    def group_factors(expert: int) -> F32:
+        """Return the scales [G, N] of an expert."""
         return _powers(pe, scale + expert * N, local_experts * N, N, G)
 
-    _out_with_factors(pe, MXFP4, of_group, x, w, groups, pairs, out, P, M, K, N, local_experts, weighted)
+    _out_with_factors(pe, MXFP4, group_factors, x, w, groups, pairs, out, P, M, K, N, local_experts, weighted)
 
 
 def expert_out_fp8_blocks(
     pe, x, w, groups, widths, scale, factors, pairs, codes, out,
     P, M, K, N, local_experts, weighted, columns, G, B, rows,
 ):  # fmt: skip
-    """acc[token, N] = the sum over its pairs of x[pair, K] @ (e4m3 x f32)[expert][K, N]; x is weighed in place."""
+    """Compute `expert_out` with FP8 weights: e4m3 codes times float32 block scales.
 
-    def of_group(expert: int) -> F32:
-        return _runs(pe, scale + expert * B, local_experts * B, widths, N, G, B)
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
 
-    _out_with_factors(pe, FP8_BLOCKS, of_group, x, w, groups, pairs, out, P, M, K, N, local_experts, weighted)
+    def group_factors(expert: int) -> F32:
+        """Return the scales [G, N] of an expert."""
+        return _block_factors(pe, scale + expert * B, local_experts * B, widths, N, G, B)
+
+    _out_with_factors(pe, FP8_BLOCKS, group_factors, x, w, groups, pairs, out, P, M, K, N, local_experts, weighted)
 
 
 def _in_with_factors(
-    pe: Pe, coding: int, of_group: Callable[[int], F32], x: int, w: int, groups: int, pairs: int,
+    pe: Pe, coding: int, group_factors: Callable[[int], F32], x: int, w: int, groups: int, pairs: int,
     out: int, P: int, M: int, K: int, N: int, local_experts: int, k_stride: int, out_stride: int, weighted: int,
 ) -> None:  # fmt: skip
+    """Compute `expert_in` with codes times factors.
+
+    ``group_factors`` returns the factors [G, N] of an expert. The other operands are those of the
+    kernel.
+    """
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
-        weights = _times_factors(pe, coding, of_group(expert), w + expert * N, groups, K, N, k_stride)
+        weights = _times_factors(pe, coding, group_factors(expert), w + expert * N, groups, K, N, k_stride)
         total = _sums(pe, x + token * K, weights, np.zeros(N, np.float32))
         pe.write("acc", out + i * out_stride, pe.round_to("acc", total * weight) if weighted else total)
 
 
 def _out_with_factors(
-    pe: Pe, coding: int, of_group: Callable[[int], F32], x: int, w: int, groups: int, pairs: int,
+    pe: Pe, coding: int, group_factors: Callable[[int], F32], x: int, w: int, groups: int, pairs: int,
     out: int, P: int, M: int, K: int, N: int, local_experts: int, weighted: int,
 ) -> None:  # fmt: skip
+    """Compute `expert_out` with codes times factors.
+
+    ``group_factors`` returns the factors [G, N] of an expert. The other operands are those of the
+    kernel.
+    """
     pe.write("acc", out, np.zeros(M * N, np.float32))
     stride = local_experts * N
     for i, (token, expert, weight) in enumerate(_pair_list(pe, pairs, P, M, local_experts)):
         if weighted:
             pe.write("act", x + i * K, pe.read("act", x + i * K, K) * weight)
-        weights = _times_factors(pe, coding, of_group(expert), w + expert * N, groups, K, N, stride)
+        weights = _times_factors(pe, coding, group_factors(expert), w + expert * N, groups, K, N, stride)
         pe.write("acc", out + token * N, _sums(pe, x + i * K, weights, pe.read("acc", out + token * N, N)))
 
 
 def _pair_list(pe: Pe, pairs: int, P: int, M: int, local_experts: int) -> list[tuple[int, int, np.float32]]:
-    """(token, expert, weight) of the pairs in the list, each index at most the last that there is."""
+    """Return (token, expert, weight) for each pair in a list, with indices kept in range."""
     count = min(int(pe.read("f32", pairs, 1)[0]), P)
     rows = pe.read("f32", pairs + 1, max(count, 0), 3)
     return [(min(max(int(t), 0), M - 1), min(max(int(e), 0), local_experts - 1), weight) for t, e, weight in rows]
 
 
 def _rows(pe: Pe, w: int, k_stride: int, K: int, N: int) -> F32:
-    """Return the weights ``[K, N]`` whose rows are ``k_stride`` apart."""
+    """Return the weights [K, N] at address ``w``, whose rows are ``k_stride`` elements apart."""
     return np.stack([pe.read("wgt", w + k * k_stride, N) for k in range(K)])
 
 
 def _unpack(pe: Pe, w: int, groups: int, scale: int, K: int, N: int, k_stride: int, coding: int, G: int) -> F32:
-    """Return the weights ``[K, N]`` decoded from codes and scales, rounded to activations."""
+    """Return weights [K, N], decoded from codes, times their scales and rounded to activations.
+
+    Args:
+        pe: PE whose SRAM is read.
+        w, groups, scale: Addresses of codes, of the group of each row (int4 only), and of scales.
+        K, N, G: Rows; outputs; groups of rows.
+        k_stride: Distance between two rows, of codes or scales.
+        coding: INT8, FP8 or INT4.
+    """
     halves = 2 if coding == INT4 else 1
     codes = np.stack([pe.bytes(w + k // halves * k_stride, N) for k in range(K)])
     scales = np.stack([pe.read("wgt", scale + g * k_stride, N) for g in range(G)])
-    of_row = np.zeros(K, np.int64)
+    row_groups = np.zeros(K, np.int64)
     if coding == INT8:
         values = codes.view(np.int8).astype(np.float32)
     elif coding == FP8:
         values = e4m3(codes)
     else:
-        of_row = pe.bytes(groups, K).astype(np.int64)
+        row_groups = pe.bytes(groups, K).astype(np.int64)
         nibbles = np.where(np.arange(K)[:, None] % 2, codes >> 4, codes & 0xF).astype(np.float32)
         values = np.where(nibbles > 7, nibbles - 16, nibbles)
-    return pe.round_to("act", values * scales[of_row])
+    return pe.round_to("act", values * scales[row_groups])
 
 
 def _powers(pe: Pe, scale: int, stride: int, N: int, G: int) -> F32:
-    """Return the factors ``[G, N]`` decoded from bytes."""
+    """Return the e8m0 scales [G, N] at address ``scale``, whose rows are ``stride`` bytes apart."""
     return np.stack([e8m0(pe.bytes(scale + g * stride, N)) for g in range(G)])
 
 
-def _runs(pe: Pe, scale: int, stride: int, widths: int, N: int, G: int, B: int) -> F32:
-    """Return the factors ``[G, N]`` of B runs of outputs with a scale each."""
+def _block_factors(pe: Pe, scale: int, stride: int, widths: int, N: int, G: int, B: int) -> F32:
+    """Return float32 scales [G, N], in which each of B scales is repeated for its block.
+
+    Args:
+        pe: PE whose SRAM is read.
+        scale, stride: Address of the scales, and distance between the scales of two groups.
+        widths: Address of the number of outputs in each block, one byte each.
+        N, G, B: Outputs; groups of rows; blocks of outputs.
+    """
     width = pe.bytes(widths, B).astype(np.int64)
     return np.stack([np.repeat(pe.read("f32", scale + g * stride, B), width)[:N] for g in range(G)])
 
 
-def _times_factors(pe: Pe, coding: int, of_group: F32, w: int, groups: int, K: int, N: int, k_stride: int) -> F32:
-    """Return the weights ``[K, N]``, rounded to activations, of codes and rounded factors."""
+def _times_factors(pe: Pe, coding: int, group_factors: F32, w: int, groups: int, K: int, N: int, k_stride: int) -> F32:
+    """Return weights [K, N], decoded from codes, times rounded factors, and rounded to activations.
+
+    Args:
+        pe: PE whose SRAM is read.
+        coding: MXFP4 or FP8_BLOCKS.
+        group_factors: Factors [G, N].
+        w, groups: Addresses of the codes, and of the group of each row.
+        K, N, k_stride: Rows; outputs; distance between two rows of codes.
+    """
     halves = 2 if coding == MXFP4 else 1
     codes = np.stack([pe.bytes(w + k // halves * k_stride, N) for k in range(K)])
     nibbles = np.where(np.arange(K)[:, None] % 2, codes >> 4, codes & 0xF)
     values = e2m1(nibbles) if coding == MXFP4 else e4m3(codes)
-    of_row = pe.round_to("act", of_group[pe.bytes(groups, K)])
-    return pe.round_to("act", values * of_row)
+    row_factors = pe.round_to("act", group_factors[pe.bytes(groups, K)])
+    return pe.round_to("act", values * row_factors)
 
 
 def _sums(pe: Pe, x: int, weights: F32, total: F32) -> F32:
-    """total[N] += act[K] @ weights[K, N], k by k."""
+    """Return total[N] + x[K] @ weights[K, N], added in ascending order of K with rounding."""
     for value, row in zip(pe.read("act", x, len(weights)), weights, strict=True):
         total = pe.round_to("acc", total + value * row)
     return total

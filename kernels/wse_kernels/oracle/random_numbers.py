@@ -1,4 +1,4 @@
-"""The oracle of random numbers: Python's integers, one number after another."""
+"""Oracle of random numbers: Python integers, one number after another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ WORD = 1 << 64
 
 
 def normal_numbers(values: npt.NDArray[np.float32], key: int, first: int, mean: float, factor: float) -> None:
-    """Numbers of the stream ``key`` from the place ``first`` on, around ``mean``, times ``factor``."""
+    """Fill an array with numbers of the stream ``key``, from position ``first`` on.
+
+    A number is ``mean`` plus ``factor`` times the centred sum of the four 16-bit parts of a word.
+    This is the reference for the kernel of the same name.
+    """
     for i in range(len(values)):
         bits = _word(int(key), int(first) + i)
         total = sum(bits >> shift & 0xFFFF for shift in (0, 16, 32, 48)) - 2 * 0xFFFF
@@ -17,7 +21,10 @@ def normal_numbers(values: npt.NDArray[np.float32], key: int, first: int, mean: 
 
 
 def _word(key: int, place: int) -> int:
-    """The word at a place of a stream: Steele, Lea and Flood, figure 16, for a state of key + (place + 1) x step."""
+    """Return the 64-bit word at a position of a stream, by SplitMix64.
+
+    The source is Steele, Lea and Flood, figure 16, for the state key + (place + 1) * step.
+    """
     state = (key + (place + 1) * 0x9E3779B97F4A7C15) % WORD
     state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % WORD
     state = (state ^ state >> 27) * 0x94D049BB133111EB % WORD

@@ -1,4 +1,4 @@
-"""The oracles of the router of experts, and of the lists of pairs that come of it."""
+"""Oracles of the router of experts, and of the lists of (token, expert) pairs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,30 @@ LEAST_SUM = np.float32(1e-20)
 
 
 def router_place(pe, x, out, M, n, E, first, columns, zeros):
-    """acc[M, E] = acc[M, n] where this column's n outputs stand, 0 or as it was elsewhere."""
-    placed = np.zeros((M, E), np.float32) if zeros else pe.read("acc", out, M, E).copy()
-    own, outputs = pe.read("acc", x, M, n), (pe.col % columns - first) * n + np.arange(n)
-    held = (outputs >= 0) & (outputs < E)
-    placed[:, outputs[held]] = own[:, held]
-    pe.write("acc", out, placed)
+    """Copy this column's n router outputs to their positions among those of all E experts.
+
+    Other outputs become 0 if ``zeros`` is set, else they stay as they are. This is the reference
+    for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of this column's outputs [M, n], and of all outputs [M, E].
+        M, n, E: Tokens; outputs per column; experts.
+        first, columns: First column with outputs in each segment; columns per segment.
+        zeros: Whether to clear the other outputs.
+    """
+    outputs_of_all = np.zeros((M, E), np.float32) if zeros else pe.read("acc", out, M, E).copy()
+    own_outputs, positions = pe.read("acc", x, M, n), (pe.col % columns - first) * n + np.arange(n)
+    is_valid = (positions >= 0) & (positions < E)
+    outputs_of_all[:, positions[is_valid]] = own_outputs[:, is_valid]
+    pe.write("acc", out, outputs_of_all)
 
 
 def router_scores(pe, x, out, M, E, sigmoid):
-    """f32[M, E] = softmax over E, or sigmoid, of acc[M, E]."""
+    """Compute scores of experts from router outputs [M, E]: softmax over E, or sigmoid.
+
+    This is the reference for the kernel of the same name, for one PE.
+    """
     logits = pe.read("acc", x, M, E)
     if sigmoid:
         scores = np.float32(1.0) / (np.float32(1.0) + np.exp(-logits))
@@ -34,12 +48,22 @@ def router_scores(pe, x, out, M, E, sigmoid):
 
 
 def router_correct(pe, x, correction, out, M, E):
-    """f32[M, E] = scores[M, E] + correction[E]."""
+    """Add the correction bias of each expert to its score: out[M, E] = x[M, E] + correction[E]."""
     pe.write("f32", out, pe.read("f32", x, M, E) + pe.read("f32", correction, E))
 
 
 def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
-    """f32[M, E] = f32[M, E] in the best groups, elsewhere the lowest value."""
+    """Keep the scores of the experts in the best groups, and set all others to -3e38.
+
+    A group's score is the sum of its two best values. This is the reference for the kernel of the
+    same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of the float32 scores [M, E], and of the restricted scores.
+        M, E, groups, chosen_groups: Tokens; experts; groups of experts; groups to keep.
+        group_scores: Address of the float32 scores of the groups, overwritten.
+    """
     for m in range(M):
         values = pe.read("f32", x + m * E, E).copy()
         grouped = values.reshape(groups, -1)
@@ -51,32 +75,46 @@ def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
 
 
 def router_choose(pe, choice, scores, ids, weights, maxima, M, E, A, normalised, scale_pico):
-    """Ids of the largest values, the largest and of equal ones the lowest first, and their weights.
+    """Select the A experts with the largest values, and compute their routing weights.
 
-    ``maxima`` is left with the best of each block of the last token that was not chosen.
+    Of equal values, the lowest id comes first. ``maxima`` is left with the best expert of each
+    block that was not selected for the last token. This is the reference for the kernel of the same
+    name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        choice, scores: Addresses of the float32 values to compare, and of the scores [M, E].
+        ids, weights: Addresses of the selected ids and of their weights [M, A].
+        maxima: Address of a scratch vector.
+        M, E, A: Tokens; experts; selected experts per token.
+        normalised, scale_pico: Whether to divide weights by their sum; factor of weights in 1e-12.
     """
     scale = np.float32(scale_pico * PICO)
     order = np.argsort(-pe.read("f32", choice, M, E), axis=1, kind="stable")[:, :A]
     chosen_scores = np.take_along_axis(pe.read("f32", scores, M, E), order, axis=1)
-    chosen, weighted = np.full((M, A), -1, np.float32), np.zeros((M, A), np.float32)
-    chosen[:, : order.shape[1]], weighted[:, : order.shape[1]] = order, chosen_scores
+    chosen_ids, weighted = np.full((M, A), -1, np.float32), np.zeros((M, A), np.float32)
+    chosen_ids[:, : order.shape[1]], weighted[:, : order.shape[1]] = order, chosen_scores
     total = np.zeros(M, np.float32)
     for column in weighted.T:
         total += column
     if normalised:
         weighted = weighted / (total + LEAST_SUM)[:, None]
-    pe.write("f32", ids, chosen)
+    pe.write("f32", ids, chosen_ids)
     pe.write("f32", weights, weighted * scale)
     blocks = math.isqrt(E)
     size, values = -(-E // blocks), pe.read("f32", choice, M, E)[-1].copy()
     values[order[-1]] = -np.inf
-    of_blocks = [values[b * size : (b + 1) * size] for b in range(blocks)]
-    best = [b * size + int(v.argmax()) if v.size and v.max() > -np.inf else -1 for b, v in enumerate(of_blocks)]
+    block_values = [values[b * size : (b + 1) * size] for b in range(blocks)]
+    best = [b * size + int(v.argmax()) if v.size and v.max() > -np.inf else -1 for b, v in enumerate(block_values)]
     pe.write("f32", maxima, np.array(best, np.float32))
 
 
 def chosen_softmax(pe, ids, weights, M, A, scale_pico):
-    """f32[M, A] = scale * softmax over A, whose first is the largest; 0 where there is no expert."""
+    """Replace the weights [M, A] of selected experts by their softmax over A, times a scale.
+
+    The first weight of a token must be the largest. Missing experts, whose ids are -1, get weight
+    0.
+    """
     values = pe.read("f32", weights, M, A)
     exps = np.where(pe.read("f32", ids, M, A) >= 0, np.exp(values - values[:, :1]), np.float32(0.0))
     total = np.zeros(M, np.float32)
@@ -86,19 +124,34 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
 
 
 def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
-    """The list of the pairs whose expert the PE's column stores."""
-    stretch, col = divmod(pe.col, int(columns // stretches))
+    """Write the list of the pairs (token, expert) whose expert is stored in this PE's column.
+
+    This is the reference for the kernel of the same name, for one PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        ids, weights: Addresses of the selected ids and of their routing weights [M, A].
+        pairs: Address of the list: the count, then (token, expert, weight) for each pair.
+        M, A, P: Tokens; experts per token; maximum number of pairs.
+        experts, groups, columns, stretches: Experts in all; groups per segment; mesh columns;
+            segments.
+    """
+    segment, col = divmod(pe.col, int(columns // stretches))
     group = int(np.searchsorted(_starts(columns // stretches, groups), col, side="right")) - 1
-    before, after = _starts(experts, stretches)[stretch : stretch + 2]
-    first, end = before + _starts(after - before, groups)[group : group + 2]
-    chosen, weight = pe.read("f32", ids, M * A), pe.read("f32", weights, M * A)
-    in_column = [p for p in range(M * A) if first <= int(chosen[p]) < end][:P]
+    segment_start, segment_end = _starts(experts, stretches)[segment : segment + 2]
+    first, end = segment_start + _starts(segment_end - segment_start, groups)[group : group + 2]
+    chosen_ids, weight = pe.read("f32", ids, M * A), pe.read("f32", weights, M * A)
+    in_column = [p for p in range(M * A) if first <= int(chosen_ids[p]) < end][:P]
     pe.write("f32", pairs, np.array([len(in_column)], np.float32))
     for i, p in enumerate(in_column):
-        pe.write("f32", pairs + 1 + 3 * i, np.array([p // A, chosen[p] - first, weight[p]], np.float32))
+        pe.write("f32", pairs + 1 + 3 * i, np.array([p // A, chosen_ids[p] - first, weight[p]], np.float32))
 
 
 def _starts(total: int, parts: int) -> I64:
-    """Return the starts of the parts, the larger ones first, and the end of the last one."""
+    """Divide ``total`` items into parts whose sizes differ by at most one, the larger parts first.
+
+    Returns:
+        Start of each part, and the end of the last part.
+    """
     sizes = [total // parts + (part < total % parts) for part in range(parts)]
     return np.concatenate([[0], np.cumsum(sizes)])

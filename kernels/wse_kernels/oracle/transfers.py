@@ -1,4 +1,4 @@
-"""The oracles of the kernels that move words between PEs."""
+"""Oracles of the kernels that move words between PEs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,18 @@ WORD_BYTES = 4
 
 
 def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
-    """Messages between the PEs of each mesh row; int64 ``[4, rows, cols]``, the words that left each PE."""
+    """Execute messages between the PEs of each mesh row, one after another.
+
+    Args:
+        memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
+        messages: int32 ``[m, 5]``: (source, target, arrival, first element, elements).
+        first, variant: Row r executes messages ``first[v]`` to ``first[v + 1]`` - 1, where v =
+            ``variant[r]``.
+        a: Operands of the kernel `wse_kernels.transfers.along_rows`.
+
+    Returns:
+        int64 ``[4, rows, cols]``: words that left each PE, by direction.
+    """
     links = np.zeros((4, *memory.shape[:2]), np.int64)
     for row in range(a[0], a[0] + a[1]):
         line_messages = messages[first[variant[row]] : first[variant[row] + 1]]
@@ -24,11 +35,21 @@ def along_rows(memory: Bytes, element: str, messages: I32, first: I32, variant: 
 
 
 def along_columns(memory: Bytes, element: str, messages: I32, first: I32, variant: I32, a: I64) -> I64:
-    """Messages between the PEs of each mesh column; int64 ``[4, rows, cols]``, the words that left each PE."""
+    """Execute messages between the PEs of each mesh column, one after another.
+
+    Args:
+        memory, element: SRAM ``uint8[rows, cols, bytes]``, changed in place, and the element type.
+        messages, first, variant: As in `along_rows`, with the PEs of a column as sources and
+            targets.
+        a: Operands of the kernel `wse_kernels.transfers.along_columns`.
+
+    Returns:
+        int64 ``[4, rows, cols]``: words that left each PE, by direction.
+    """
     links = np.zeros((4, *memory.shape[:2]), np.int64)
     for col in range(a[7]):
-        chosen = variant[col] if a[6] else variant[0]
-        line_messages = messages[first[chosen] : first[chosen + 1]]
+        column_variant = variant[col] if a[6] else variant[0]
+        line_messages = messages[first[column_variant] : first[column_variant + 1]]
         _carry(memory[:, col], element, line_messages, a, links[SOUTH, :, col], links[NORTH, :, col])
     return links
 
@@ -43,7 +64,16 @@ def along_columns_counted(
     variant: I32,
     a: I64,
 ) -> None:
-    """Messages between the PEs of each mesh column, as long as the column's count says."""
+    """Execute messages between the PEs of each mesh column whose length depends on a stored count.
+
+    Args:
+        memory, count_memory: SRAM with the elements, changed in place, and with the float32 counts.
+        element: Element type.
+        links: Words that left each PE, by direction, which are added to.
+        messages, first, variant: Messages (source, target, arrival), and the range of those to
+            execute.
+        a: Operands of the kernel `wse_kernels.transfers.along_columns_counted`.
+    """
     for col in range(a[7]):
         count = min(max(int(widen(take(count_memory[0, col], "float32", a[9], 1), "float32")[0]), 0), a[10])
         line_messages = messages[first[variant[0]] : first[variant[0] + 1]]
@@ -53,7 +83,12 @@ def along_columns_counted(
 
 
 def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> None:
-    """Rows pass their oldest cache entry one row up, all at the same time."""
+    """Move the oldest KV-cache entry of a row one row up, wherever ``ctl`` says so.
+
+    All rows do so at once, so each passes the entry that it had before.
+
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
     rows, cache, n, words, columns = a[0], a[2], a[3], a[4], a[5]
     passing = [row for row in range(1, rows) if ctl[row, 5] >= 0]
     for col in range(columns):
@@ -66,7 +101,10 @@ def cache_shift(memory: Bytes, element: str, links: I64, ctl: I32, a: I64) -> No
 def hand_over(
     source_memory: Bytes, target_memory: Bytes, element: str, links: I64, pieces: I64, words: I64, a: I64
 ) -> None:
-    """Copy pieces of tiles from PEs of one region to those of another; each goes along its row, then its column."""
+    """Copy parts of tiles from the PEs of one region to those of another, along rows, then columns.
+
+    This is the reference for the kernel of the same name, which describes the operands.
+    """
     vectors, source, target, width, source_col, target_col, columns, target_width = a[[0, 3, 4, 5, 6, 7, 8, 9]]
     for (row, end, first, place, n), on_wire in zip(pieces.tolist(), words.tolist(), strict=True):
         for c in range(end % a[14], columns, a[14]):
@@ -83,14 +121,23 @@ def hand_over(
                 at_row += 1 if end_row > at_row else -1
 
 
-def _carry(line: Bytes, element: str, messages: I32, a: I64, onward: I64, back: I64) -> None:
-    """Carry out messages on one line ``[PE, bytes]``; count the words that each PE sends on, onward and back."""
+def _carry(line: Bytes, element: str, messages: I32, a: I64, onward: I64, backward: I64) -> None:
+    """Execute messages on one line of PEs, and count the words that each PE sends.
+
+    Args:
+        line: Bytes ``[PE, bytes]``, changed in place.
+        element: Element type.
+        messages: int32 ``[m, 5]``: (source, target, arrival, first element, elements).
+        a: Operands of the kernel, of which 3 and 4 are the source and target addresses.
+        onward, backward: Words that leave each PE towards higher and lower indices, which are added
+            to.
+    """
     for start, end, arrival, place, n in messages.tolist():
         source, target = a[3] + place, a[4] + place
         sent = take(line[start], element, source, n)
         at, words = start, -(-len(sent) // WORD_BYTES)
         while at != end and arrival != COPY:
-            (onward if end > at else back)[at] += words
+            (onward if end > at else backward)[at] += words
             at += 1 if end > at else -1
         for pe in range(min(start, end), max(start, end) + 1) if arrival == MULTICAST else [end]:
             if arrival != DROP:
@@ -99,6 +146,7 @@ def _carry(line: Bytes, element: str, messages: I32, a: I64, onward: I64, back: 
 
 
 def _combine(stored: Bytes, sent: Bytes, element: str, arrival: int) -> Bytes:
+    """Return the bytes that are stored after ``sent`` has arrived where ``stored`` was."""
     old, new = widen(stored, element), widen(sent, element)
     if arrival == 1:
         return narrow(old + new, element)

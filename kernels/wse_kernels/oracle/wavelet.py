@@ -1,4 +1,4 @@
-"""The oracle of the wavelet machine: lists and small objects, every cycle one by one, from the arrays of the kernel."""
+"""Oracle of the wavelet simulation: lists and small objects, and every cycle one by one."""
 
 from __future__ import annotations
 
@@ -17,26 +17,39 @@ HEAD, OUTPUTS, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL = 0, 2, 8, 9, 1
 
 @dataclass
 class Queue:
-    """A queue: waiting (cycle from which it may move, control bit, payload), and the switch position it serves."""
+    """A queue of wavelets: those waiting, and the switch position that it serves.
+
+    Attributes:
+        link: Physical link before the queue.
+        capacity, latency: Maximum number of waiting wavelets; cycles from entry to the earliest
+            exit.
+        position: Index of the switch position, or None if another colour holds the router.
+        controls: Control wavelets that are left until the position ends.
+        waiting_wavelets: (first cycle in which it may move, control bit, payload) for each wavelet.
+        entry_count: Number of wavelets that have entered the queue so far.
+    """
 
     link: int
     capacity: int
     latency: int
     position: int | None
     controls: int
-    waiting: list[tuple[int, int, np.float32]] = field(default_factory=list)
-    carried: int = 0
+    waiting_wavelets: list[tuple[int, int, np.float32]] = field(default_factory=list)
+    entry_count: int = 0
 
     def ready(self, t: int) -> bool:
-        return bool(self.waiting) and self.waiting[0][0] <= t
+        """Return whether the first wavelet may move in cycle t."""
+        return bool(self.waiting_wavelets) and self.waiting_wavelets[0][0] <= t
 
     def take(self) -> tuple[int, np.float32]:
-        _, control, value = self.waiting.pop(0)
+        """Remove the first wavelet, and return its control bit and payload."""
+        _, control, value = self.waiting_wavelets.pop(0)
         return control, value
 
     def put(self, t: int, control: int, value: np.float32) -> None:
-        self.waiting.append((t + self.latency, control, value))
-        self.carried += 1
+        """Add a wavelet that enters the queue in cycle t."""
+        self.waiting_wavelets.append((t + self.latency, control, value))
+        self.entry_count += 1
 
 
 def run_wavelets(
@@ -55,30 +68,38 @@ def run_wavelets(
     burst: int,
     limit: int,
 ) -> None:
-    """Run each component of ``spans``; changes what the kernel changes, of the queues their counters alone."""
+    """Simulate each component of ``spans``, and change what the kernel changes.
+
+    Of ``queues`` only the counters of entered and left wavelets are changed, and ``events`` are not
+    recorded. The arrays are those of `wse_kernels.wavelet`. This is the reference for the kernel of
+    the same name.
+    """
     machine = _Machine(queues, routes, links, members, routers, threads, ops, times, memory, burst)
     for span in spans:
         last_event = 0
         for t in range(limit):
-            before = machine.state()
+            state_before = machine.state()
             machine.cycle(t, span)
-            if machine.state() != before:
+            if machine.state() != state_before:
                 last_event = t + 1
             elif not machine.has_event_after(t, span):
                 break
         span[6] = last_event
     for row, queue in zip(queues, machine.queues, strict=True):
-        row[HEAD], row[TAIL] = queue.carried - len(queue.waiting), queue.carried
+        row[HEAD], row[TAIL] = queue.entry_count - len(queue.waiting_wavelets), queue.entry_count
     counts[0] += machine.moves
     del events
 
 
 def _queue(row: list[int]) -> Queue:
+    """Return a queue, given a row of the kernel's array of queues."""
     position = row[POSITION] if row[OUTPUTS] else None
     return Queue(row[LINK], row[CAPACITY], row[LATENCY], position, row[CONTROLS])
 
 
 class _Machine:
+    """State of the wavelet machine: queues, switch positions, links, threads and memory."""
+
     def __init__(self, queues: Any, *tables: Any) -> None:
         self.routes, self.links, self.members, self.routers = tables[:4]
         self.threads, self.ops, self.times, self.memory, self.burst = tables[4:]
@@ -86,38 +107,48 @@ class _Machine:
         self.moves = 0
 
     def state(self) -> tuple[int, int]:
-        """Grows with every event."""
+        """Return a value that grows with every event."""
         return self.moves, int(self.threads[:, [0]].sum()) * 2**32 + int(self.threads[:, 3].sum())
 
     def has_event_after(self, t: int, span: I32) -> bool:
-        """Return whether time alone lets something happen after cycle ``t``."""
+        """Return whether something can happen after cycle ``t`` merely because time passes."""
         del span
-        waiting = [queue.waiting[0][0] for queue in self.queues if queue.waiting]
+        wavelet_times = [queue.waiting_wavelets[0][0] for queue in self.queues if queue.waiting_wavelets]
         starts = [int(h[2]) for h in self.threads if h[0] != h[1]]
-        return any(time > t for time in [*waiting, *starts, *self.times[:, 1].tolist()])
+        return any(time > t for time in [*wavelet_times, *starts, *self.times[:, 1].tolist()])
 
     def cycle(self, t: int, span: I32) -> None:
-        """Judge on the state at the start: routers first, then the PEs' words, then the moves."""
-        chosen = [q for q in range(span[0], span[1]) if self.can_move(q, t)]
+        """Execute one cycle, based on the state at its start.
+
+        1. Decide which queues move a wavelet, including arbitration by the routers.
+        2. Process one word of each vector operation that can proceed.
+        3. Move the wavelets.
+        """
+        selected_queues = [q for q in range(span[0], span[1]) if self.can_move(q, t)]
         for router in range(span[2], span[3]):
             for turn in range(5):
-                chosen += self.arbitrate(self.routers[router, (t + turn) % 5], t)
+                selected_queues += self.arbitrate(self.routers[router, (t + turn) % 5], t)
         for thread in range(span[4], span[5]):
             if self.threads[thread, 0] != self.threads[thread, 1]:
                 self.work(thread, t)
-        for q in chosen:
+        for q in selected_queues:
             self.move(q, t)
 
     def targets(self, q: int) -> list[int]:
+        """Return the indices of the queues that the first wavelet of queue q moves to."""
         position = self.queues[q].position
         return [] if position is None else self.routes[position, 1 : 1 + self.routes[position, 0]].tolist()
 
     def can_move(self, q: int, t: int) -> bool:
+        """Return whether the first wavelet of queue q is ready and all of its targets have room."""
         targets = [self.queues[s] for s in self.targets(q)]
-        return bool(targets) and self.queues[q].ready(t) and all(len(s.waiting) < s.capacity for s in targets)
+        return bool(targets) and self.queues[q].ready(t) and all(len(s.waiting_wavelets) < s.capacity for s in targets)
 
     def arbitrate(self, link: int, t: int) -> list[int]:
-        """Return the member that gets a link, round-robin from the one after the last winner."""
+        """Return the queue that wins a link in cycle t, as a list of at most one index.
+
+        The search is round-robin from the member after the last winner.
+        """
         if link < 0 or self.links[link, 0] == t:
             return []
         _, turn, first, end = self.links[link].tolist()
@@ -132,23 +163,23 @@ class _Machine:
         return []
 
     def work(self, thread: int, t: int) -> None:
-        """The next word of a thread's operation, if it can be done."""
-        h = self.threads[thread]
-        op, done_words = int(h[0]), int(h[3])
-        receive, send, arrival, address, words, after, mark, _, delay = self.ops[op].tolist()
-        if h[2] > t or (done_words == 0 and after >= 0 and not 0 <= self.times[after, 1] <= t):
+        """Process the next word of a thread's operation, if that is possible in cycle t."""
+        thread_row = self.threads[thread]
+        op, done_words = int(thread_row[0]), int(thread_row[3])
+        receive, send, arrival, address, words, predecessor, mark, _, delay = self.ops[op].tolist()
+        if thread_row[2] > t or (done_words == 0 and predecessor >= 0 and not 0 <= self.times[predecessor, 1] <= t):
             return
         source = self.queues[receive] if receive >= 0 else None
         target = self.queues[send] if send >= 0 else None
         if source and not source.ready(t):
             return
-        if source and done_words == 0 and delay and h[5] <= op:
-            h[2], h[5] = t + delay, op + 1
+        if source and done_words == 0 and delay and thread_row[5] <= op:
+            thread_row[2], thread_row[5] = t + delay, op + 1
             return
-        if target and (len(target.waiting) >= target.capacity or self.links[target.link, 0] == t):
+        if target and (len(target.waiting_wavelets) >= target.capacity or self.links[target.link, 0] == t):
             return
         if source:
-            self.combine(h, arrival, address + done_words, source.take()[1], done_words)
+            self.combine(thread_row, arrival, address + done_words, source.take()[1], done_words)
         last = done_words + 1 == words
         if target:
             self.links[target.link, 0] = t
@@ -156,28 +187,40 @@ class _Machine:
         if done_words == 0:
             self.times[op, 0] = t
         if self.burst and (done_words + 1) % self.burst == 0:
-            h[2] = t + 2
-        h[3] = done_words + 1
+            thread_row[2] = t + 2
+        thread_row[3] = done_words + 1
         if last:
             self.times[op, 1] = t + 1
-            h[0], h[3] = op + 1, 0
-            h[2] = t + 1 + (self.ops[op + 1, 7] if op + 1 < h[1] else 0)
+            thread_row[0], thread_row[3] = op + 1, 0
+            thread_row[2] = t + 1 + (self.ops[op + 1, 7] if op + 1 < thread_row[1] else 0)
 
-    def combine(self, h: I32, arrival: int, at: int, new: np.float32, done_words: int) -> None:
+    def combine(self, thread_row: I32, arrival: int, at: int, new: np.float32, done_words: int) -> None:
+        """Combine a received word with the stored word at address ``at``, by the arrival code.
+
+        Args:
+            thread_row: Row of the thread, which stores whether the last value of a pair has won.
+            arrival: Arrival code: 0 replace, 1 add, 2 maximum, 3 pair with the larger value.
+            at, new: Address of the stored word; received word.
+            done_words: Number of words of the operation that are done, whose parity separates
+                values from indices.
+        """
         old = self.memory[at]
         if arrival == 1:
             self.memory[at] = old + new
         elif arrival == 2 or (arrival == 3 and done_words % 2 == 0):
             if arrival == 3:
-                h[4] = 2 if new > old else int(new == old)
+                thread_row[4] = 2 if new > old else int(new == old)
             self.memory[at] = new if new > old else old
         elif arrival == 3:
-            self.memory[at] = new if h[4] == 2 or (h[4] == 1 and new < old) else old
+            self.memory[at] = new if thread_row[4] == 2 or (thread_row[4] == 1 and new < old) else old
         elif arrival == 0:
             self.memory[at] = new
 
     def move(self, q: int, t: int) -> None:
-        """Move a wavelet to all its targets; a control bit may end the switch position that it passes."""
+        """Move the first wavelet of queue q to all of its targets.
+
+        A wavelet with a control bit may end the switch position that it passes.
+        """
         queue, targets = self.queues[q], self.targets(q)
         control, value = queue.take()
         self.moves += 1

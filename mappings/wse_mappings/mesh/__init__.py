@@ -1,1 +1,1 @@
-"""The mesh: rectangles on it, rings folded onto it, and its dead PEs and links."""
+"""The mesh of PEs: rectangles on it, rings folded onto it, and its dead PEs and links."""

@@ -1,1 +1,1 @@
-"""Communication patterns, one a file: a function of sizes that returns a schedule of messages."""
+"""Communication patterns, one per file: functions from sizes to a schedule of messages."""

@@ -1,9 +1,11 @@
-"""The cheapest pattern for a line: all that execute an operation, timed by a cost that the caller brings.
+"""Search for the cheapest pattern of a line, timed by a cost function that the caller passes.
 
-A family is a pattern with a whole number to choose: the group of a two-phase reduce, the groups or levels of a K-tree,
-the depth of a searched tree. It is tried at the powers of two and at the number that its authors choose; then the best
-family's number is moved by half of itself, a quarter and so on, as long as that pays. What cannot be cheaper than the
-best so far, for its longest way or for the words that a PE takes in, is not timed.
+A family is a set of patterns that differ in an integer parameter: the group size of a two-phase
+reduce, the groups or levels of a K-tree, or the depth of an auto-gen tree. A family is tried at
+powers of two and at the number that its authors choose. The best family's number is then changed by
+half of itself, a quarter, and so on, as long as that reduces the cost. A pattern is not timed if
+its lower bound is not below the best cost so far. The bound follows from its longest path and from
+the words that a PE receives.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 Operation = Literal["reduce", "all_reduce", "broadcast"]
 Cost = Callable[[LineSchedule], float]
-"""Cycles of a pattern on its lines, for the words, the machine and the software that the caller has in mind.
+"""Function that returns the cycles of a pattern on its lines.
 
-No hop takes less than one, no relay less than a level, and a PE takes in no more than a word a cycle.
+The words, the machine and the software are the caller's. The cycles must satisfy three bounds: a
+hop takes at least one cycle, a relay takes at least one level, and a PE receives at most one word
+per cycle.
 """
 RootedPattern = tuple[LineSchedule, int]
 """A pattern and its root."""
@@ -34,14 +38,14 @@ RootedPattern = tuple[LineSchedule, int]
 
 @dataclass(frozen=True, slots=True)
 class PatternFamily:
-    """A family of patterns that differ in one number, such as the number of groups.
+    """A family of patterns that differ in an integer parameter, such as the number of groups.
 
     Attributes:
-        label: The name, with a place for the number where it has one.
-        make: From the number to the pattern.
-        starts: Numbers to try first.
-        most: The largest number.
-        least: Cycles that none of them goes below, where that is known without making one.
+        label: Name, with ``{}`` in place of the parameter, if there is one.
+        make: Function from the parameter to the pattern and its root.
+        starts: Parameters to try first.
+        most: Maximum parameter.
+        least: Lower bound of the cycles of all patterns of the family; 0 if unknown.
     """
 
     label: str
@@ -53,13 +57,14 @@ class PatternFamily:
 
 @dataclass(frozen=True, slots=True)
 class PatternChoice:
-    """The pattern chosen for an operation, with its cost.
+    """The pattern chosen for an operation, and its cost.
 
     Attributes:
-        label: Its name and number.
-        schedule: The pattern.
-        root: The PE that has the sum of a reduce, or the words of a broadcast; 0 for a ring, which has no root.
-        cost: What the caller's cost says.
+        label: Name and parameter.
+        schedule: Messages of the pattern.
+        root: PE that has the sum of a reduce or sends the words of a broadcast; 0 for a ring, which
+            has no root.
+        cost: Result of the caller's cost function.
     """
 
     label: str
@@ -79,29 +84,37 @@ def cheapest_pattern(
     cost: Cost,
     reduces: Iterable[LineReduce] = tuple(LINE_REDUCES.values()),
 ) -> PatternChoice:
-    """Return the pattern with the lowest cost.
+    """Return the pattern with the lowest cost for an operation on each line.
 
-    Arguments and errors are those of ``pattern_families``, plus ``cost``.
+    1. Try the starting parameters of all families, in ascending order of their lower bounds.
+    2. Vary the parameter of the best family by smaller and smaller steps.
+
+    Args:
+        operation, length, lines, arrival, words, level_cycles, reduces: As in `pattern_families`.
+        cost: Function that returns the cycles of a pattern.
+
+    Raises:
+        ValueError: As in `pattern_families`.
     """
     candidates = pattern_families(
         operation, length, lines, arrival, words=words, level_cycles=level_cycles, reduces=reduces
     )
     search = _Search(candidates, words, level_cycles, cost)
     starts = [(index, start) for index, family in enumerate(candidates) for start in family.starts]
-    for start in sorted(starts, key=search.least):
+    for start in sorted(starts, key=search.bound):
         search.try_number(*start)
     family, number = search.at
     step = number // 2
     while step:
         near = [n for n in (number - step, number + step) if 1 <= n <= candidates[family].most]
-        better = [search.try_number(family, n) for n in near]
-        step = step if any(better) else step // 2
+        has_improved = [search.try_number(family, n) for n in near]
+        step = step if any(has_improved) else step // 2
         number = search.at[1]
     return search.best
 
 
 class _Search:
-    """The state of a search: the patterns tried so far and the best one."""
+    """State of a search: the patterns created so far, and the best one."""
 
     best: PatternChoice
 
@@ -109,19 +122,22 @@ class _Search:
         self.families, self.words, self.level_cycles, self.cost = candidates, words, level_cycles, cost
         self.at = (-1, -1)  # the family, and its number
         self._made: dict[tuple[int, int], RootedPattern] = {}
-        self._least: dict[tuple[int, int], int] = {}
+        self._bounds: dict[tuple[int, int], int] = {}
 
-    def least(self, key: tuple[int, int]) -> int:
-        """Return a lower bound of the cycles of a pattern, given by family and number."""
-        if key not in self._least:
+    def bound(self, key: tuple[int, int]) -> int:
+        """Return a lower bound of the cycles of a pattern, given by family and parameter."""
+        if key not in self._bounds:
             chosen = self.families[key[0]]
-            self._least[key] = chosen.least or schedule_bound_cycles(self._make(key)[0], self.words, self.level_cycles)
-        return self._least[key]
+            self._bounds[key] = chosen.least or schedule_bound_cycles(self._make(key)[0], self.words, self.level_cycles)
+        return self._bounds[key]
 
     def try_number(self, family: int, number: int) -> bool:
-        """Time one pattern of a family unless its lower bound exceeds the best; return whether it is the new best."""
+        """Time one pattern of a family, and return whether it is the new best pattern.
+
+        A pattern whose lower bound is not below the best cost is not timed.
+        """
         key, has_bound = (family, number), self.at[0] >= 0
-        if has_bound and self.least(key) >= self.best.cost:
+        if has_bound and self.bound(key) >= self.best.cost:
             return False
         schedule, root = self._make(key)
         cost = self.cost(schedule)
@@ -134,6 +150,7 @@ class _Search:
         return True
 
     def _make(self, key: tuple[int, int]) -> RootedPattern:
+        """Return a pattern of a family, and create it at the first call."""
         if key not in self._made:
             self._made[key] = self.families[key[0]].make(key[1])
         return self._made[key]
@@ -152,16 +169,17 @@ def pattern_families(
     """Return all families of patterns that compute an operation over every line.
 
     Args:
-        operation: ``reduce`` into whatever PE is best, ``all_reduce``, or ``broadcast`` from PE 0.
-        length: PEs in a line.
-        lines: Lines that do the same.
-        arrival: How two operands combine: ADD, MAX or ARGMAX.
-        words: 32-bit words of each PE.
-        level_cycles: Two ramps and one cycle of the machine, which the search for trees weighs against words.
-        reduces: Reduces of a line into its end, which are used as they are, from both sides, and before a multicast.
+        operation: ``reduce`` into any PE, ``all_reduce``, or ``broadcast`` from PE 0.
+        length, lines: Number of PEs in a line; number of lines.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+        words: Number of 32-bit words of each PE.
+        level_cycles: Cycles of a level of depth: two ramps and one cycle. The search for trees
+            weighs them against words.
+        reduces: Reduces of a line into its end. They are used as they are, from both sides, and
+            before a multicast.
 
     Raises:
-        ValueError: an operation of another name, or no PE or word.
+        ValueError: The operation is unknown, or there is no PE or no word.
     """
     if operation not in get_args(Operation) or min(length, words) < 1:
         msg = (
@@ -171,19 +189,23 @@ def pattern_families(
         raise ValueError(msg)
     if operation == "broadcast":
         return [PatternFamily("multicast", lambda _: (multicast(length, lines, 0), 0))]
-    everywhere = operation == "all_reduce"
+    is_all_reduce = operation == "all_reduce"
 
     def into_end(reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
+        """Return a reduce or all-reduce with its root at the end of the line."""
         return finish(reduce(number)(length, lines, arrival), 0)
 
     def into_middle(reduce: Callable[[int], Reduce], number: int) -> RootedPattern:
+        """Return a reduce or all-reduce from both sides, with its root in the middle."""
         return finish(both_sides(length, lines, arrival, reduce(number)), length // 2)
 
     def finish(reduce: LineSchedule, root: int) -> RootedPattern:
-        return (reduce_multicast(reduce, root) if everywhere else reduce), root
+        """Append a multicast to a reduce if the operation is an all-reduce."""
+        return (reduce_multicast(reduce, root) if is_all_reduce else reduce), root
 
     def make_tree(groups: Callable[[int], tuple[int, ...]], number: int) -> RootedPattern:
-        tree = k_tree(length, lines, arrival, broadcast=everywhere, groups=groups(number))
+        """Return a K-tree with the groups that a function gives for ``number``."""
+        tree = k_tree(length, lines, arrival, broadcast=is_all_reduce, groups=groups(number))
         return tree, root_of(length, groups(number))
 
     candidates = []
@@ -199,15 +221,26 @@ def pattern_families(
         )
     )
     candidates.append(PatternFamily("K-tree of {} levels", partial(make_tree, partial(_even_groups, length)), (3,), 8))
-    if everywhere and arrival != Arrival.ARGMAX:  # whose two words a part could tear apart
+    if is_all_reduce and arrival != Arrival.ARGMAX:  # whose two words a part could tear apart
         rounds = 2 * (length - 1)  # each takes a level, a hop at least, and the words of a part after the first
-        least = rounds * (level_cycles + max(1, words // length))
-        candidates.append(PatternFamily("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), least=least))
+        ring_bound = rounds * (level_cycles + max(1, words // length))
+        candidates.append(
+            PatternFamily("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), least=ring_bound)
+        )
     return candidates
 
 
 def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int) -> int:
-    """Return a lower bound of a schedule's cycles: longest path plus words, or the words that one PE combines."""
+    """Return a lower bound of a schedule's cycles.
+
+    It is the longest path plus the words, or the number of words that one PE combines, whichever is
+    larger.
+
+    Args:
+        schedule: Messages of the pattern.
+        words: Number of words of a message.
+        level_cycles: Minimum cycles of a relay.
+    """
     ready = [0] * schedule.length
     received_words = [0] * schedule.length
     for source, target, arrival in schedule.messages.tolist():
@@ -217,14 +250,16 @@ def schedule_bound_cycles(schedule: LineSchedule, words: int, level_cycles: int)
     return max(max(ready) + words, *received_words) if max(ready) else 0
 
 
-def _starts(most: int, *authors: int) -> tuple[int, ...]:
-    """Return powers of two up to ``most``, and the numbers that the authors of patterns choose."""
-    powers = {1 << i for i in range(most.bit_length())}
-    return tuple(sorted(powers | {max(1, number) for number in authors}))
+def _starts(limit: int, *authors_numbers: int) -> tuple[int, ...]:
+    """Return the powers of two up to ``limit``, and the numbers that authors of patterns choose."""
+    powers = {1 << i for i in range(limit.bit_length())}
+    return tuple(sorted(powers | {max(1, number) for number in authors_numbers}))
 
 
 def _even_groups(length: int, levels: int) -> tuple[int, ...]:
-    """Return the groups in all levels but the last so that all have about the same size.
+    """Return the numbers of groups for which all groups of a K-tree have about the same size.
+
+    There is one number for each level but the last.
 
     >>> _even_groups(64, 3), _even_groups(64, 1)
     ((16, 4), ())

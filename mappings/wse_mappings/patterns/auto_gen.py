@@ -1,9 +1,10 @@
-"""Auto-gen reduce: the tree over a line that takes the fewest hops of all trees of a given depth.
+"""Auto-gen reduce: the tree over a line with the fewest hops of all trees of a given depth.
 
-The last s of n PEs reduce into their first, n - s places from the root, which has reduced the others before it takes
-their sum. Two colours by the sender's level: the words of a farther subtree wait where the last PE of a nearer one has
-yet to send on their colour, and then pass. Depth 1 is the star, depth P - 1 the chain. Source: Luczynski et al.,
-Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
+The last s of n PEs reduce into their first PE, which is n - s places from the root. The root
+reduces the others before it receives this sum. Two colours alternate by the sender's level. The
+words of a farther subtree wait while the last PE of a nearer subtree has not sent its own on the
+same colour. Depth 1 is the star and depth P - 1 the chain. Source: Luczynski et al., Near-Optimal
+Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 
 from __future__ import annotations
@@ -21,33 +22,33 @@ I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
 
 UNREACHED = np.int32(2**29)  # of depth 0; the sum of two and a distance is still an int32
+"""Energy of a tree of depth 0. The sum of two such values and a distance still fits in int32."""
 
 
 def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSchedule:
-    """Return the reduce of ``arrival`` (ADD, MAX or ARGMAX) over lines of ``length`` PEs into PE 0, as a best tree.
+    """Return the reduce over lines into PE 0 by the tree with the fewest hops.
 
     Args:
-        length: PEs in a line.
-        lines: Lines that do the same.
-        arrival: How two operands combine.
-        depth: Relays on the longest way, at most.
+        length, lines: Number of PEs in a line; number of lines.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+        depth: Maximum number of relays on the longest path.
 
     Raises:
-        ValueError: depth 0 for more than one PE.
+        ValueError: The depth is 0 for more than one PE.
     """
     if depth < 1 < length:
         msg = f"auto_gen: depth {depth} for a line of {length} PEs: give 1 or more"
         raise ValueError(msg)
     messages: list[tuple[int, int, Arrival]] = []
     message_colours: list[int] = []
-    open_ = [(0, length, min(depth, length - 1), 0, -1)]
-    while open_:
-        first, count, deep, level, target = open_.pop()
+    open_subtrees = [(0, length, min(depth, length - 1), 0, -1)]
+    while open_subtrees:
+        first, count, max_depth, level, target = open_subtrees.pop()
         if count > 1:
-            last = _last_subtree(count, deep, least_energy(length))
-            open_.append((first, 1, 0, level, target))
-            open_.append((first + count - last, last, deep - 1, level + 1, first))
-            open_.append((first, count - last, deep, level, -1))
+            last = _last_subtree(count, max_depth, least_energy(length))
+            open_subtrees.append((first, 1, 0, level, target))
+            open_subtrees.append((first + count - last, last, max_depth - 1, level + 1, first))
+            open_subtrees.append((first, count - last, max_depth, level, -1))
         elif target >= 0:
             messages.append((first, target, arrival))
             message_colours.append(level % 2)
@@ -56,10 +57,10 @@ def auto_gen(length: int, lines: int, arrival: Arrival, depth: int) -> LineSched
 
 @lru_cache(maxsize=4)
 def least_energy(length: int) -> I32:
-    """Return E*(n, d), the minimum hops by which n neighbours reduce into the first at depth d.
+    """Return E*(n, d), the minimum number of hops to reduce n neighbours into the first at depth d.
 
-    E*(1, d) = 0; E*(n, d) is the least of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s, d) + (n - s).
-    Row 0 and, for n > 1, column 0 are not reached.
+    E*(1, d) = 0. E*(n, d) is the minimum of E*(n, d - 1) and, over s, of E*(s, d - 1) + E*(n - s,
+    d) + (n - s). Row 0 and, for n > 1, column 0 contain UNREACHED.
     """
     energy = np.full((length + 1, length), UNREACHED, np.int32)
     energy[1] = 0
@@ -75,14 +76,16 @@ def least_energy(length: int) -> I32:
 def depth_cycles(length: int, words: int, level_cycles: int) -> F64:
     """Return the cycles at depth 1, 2, ... by the published model, without the hops of the path.
 
-    That is the mean load of a link, ``words E* / (length - 1)``, and ``level_cycles`` a level.
+    They are the mean load of a link, ``words E* / (length - 1)``, plus ``level_cycles`` per level.
     """
     depths = np.arange(1, length)
     return words * least_energy(length)[length, 1:] / max(length - 1, 1) + level_cycles * depths
 
 
 def best_depth(length: int, words: int, level_cycles: int) -> int:
-    """Return the depth with the fewest cycles, the smallest such depth; 0 for one PE.
+    """Return the depth with the fewest cycles by the published model.
+
+    Of equally good depths, the smallest is returned. It is 0 for a single PE.
 
     >>> best_depth(16, 16, 5), best_depth(256, 4096, 5)
     (4, 255)
@@ -91,22 +94,34 @@ def best_depth(length: int, words: int, level_cycles: int) -> int:
 
 
 def _last_subtree(count: int, depth: int, energy: I32) -> int:
-    """Return the number of PEs at the end that form the farthest subtree; the smallest of equally good numbers."""
+    """Return the number of PEs at the end of a line that form the farthest subtree.
+
+    Of equally good numbers, the smallest is returned.
+
+    Args:
+        count, depth: Number of PEs; depth of the tree.
+        energy: Result of `least_energy`.
+    """
     split_energy = energy[1:count, depth - 1] + energy[count - 1 : 0 : -1, depth] + np.arange(count - 1, 0, -1)
     return 1 + int(split_energy.argmin())
 
 
 def terms(length: int, words: int, level_cycles: int) -> Terms:
-    """Return the terms of the tree with the best depth, without contention: the published lower bound."""
+    """Return the terms of the tree with the best depth: the published lower bound.
+
+    Contention is ignored.
+    """
     depth = best_depth(length, words, level_cycles)
     return line_terms(length, contention=0, energy=words * int(least_energy(length)[length, depth]), depth=depth)
 
 
 def _of_depth(depth: int) -> Reduce:
+    """Return the auto-gen reduce with trees of a given depth."""
     return partial(auto_gen, depth=depth)
 
 
 def _sample(sizes: Sizes) -> Case:
+    """Return an auto-gen reduce of random depth, or in half of all cases of the best depth."""
     depth = 1 + sizes.number_below(sizes.length - 1)
     if sizes.number_below(2):
         depth = best_depth(sizes.length, sizes.words, LEVEL_CYCLES)

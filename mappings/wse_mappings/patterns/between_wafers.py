@@ -1,11 +1,17 @@
-"""Patterns between wafers: a region of one rectangle on each, whose columns are counted through all of them.
+"""Patterns between wafers that have regions of the same rectangle.
 
-One column of each wafer, at the same place, sends and receives; the words go over the links between wafers. In an
-all-reduce every wafer adds up what all have, in the order of the wafers, so that all end with the same bits. Either a
-wafer sends all its words to each other one, or the words are cut into as many parts as there are wafers: each wafer
-adds up one, a reduce-scatter, and sends the sums to the others, an all-gather. Sums are in one order both ways, and so
-are the messages here; the second way takes as few bytes as any, for one more latency of the link. Source: Chan et al.,
-Collective communication: theory, practice, and experience, Concurrency and Computation 19, 2007.
+The columns of the regions are counted through all wafers. One column of each wafer, at the same
+place, sends and receives over the links between wafers. In an all-reduce, every wafer adds the
+words of all wafers in the order of the wafers, so all end with the same bits. There are two ways to
+do so:
+
+- Each wafer sends all its words to each of the others.
+- The words are cut into one part per wafer. Each wafer sums one part (a reduce-scatter) and sends
+  the result to the others (an all-gather).
+
+The order of sums is the same in both, and so are the messages here. The second way moves the
+minimum number of bytes, but adds one latency of the link. Source: Chan et al., Collective
+communication: theory, practice, and experience, Concurrency and Computation 19, 2007.
 """
 
 from __future__ import annotations
@@ -15,9 +21,15 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Arrival, teams: int = 1) -> LineSchedule:
-    """Return the all-reduce between wafers: column ``place`` of each combines the words of its team in order.
+    """Return the all-reduce between wafers, over one column of each wafer.
 
-    ``cols`` are those of all ``wafers``; they make ``teams`` of neighbours.
+    Args:
+        cols: Columns of all wafers together.
+        lines: Number of lines (rows).
+        wafers: Number of wafers.
+        place: Column of each wafer that sends and receives.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+        teams: Number of groups of neighbouring wafers, each with an all-reduce of its own.
     """
     cols_of_wafer, messages = cols // wafers, list[tuple[int, int, Arrival]]()
     for first, count in balanced_segments(wafers, teams):
@@ -30,8 +42,12 @@ def wafer_all_reduce(cols: int, lines: int, wafers: int, place: int, arrival: Ar
 
 
 def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: int, enter: int) -> LineSchedule:
-    """Return the multicast of one wafer: column ``enter`` of every other receives from column ``leave`` of
-    ``root_wafer``.
+    """Return the multicast from one wafer to all others.
+
+    Args:
+        cols, lines, wafers: Columns of all wafers together; number of lines; number of wafers.
+        root_wafer: Wafer that sends.
+        leave, enter: Column of the root wafer that sends; column of each other wafer that receives.
     """
     cols_of_wafer = cols // wafers
     targets = [wafer for wafer in range(wafers) if wafer != root_wafer]
@@ -42,7 +58,13 @@ def wafer_multicast(cols: int, lines: int, wafers: int, root_wafer: int, leave: 
 
 
 def wafer_reduce(cols: int, lines: int, wafers: int, root_wafer: int, place: int) -> LineSchedule:
-    """Return the reduce between wafers: column ``place`` of ``root_wafer`` adds the words of all others in order."""
+    """Return the reduce from all wafers into one, in the order of the wafers.
+
+    Args:
+        cols, lines, wafers: Columns of all wafers together; number of lines; number of wafers.
+        root_wafer: Wafer that receives the sum.
+        place: Column of each wafer that sends or receives.
+    """
     cols_of_wafer = cols // wafers
     root_col, sources = root_wafer * cols_of_wafer + place, [wafer for wafer in range(wafers) if wafer != root_wafer]
     messages = [

@@ -1,8 +1,9 @@
-"""Binary tree reduce: PE 0 and every PE at an even place of a level take the sum of the half beside them.
+"""Binary tree reduce: at each level, every second remaining PE receives its neighbour's sum.
 
-In level i the PE at a multiple of 2^(i+1) receives from the one 2^i places east. Two colours by the parity of the
-number of ones in the sender's index; who has sent becomes a wire. Source: Luczynski et al., Near-Optimal Wafer-Scale
-Reduce, HPDC 2024, arXiv 2404.15888.
+At level i, the PE at a multiple of 2^(i+1) receives from the PE 2^i places east of it. The two
+colours depend on the parity of the number of ones in the sender's index. A PE that has sent its
+words then passes those of other PEs. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce,
+HPDC 2024, arXiv 2404.15888.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the reduce of ``arrival`` (ADD, MAX or ARGMAX) over lines of ``length`` PEs into PE 0 as a binary tree."""
+    """Return the binary tree reduce over lines of ``length`` PEs into PE 0.
+
+    Args:
+        length, lines: Number of PEs in a line; number of lines.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+    """
     messages: list[tuple[int, int, Arrival]] = []
     step = 1
     while step < length:
@@ -26,7 +32,10 @@ def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a binary tree. They are published for powers of two; in between a real logarithm is used."""
+    """Return the terms of a binary tree reduce.
+
+    They are published for powers of two. For other lengths the real logarithm is used.
+    """
     levels = math.log2(length)
     return line_terms(length, contention=words * levels, energy=words * length * levels / 2, depth=levels)
 

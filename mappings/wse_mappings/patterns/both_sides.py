@@ -1,6 +1,7 @@
-"""A reduce from both sides: each half of a line reduces toward the middle, by any reduce into an end.
+"""Reduce from both sides: each half of a line reduces toward the middle, by any reduce into an end.
 
-The middle PE takes its western half's sums and then its eastern half's. The two halves have colours of their own.
+The middle PE adds the sums of its western half, then those of its eastern half. Both halves have
+colours of their own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> LineSchedule:
-    """Return the reduce of ``arrival`` from both ends of a line into PE ``length // 2``, each by a ``reduce``."""
+    """Return a reduce over lines from both ends into the middle PE, ``length // 2``.
+
+    Args:
+        length, lines: Number of PEs in a line; number of lines.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+        reduce: Reduce into an end, used for each half.
+    """
     root = length // 2
     west, east = reduce(root + 1, 1, arrival), reduce(length - root, 1, arrival)
     messages = [(root - source, root - target, arrival) for source, target in west.messages[:, :2].tolist()]
@@ -27,6 +34,7 @@ def both_sides(length: int, lines: int, arrival: Arrival, reduce: Reduce) -> Lin
 
 
 def _sample(sizes: Sizes) -> Case:
+    """Return a random reduce from both sides."""
     name, reduce = sample_reduce(sizes)
     return line_case("both_sides", both_sides(sizes.length, 1, Arrival.ADD, reduce), sizes, name)
 

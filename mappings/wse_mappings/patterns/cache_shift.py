@@ -1,6 +1,7 @@
-"""Cache shift: the last rows of a region pass their oldest cache entry one row up, all at the same time.
+"""Cache shift: the last rows of a region move their oldest KV-cache entry one row up, all at once.
 
-Two colours that alternate by parity of the row. Source: He et al., WaferLLM, OSDI 2025, section on the KV cache.
+Two colours alternate by parity of the row. Source: He et al., WaferLLM, OSDI 2025, section on the
+KV cache.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ COLOURS = 2  # neighbours alternate by parity
 
 
 def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
-    """Return the cache shift down ``lines`` columns, in which the last ``passing`` PEs send an entry up."""
+    """Return the cache shift on columns in which the last ``passing`` PEs send an entry up."""
     senders = range(length - passing, length)
     messages = [(row, row - 1, Arrival.REPLACE) for row in senders]
     return uniform_schedule(
@@ -22,6 +23,7 @@ def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
 
 
 def _sample(sizes: Sizes) -> Case:
+    """Return a cache shift of a random number of rows."""
     passing = 1 + sizes.number_below(sizes.length - 1)
     return line_case("cache_shift", cache_shift(sizes.length, 1, passing), sizes, f"{passing} pass")
 

@@ -1,4 +1,7 @@
-"""The bundled patterns: each ``PATTERN`` of a file of this folder, which is found by being there."""
+"""Catalogue of the bundled patterns: the ``PATTERN`` of each file in this folder.
+
+A file is included by being in the folder.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,28 @@ _FIRST: Final = (
     *("reduce_multicast", "gather", "point_to_point", "cache_shift", "edge_stream", "transpose", "multicast"),
     *("ring_shift", "ring_reduce", "snake", "x_y", "rings_at_once"),
 )
-"""Files whose patterns come first, in this order. A search keeps the first of equally fast patterns, so the order is
-part of its results. Files that are not named here follow in alphabetical order."""
+"""Files whose patterns come first, in this order.
+
+A search keeps the first of equally fast patterns, so the order affects its results. All other files
+follow in alphabetical order.
+"""
 
 
-def _found() -> dict[str, Pattern]:
+def _patterns_by_file() -> dict[str, Pattern]:
     """Return the patterns of the folder by file name."""
     files = sorted(module.name for module in pkgutil.iter_modules(patterns.__path__) if module.name != "catalogue")
     modules = {file: importlib.import_module(f"{patterns.__name__}.{file}") for file in files}
     return {file: module.PATTERN for file, module in modules.items() if hasattr(module, "PATTERN")}
 
 
-def _in_order(found: dict[str, Pattern]) -> dict[str, Pattern]:
-    """Return the patterns by name in the order of searches and reports."""
-    files = [*(file for file in _FIRST if file in found), *(file for file in found if file not in _FIRST)]
-    return {found[file].name: found[file] for file in files}
+def _in_order(patterns_by_file: dict[str, Pattern]) -> dict[str, Pattern]:
+    """Return the patterns by name, in the order of searches and reports."""
+    files = [
+        *(file for file in _FIRST if file in patterns_by_file),
+        *(file for file in patterns_by_file if file not in _FIRST),
+    ]
+    return {patterns_by_file[file].name: patterns_by_file[file] for file in files}
 
 
-BUNDLED_PATTERNS: Final = MappingProxyType(_in_order(_found()))
+BUNDLED_PATTERNS: Final = MappingProxyType(_in_order(_patterns_by_file()))
 """The patterns that come with wse, by name."""

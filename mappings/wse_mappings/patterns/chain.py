@@ -1,7 +1,7 @@
-"""Chain reduce: every PE adds its words to the stream from its eastern neighbour and passes it on west, to PE 0.
+"""Chain reduce: every PE adds its words to the stream from the east and sends the sum west.
 
-One fused operation a PE, two colours that alternate by parity. Source: Luczynski et al., Near-Optimal Wafer-Scale
-Reduce, HPDC 2024, arXiv 2404.15888.
+A PE needs one fused operation. Two colours alternate by parity of the PE. Source: Luczynski et al.,
+Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the reduce of ``arrival`` (ADD, MAX or ARGMAX) over lines of ``length`` PEs into PE 0, as a chain."""
+    """Return the chain reduce over lines of ``length`` PEs into PE 0.
+
+    Args:
+        length, lines: Number of PEs in a line; number of lines.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+    """
     senders = range(length - 1, 0, -1)
     messages = [(pe, pe - 1, arrival) for pe in senders]
     return uniform_schedule("chain", length, lines, messages, colours=2, message_colours=[pe % 2 for pe in senders])
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a chain, in which every PE adds its words to its neighbour's."""
+    """Return the terms of a chain reduce, in which every PE adds its words to its neighbour's."""
     return line_terms(length, contention=words, energy=words * (length - 1), depth=length - 1)
 
 

@@ -1,6 +1,7 @@
-"""Multicast from the north-west corner of a rectangle: east along the first row, south along every column. One colour.
+"""Multicast from the north-west corner of a rectangle: along the first row, then down every column.
 
-Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888 (2D broadcast).
+It uses one colour. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv
+2404.15888 (2D broadcast).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from wse_mappings.plane import EAST, SOUTH, PlaneSchedule, PlaneStream, straight
 
 
 def corner_multicast(rows: int, cols: int) -> PlaneSchedule:
-    """Return the multicast of PE (0, 0) to all of ``rows`` x ``cols`` PEs."""
+    """Return the multicast from PE (0, 0) to all of ``rows`` x ``cols`` PEs."""
     links = [straight(0, 0, EAST, cols - 1), *(straight(0, col, SOUTH, rows - 1) for col in range(cols))]
     receivers = tuple((row, col) for row in range(rows) for col in range(cols) if row or col)
     stream = PlaneStream(source=(0, 0), links=np.concatenate(links), receivers=receivers)

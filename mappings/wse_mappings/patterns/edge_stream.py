@@ -1,7 +1,8 @@
-"""Edge stream: all PEs of a row send to the end of their line, where the words leave, or receive from its beginning.
+"""Edge stream: all PEs of a line send words to the edge of the mesh, or receive words from there.
 
-One colour. The PE next to the end sends first and becomes a wire for those behind it, as in a star reduce; what comes
-in goes to the farthest PE first.
+One colour is used. The PE next to the end sends first, and its router then passes the words of the
+PEs behind it, as in a star reduce. In the opposite direction, the words for the farthest PE come
+first.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def edge_stream(senders: int, lines: int) -> LineSchedule:
-    """Return streams of ``senders`` PEs to the edge, a place after the last PE that stores nothing."""
+    """Return streams from ``senders`` PEs to the edge of the mesh.
+
+    The edge is the last place of each line, after the PEs, and stores nothing.
+    """
     messages = [(pe, senders, Arrival.DROP) for pe in reversed(range(senders))]
     return uniform_schedule("edge_stream", senders + 1, lines, messages, colours=1, message_colours=[0] * senders)
 
 
 def entry_stream(receivers: int, lines: int) -> LineSchedule:
-    """Return streams from the edge, a place before the first PE, to ``receivers`` PEs."""
+    """Return streams from the edge of the mesh to ``receivers`` PEs.
+
+    The edge is the first place of each line, before the PEs.
+    """
     messages = [(0, pe, Arrival.REPLACE) for pe in range(receivers, 0, -1)]
     return uniform_schedule("entry_stream", receivers + 1, lines, messages, colours=1, message_colours=[0] * receivers)
 

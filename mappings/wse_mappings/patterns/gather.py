@@ -1,8 +1,9 @@
-"""Gather along a line: each of some PEs has parts of the words, and one of the line's PEs gets all parts.
+"""Gather along a line: some PEs have parts of the words, and one PE of the line receives all parts.
 
-Parts travel on one colour: a router lets its own PE's parts pass first and then those that come from farther away, and
-the root's those of one side before those of the other. They follow each other without a gap, none waits for a sum, and
-the root is busy for the words and the way of one.
+All parts travel on one colour. A router passes the parts of its own PE first, and then those from
+farther away. The router of the root passes the parts of one side before those of the other. Parts
+follow each other without a gap, because none waits for a sum. The root is therefore busy for the
+number of words plus one path.
 """
 
 from __future__ import annotations
@@ -20,14 +21,20 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def gather(length: int, lines: int, owners: Sequence[int], root: int, stretches: int = 1) -> LineSchedule:
     """Return the gather of part i of the words from PE ``owners[i]`` of each line to PE ``root``.
 
-    In each of the line's equal ``stretches`` PEs are counted from its first; messages that all of them send at once
-    stand together. Parts are cut as `LineSchedule.parts` says, and none is empty. The side with the nearer last owner
-    comes first. A PE may have several parts of a word or two: all except the last wait in the queues of routers while
-    others pass.
+    The side whose last owner is nearer comes first. A PE may have several parts of one or two
+    words. All except the last then wait in router queues while others pass.
+
+    Args:
+        length, lines: Number of PEs in a line; number of lines.
+        owners: PE that has each part, counted within a segment. Parts are cut as in
+            `LineSchedule.parts`, and none may be empty.
+        root: PE that receives all parts, counted within a segment.
+        stretches: Number of equal segments of a line, each with a gather of its own. Messages that
+            all segments send at the same time are adjacent.
     """
     places = np.array(owners)
-    before, behind = np.flatnonzero(places < root), np.flatnonzero(places > root)
-    sides = [side[np.argsort(np.abs(places[side] - root), kind="stable")] for side in (before, behind)]
+    sources_before, sources_after = np.flatnonzero(places < root), np.flatnonzero(places > root)
+    sides = [side[np.argsort(np.abs(places[side] - root), kind="stable")] for side in (sources_before, sources_after)]
     sides.sort(key=lambda side: abs(int(places[side[-1]]) - root) if len(side) else 0)
     part = np.concatenate(sides).astype(np.int32)
     starts = range(0, length, length // stretches)
@@ -37,6 +44,7 @@ def gather(length: int, lines: int, owners: Sequence[int], root: int, stretches:
 
 
 def _sample(sizes: Sizes) -> Case:
+    """Return a gather with random owners and a random root."""
     count = 1 + sizes.number_below(min(sizes.length, sizes.words))
     owners = np.sort(sizes.rng.permutation(sizes.length)[:count]).tolist()
     if 2 * count <= sizes.words <= 4 * count:
@@ -45,7 +53,8 @@ def _sample(sizes: Sizes) -> Case:
     return line_case("gather", gather(sizes.length, 1, owners, root), sizes, f"of {count} PEs into {root}")
 
 
-def _sample_in_stretches(sizes: Sizes) -> Case:
+def _sample_in_segments(sizes: Sizes) -> Case:
+    """Return a gather in a random number of segments of a line."""
     stretches = 1 + sizes.number_below(min(4, sizes.length // 2))
     length = sizes.length // stretches
     owners = sorted({sizes.number_below(length) for _ in range(min(length, sizes.words))})
@@ -55,6 +64,6 @@ def _sample_in_stretches(sizes: Sizes) -> Case:
 
 PATTERN = Pattern(
     name="gather",
-    samples={"gather": _sample, "gather in stretches": _sample_in_stretches},
+    samples={"gather": _sample, "gather in stretches": _sample_in_segments},
     collectives={"gather": LineCollective(make=lambda length, _: gather(length, 1, range(length), 0))},
 )

@@ -1,8 +1,9 @@
-"""Halo exchange of a five-point stencil: every PE multicasts its words to its four neighbours, all at the same time.
+"""Halo exchange of a five-point stencil: all PEs multicast to their four neighbours at once.
 
-Six colours, so that a PE's own and those of its neighbours all differ: three by column in even rows, three others in
-odd ones, shifted by one in every second pair of rows. What a neighbour sent lies in the slot of its colour. Source: the
-stencil experiments of github.com/Jorineg/cerebras (one cell a PE, exchange by multicast on six colours).
+It uses six colours, so that the colours of a PE and of its neighbours all differ: three by column
+in even rows and three others in odd rows, shifted by one in every second pair of rows. A PE stores
+the words of a neighbour in the slot of that neighbour's colour. Source: the stencil experiments of
+github.com/Jorineg/cerebras (one cell per PE, exchange by multicast on six colours).
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ def halo_exchange(rows: int, cols: int) -> PlaneSchedule:
     streams, stream_colours = [], []
     for row in range(rows):
         for col in range(cols):
-            beside = [(side, (row + down, col + right)) for side, (down, right) in enumerate(STEP)]
-            near = [(side, pe) for side, pe in beside if 0 <= pe[0] < rows and 0 <= pe[1] < cols]
-            if near:
-                links = np.array([(row, col, side) for side, _ in near], np.int32)
-                receivers = tuple(pe for _, pe in near)
+            sides = [(side, (row + row_step, col + col_step)) for side, (row_step, col_step) in enumerate(STEP)]
+            neighbours = [(side, pe) for side, pe in sides if 0 <= pe[0] < rows and 0 <= pe[1] < cols]
+            if neighbours:
+                links = np.array([(row, col, side) for side, _ in neighbours], np.int32)
+                receivers = tuple(pe for _, pe in neighbours)
                 colour = halo_colour(row, col)
                 streams.append(PlaneStream(source=(row, col), links=links, receivers=receivers, slot=colour))
                 stream_colours.append(colour)

@@ -1,9 +1,12 @@
-"""K-tree reduce and all-reduce with any number of levels, over whole lines or over segments of them.
+"""K-tree reduce and all-reduce with any number of levels, over whole lines or segments of lines.
 
-In each level the places that are left are cut into groups; in each group two chains run toward the local root in its
-middle; the local roots are the places of the next level, and routers between them pass the words on. In the last level
-all places are one group. All-reduce only: the global root multicasts both ways. One level is the two-way chain to the
-centre, two are MeshGEMV's. Source: He et al., WaferLLM, OSDI 2025, MeshGEMV.
+In each level, the remaining places are cut into groups. In each group, two chains run toward its
+middle, the local root. The local roots are the places of the next level, and routers between them
+pass the words through. In the last level, all places are one group. In an all-reduce, the global
+root then multicasts in both directions.
+
+One level is the two-way chain to the centre, two levels are MeshGEMV's tree. Source: He et al.,
+WaferLLM, OSDI 2025, MeshGEMV.
 """
 
 from __future__ import annotations
@@ -19,10 +22,10 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 Message = tuple[int, int, Arrival]
 Groups = tuple[int, ...] | None
-"""Groups in each level but the last; None for the two levels of ``group_count``."""
+"""Number of groups in each level but the last; None for two levels with ``group_count`` groups."""
 
 FEWEST_RELAYS, EQUAL_GROUPS = 0, -1
-"""Ways to cut a line into two levels where the number of groups is not given: `group_count`, `equal_group_count`."""
+"""Rules for the number of groups if it is not given: `group_count` and `equal_group_count`."""
 
 COLOURS_PER_LEVEL = 4  # two directions, each alternating between two colours
 COLOURS_OF_BROADCAST = 2
@@ -30,7 +33,10 @@ SHARED_COLOURS_PER_LEVEL, SHARED_COLOURS_OF_BROADCAST = 2, 1
 
 
 def group_count(length: int) -> int:
-    """Return the number of groups with the fewest relays on the longest path, floor(g / 2) + floor(G / 2).
+    """Return the number of groups of a two-level tree with the fewest relays on the longest path.
+
+    The number of relays is floor(g / 2) + floor(G / 2) for G groups of g PEs. Of equally good
+    numbers, the smallest is returned.
 
     >>> group_count(16), group_count(1)
     (3, 1)
@@ -40,7 +46,14 @@ def group_count(length: int) -> int:
 
 
 def relays_of(count: int, groups: Groups = None) -> int:
-    """Return the number of messages that wait for each other on the longest path to the root of ``count`` PEs.
+    """Return the number of relays on the longest path to the root of a K-tree.
+
+    A relay is a message that waits for the one before it.
+
+    Args:
+        count: Number of PEs.
+        groups: Number of groups in each level but the last, or None for two levels with
+            ``group_count`` groups.
 
     >>> relays_of(64, ()), relays_of(64, (8,)), relays_of(64, (16, 4))
     (32, 8, 6)
@@ -54,11 +67,12 @@ def relays_of(count: int, groups: Groups = None) -> int:
 
 
 def equal_group_count(length: int) -> int:
-    """Return the number of equal groups nearest to the square root of ``length``, the smaller of two equally near.
+    """Return the number of equal groups nearest to the square root of ``length``.
 
-    The group counts of the released WaferLLM configurations follow it for 10 of their 11 lengths; at 512 they take 32.
-    A length without a divisor within half and twice the root is cut into as many groups as the root, which then differ
-    by one.
+    The smaller of two equally near numbers is chosen. The released WaferLLM configurations follow
+    this rule for 10 of their 11 lengths; for 512 they use 32 groups. If no divisor of the length is
+    between half and twice the root, the number of groups is the rounded root, and group sizes
+    differ by one.
 
     >>> [equal_group_count(length) for length in (240, 256, 300, 360, 420, 480, 540, 600, 660, 720)]
     [15, 16, 15, 18, 20, 20, 20, 24, 22, 24]
@@ -81,50 +95,55 @@ def k_tree(
     shared_colours: bool = False,
     to_all: bool = False,
 ) -> LineSchedule:
-    """Return the K-tree reduce of ``arrival`` (ADD, MAX or ARGMAX) over each segment of lines of ``length`` PEs.
-
-    Args:
-        length: PEs in a line.
-        lines: Lines that do the same.
-        arrival: How two operands combine.
-        broadcast: Whether every PE gets the result (all-reduce) or only the root (reduce).
-        segments: (start, length) of independent stretches; the whole line when empty. A segment takes no more groups
-            than it has places.
-        groups: Groups in each level but the last, so K - 1 counts for K levels. None for two levels with the fewest
-            relays.
-        shared_colours: Whether both directions of a level share its colours, and both of the multicast one.
-        to_all: Whether the result of the only segment goes to all PEs of the line, with ``broadcast``.
+    """Return a K-tree reduce or all-reduce over each segment of lines of ``length`` PEs.
 
     For each segment:
 
-    1. In each level the places that are left are cut into groups, the last level into one.
-    2. In each group two chains run toward the place in its middle; the middles are the places of the next level.
-    3. With ``broadcast`` the root, the place left after the last level, multicasts both ways.
+    1. In each level, cut the remaining places into groups; in the last level, into one group.
+    2. In each group, two chains run toward the place in its middle. The middles are the places of
+       the next level.
+    3. With ``broadcast``, multicast in both directions from the root, which is left after the last
+       level.
 
-    The root of a segment is ``root_of(segment length, groups)`` PEs from its start. Each level has four colours (two
-    directions, each alternating between two), the broadcast two: 4 K + 2, the published 10 for K = 2. No PE sends both
-    ways in a level, so that two alternating colours are enough where the middle of a group takes one from each side;
-    and a router sends one colour both ways: 2 K + 1 with ``shared_colours``.
+    The root of a segment is ``root_of(segment length, groups)`` PEs from its start. A level has
+    four colours: two directions, each alternating between two colours. A broadcast has two, so the
+    total is 4 K + 2: the published 10 for K = 2. With ``shared_colours`` it is 2 K + 1. This is
+    possible because no PE sends in both directions in a level, and because a router can send one
+    colour in both directions.
+
+    Args:
+        length, lines: Number of PEs in a line; number of lines.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+        broadcast: Whether every PE gets the result (all-reduce) or only the root (reduce).
+        segments: (start, length) of independent segments; the whole line if empty. A segment has at
+            most as many groups as places.
+        groups: Number of groups in each level but the last: K - 1 numbers for K levels. None for
+            two levels with the fewest relays.
+        shared_colours: Whether both directions of a level share its colours, and both directions of
+            the multicast.
+        to_all: With ``broadcast``, whether the result of the only segment goes to all PEs of the
+            line.
 
     Raises:
-        ValueError: a count of groups is below 1, or, on the whole line, above the places that its level has.
+        ValueError: A number of groups is below 1 or, on the whole line, above the number of places
+            of its level.
     """
-    _check(length, groups, whole=not segments)
-    stretches = segments or ((0, length),)
-    of_count = {count: _messages(count, arrival, groups) for _, count in stretches}
+    _check(length, groups, is_whole_line=not segments)
+    line_segments = segments or ((0, length),)
+    messages_by_length = {count: _messages(count, arrival, groups) for _, count in line_segments}
     messages = []
-    for start, count in stretches:
-        messages += [(start + a, start + b, kind) for a, b, kind in of_count[count]]
+    for start, count in line_segments:
+        messages += [(start + a, start + b, message_arrival) for a, b, message_arrival in messages_by_length[count]]
         first, end = (0, length) if to_all else (start, start + count)
         messages += _outward_multicasts(start + root_of(count, groups), first, end) if broadcast else []  # 3
     name = "all_reduce" if broadcast else "reduce"
     depth = 2 if groups is None else len(groups) + 1
-    per_level, of_broadcast = (
+    level_colours, broadcast_colours = (
         (SHARED_COLOURS_PER_LEVEL, SHARED_COLOURS_OF_BROADCAST)
         if shared_colours
         else (COLOURS_PER_LEVEL, COLOURS_OF_BROADCAST)
     )
-    colours = per_level * depth + of_broadcast * broadcast
+    colours = level_colours * depth + broadcast_colours * broadcast
     return uniform_schedule(name, length, lines, messages, colours)
 
 
@@ -142,23 +161,25 @@ def root_of(count: int, groups: Groups = None) -> int:
 
 
 def _middle(group: list[int]) -> int:
+    """Return the place in the middle of a group, its local root."""
     return group[len(group) // 2]
 
 
 def _groups_of(count: int, groups: Groups) -> tuple[int, ...]:
+    """Return the number of groups in each level but the last."""
     return (group_count(count),) if groups is None else groups
 
 
-def _check(length: int, groups: Groups, *, whole: bool) -> None:
-    """Check that every level has a group, and that a whole line has no more groups than PEs."""
+def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
+    """Raise ValueError if a level has no group, or if a whole line has more groups than places."""
     for level, (places, group_count) in enumerate(pairwise((length, *(groups or ()))), start=1):
-        if group_count < 1 or (whole and group_count > places):
+        if group_count < 1 or (is_whole_line and group_count > places):
             msg = f"k_tree: {group_count} groups in level {level} of a line of {length} PEs: give 1 to {places}"
             raise ValueError(msg)
 
 
 def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
-    """Return the groups of each level as the indices of their places; the last level has one group."""
+    """Return the groups of each level, as indices of their places. The last level has one group."""
     places = list(range(count))
     levels: list[list[list[int]]] = []
     for group_count in (*_groups_of(count, groups), 1):
@@ -169,7 +190,7 @@ def _levels(count: int, groups: Groups) -> list[list[list[int]]]:
 
 
 def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
-    """Return two chains toward the middle of a group of places."""
+    """Return the messages of two chains toward the middle of a group of places."""
     middle = len(places) // 2
     return [(a, b, arrival) for a, b in pairwise(places[: middle + 1])] + [
         (b, a, arrival) for a, b in reversed(list(pairwise(places[middle:])))
@@ -177,12 +198,12 @@ def _inward_chains(places: list[int], arrival: Arrival) -> list[Message]:
 
 
 def _outward_multicasts(root: int, start: int, end: int) -> list[Message]:
-    """Return multicasts from a root to both ends of a segment."""
+    """Return multicasts from a root to both ends of a segment, [start, end)."""
     return [(root, last, Arrival.MULTICAST) for last in (end - 1, start) if last != root]
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
-    """Return a random tree, half of the time with the group count of fewest relays."""
+    """Return a random tree, in half of all cases with the fewest relays."""
     groups: Groups = None
     if sizes.number_below(2):
         groups = (1 + sizes.number_below(sizes.length),)
@@ -193,7 +214,7 @@ def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
     return line_case("k_tree all-reduce" if broadcast else "k_tree reduce", schedule, sizes, detail)
 
 
-def _sample_of_stretch(sizes: Sizes) -> Case:
+def _sample_of_segment(sizes: Sizes) -> Case:
     """Return a random all-reduce over a segment of a line."""
     first = sizes.number_below(sizes.length)
     count = 1 + sizes.number_below(sizes.length - first)
@@ -206,7 +227,7 @@ def _sample_of_stretch(sizes: Sizes) -> Case:
 
 
 def _on_line(length: int, number: int | None, *, broadcast: bool) -> LineSchedule:
-    """Return the tree over one line with ``number`` groups."""
+    """Return the tree over one line with ``number`` groups, or None for the fewest relays."""
     groups = None if number is None else (number,)
     return k_tree(length, 1, Arrival.ADD, broadcast=broadcast, groups=groups)
 
@@ -216,7 +237,7 @@ PATTERN = Pattern(
     samples={
         "k_tree reduce": lambda sizes: _sample(sizes, broadcast=False),
         "k_tree all-reduce": lambda sizes: _sample(sizes, broadcast=True),
-        "k_tree of a stretch": _sample_of_stretch,
+        "k_tree of a stretch": _sample_of_segment,
     },
     collectives={
         "k_tree": LineCollective(make=partial(_on_line, broadcast=False), takes_number=True),

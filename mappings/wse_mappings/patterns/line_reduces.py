@@ -1,4 +1,4 @@
-"""The bundled reduces of a line into its end, from which other patterns are built."""
+"""Bundled reduces of a line into its end, from which other patterns are built."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINE_REDUCES: Final = MappingProxyType(
 
 
 def sample_reduce(sizes: Sizes) -> tuple[str, Reduce]:
-    """Return the name and the schedule of a random reduce with its authors' parameters."""
+    """Return the name and the schedule function of a random reduce with its usual parameters."""
     depth = auto_gen.best_depth(sizes.length, sizes.words, LEVEL_CYCLES)
     reduces: dict[str, Reduce] = {
         "chain": chain.chain,

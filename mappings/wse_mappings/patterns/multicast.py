@@ -9,10 +9,10 @@ from wse_mappings.patterns.sampling import Case, Sizes, line_case
 from wse_mappings.schedule import Arrival, LineSchedule, even_schedule, uniform_schedule, varied_schedule
 
 
-def _from(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
-    """Return the two streams from a root to the ends of its segment, from ``start`` to before ``end``.
+def _segment_multicast(root: int, start: int, end: int) -> list[tuple[int, int, Arrival]]:
+    """Return the two streams from a root to the ends of its segment, [start, end).
 
-    At its own PE there is a copy, so that it too finds the words at the target address.
+    The root copies its own words, so that it finds them at the target address as well.
     """
     messages = [(root, root, Arrival.COPY)]
     messages += [(root, last, Arrival.MULTICAST) for last in (end - 1, start) if last != root]
@@ -23,25 +23,30 @@ COLOURS = 2  # one for each direction
 
 
 def multicast(length: int, lines: int, root: int, stretches: int = 1, *, shared_colours: bool = False) -> LineSchedule:
-    """Return the multicast of the PE at index ``root`` of each line, or of each of its equal ``stretches``.
+    """Return the multicast from one PE to all PEs of its line or segment.
 
-    With ``shared_colours`` both directions share one colour, which the router of the root sends both ways.
+    Args:
+        length, lines: Number of PEs in a line; number of lines.
+        root: Index of the sending PE in each line or segment.
+        stretches: Number of equal segments of a line, each with a multicast of its own.
+        shared_colours: Whether both directions use one colour, which the router of the root sends
+            both ways.
     """
-    cols_of_stretch = length // stretches
+    segment_length = length // stretches
     messages = [
         message
-        for start in range(0, length, cols_of_stretch)
-        for message in _from(start + root, start, start + cols_of_stretch)
+        for start in range(0, length, segment_length)
+        for message in _segment_multicast(start + root, start, start + segment_length)
     ]
     return uniform_schedule("multicast", length, lines, messages, colours=1 if shared_colours else COLOURS)
 
 
 def diagonal_multicast(length: int) -> LineSchedule:
-    """Return the multicast on a square in which line i receives from its PE i.
+    """Return the multicast on a square in which PE i of line i sends to the whole line.
 
-    A vector divided along one axis is then divided along the other.
+    A vector that was divided along one axis is then divided along the other.
     """
-    groups = [_from(root, 0, length) for root in range(length)]
+    groups = [_segment_multicast(root, 0, length) for root in range(length)]
     variants = np.arange(length, dtype=np.int32)[None, :]
     return varied_schedule("diagonal_multicast", length, groups, variants, colours=COLOURS, slowest=(0, length - 1))
 
@@ -49,27 +54,36 @@ def diagonal_multicast(length: int) -> LineSchedule:
 def shared_multicast(
     length: int, lines: int, first: int, count: int, stride: int, *, shared_colours: bool = False
 ) -> LineSchedule:
-    """Return the multicast in which line i receives from its PEs ``first + i % stride``, every ``stride``-th of
-    ``count``.
+    """Return a multicast from several PEs of a line, each of which sends to the PEs around it.
 
-    Each of them serves the PEs of its stretch of ``stride``; the first and the last also those beyond. There are at
-    least as many PEs that have words as the stride. ``shared_colours``: as of `multicast`.
+    In line i, the roots are PEs ``first + i % stride``, ``first + i % stride + stride`` and so on,
+    among ``count`` PEs. Each sends to the segment of ``stride`` PEs around it. The first and the
+    last root also send to all PEs beyond. ``count`` must be at least ``stride``.
+
+    Args:
+        length, lines: Number of PEs in a line; number of lines.
+        first, count: First PE that has words; number of PEs that have words.
+        stride: Distance between two roots of a line.
+        shared_colours: Whether both directions use one colour, which the router of a root sends
+            both ways.
     """
     variants, farthest = [], []
     for residue in range(min(stride, lines)):
         roots = range(first + residue, first + count, stride)
         starts = [0, *(root - residue for root in roots[1:]), length]
-        stretches = list(zip(roots, starts[:-1], starts[1:], strict=True))
-        variants.append([message for stretch in stretches for message in _from(*stretch)])
-        farthest.append(max(max(root - start, end - 1 - root) for root, start, end in stretches))
-    of_line = np.arange(lines, dtype=np.int32)[None, :] % len(variants)
-    slowest = (int(np.argmax(farthest)),)
+        segments = list(zip(roots, starts[:-1], starts[1:], strict=True))
+        variants.append([message for segment in segments for message in _segment_multicast(*segment)])
+        farthest.append(max(max(root - start, end - 1 - root) for root, start, end in segments))
+    variant_of_line = np.arange(lines, dtype=np.int32)[None, :] % len(variants)
+    slowest_variants = (int(np.argmax(farthest)),)
     colours = 1 if shared_colours else COLOURS
-    return varied_schedule("shared_multicast", length, variants, of_line, colours=colours, slowest=slowest)
+    return varied_schedule(
+        "shared_multicast", length, variants, variant_of_line, colours=colours, slowest=slowest_variants
+    )
 
 
 def diagonal_stream(length: int) -> LineSchedule:
-    """Return the messages on a square in which, in round r, line i sends from its PE i to its PE r."""
+    """Return the messages on a square by which PE i of line i sends to PE r in round r."""
     target, line = np.divmod(np.arange(length * length), length)
     arrival = np.where(line == target, Arrival.COPY, Arrival.REPLACE)
     messages = np.stack([line, target, arrival], axis=1).astype(np.int32)[:, None]
@@ -88,11 +102,17 @@ def diagonal_stream(length: int) -> LineSchedule:
 
 
 def terms(pes: int, words: int, distance: int) -> Terms:
-    """Return the terms of flooding: the words of a root to ``pes`` others, the farthest ``distance`` hops away."""
+    """Return the terms of flooding the words of a root to ``pes`` other PEs.
+
+    Args:
+        pes, words: Number of receiving PEs; number of words.
+        distance: Hops to the farthest receiver.
+    """
     return Terms(contention_words=words, energy_hops=words * pes, links=pes, distance_hops=distance, depth=1)
 
 
 def _shared_sample(sizes: Sizes) -> Case:
+    """Return a random multicast from several PEs of a line."""
     count = 1 + sizes.number_below(sizes.length)
     first, stride = sizes.number_below(sizes.length - count + 1), 1 + sizes.number_below(count)
     schedule = shared_multicast(sizes.length, stride, first, count, stride)
@@ -100,6 +120,7 @@ def _shared_sample(sizes: Sizes) -> Case:
 
 
 def _sample(sizes: Sizes) -> Case:
+    """Return a multicast from a random PE."""
     root = sizes.number_below(sizes.length)
     return line_case("multicast", multicast(sizes.length, 1, root), sizes, f"from {root}")
 

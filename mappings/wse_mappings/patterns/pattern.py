@@ -1,10 +1,14 @@
-"""The contract of a pattern: what stands beside its messages, so that searches, closed forms and checks can use it.
+"""Description of a pattern besides its messages, as searches, closed forms and checks need it.
 
-Each file of this folder that makes messages has a ``PATTERN``; `wse_mappings.patterns.catalogue` finds them,
-and a package of a user's own brings more by entry points of the group ``wse.patterns``. `Terms` are what the published
-model of collectives counts of a pattern, before a machine makes cycles of it (``wse.backends.fabric.line.closed_forms``
-in the hub): Luczynski, Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv
-2404.15888."""
+Each file of this folder that makes messages has a ``PATTERN``, which
+`wse_mappings.patterns.catalogue` finds. Other packages add patterns by entry points of the group
+``wse.patterns``.
+
+`Terms` are the quantities that the published cost model of collectives counts, before
+``wse.backends.fabric.line.closed_forms`` turns them into cycles of a machine. Source: Luczynski,
+Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv
+2404.15888.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,14 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The counts of a collective in the published cost model.
+    """Quantities of a collective in the published cost model.
 
     Attributes:
-        contention_words: The most words that one PE sends or receives.
-        energy_hops: Hops of all words.
-        links: Directed links in use.
-        distance_hops: Hops of the longest way.
-        depth: Operations of PEs that wait for each other.
+        contention_words: Maximum number of words that one PE sends or receives.
+        energy_hops: Number of hops of all words.
+        links: Number of directed links in use.
+        distance_hops: Number of hops of the longest path.
+        depth: Number of operations on PEs that wait for each other.
     """
 
     contention_words: float
@@ -36,27 +40,36 @@ class Terms:
 
 
 def line_terms(length: int, *, contention: float, energy: float, depth: float) -> Terms:
-    """Return the terms of a reduce over a line of ``length`` PEs into its end, which uses each link one way."""
+    """Return the terms of a reduce over a line into its end, which uses each link in one direction.
+
+    Args:
+        length: Number of PEs in the line.
+        contention: Maximum number of words that one PE sends or receives.
+        energy: Number of hops of all words.
+        depth: Number of operations on PEs that wait for each other.
+    """
     return Terms(
         contention_words=contention, energy_hops=energy, links=length - 1, distance_hops=length - 1, depth=depth
     )
 
 
 Reduce = Callable[[int, int, Arrival], LineSchedule]
-"""A reduce into PE 0 by (length, lines, arrival)."""
+"""Function from (length, lines, arrival) to a reduce into PE 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineReduce:
-    """A reduce of a line into its PE 0, or a family of them that differ in a whole number.
+    """A reduce of a line into its PE 0, or a family of reduces that differ in an integer parameter.
 
     Attributes:
-        label: Words for readers, with a place ``{}`` for the number where there is one.
-        make: From the number to the reduce.
-        authors_number: The number that the authors choose for (PEs, words, cycles of a level of depth); None where
-            there is none to choose.
-        terms: The closed form: (PEs, words, cycles of a level of depth) to what the published model counts.
-        published_cycles: Cycles by (PEs, words, cycles of a level) where they are published otherwise than by terms.
+        label: Text for reports, with ``{}`` in place of the parameter, if there is one.
+        make: Function from the parameter to the reduce.
+        authors_number: Parameter that the authors choose, by (PEs, words, cycles per level of
+            depth); None if there is no parameter.
+        terms: Closed form: function from (PEs, words, cycles per level of depth) to the terms of
+            the published model.
+        published_cycles: Cycles by (PEs, words, cycles per level), if the published formula does
+            not follow from the terms.
     """
 
     label: str
@@ -68,12 +81,14 @@ class LineReduce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCollective:
-    """A collective of a whole line other than a reduce into its end, for comparisons by `wse pattern`.
+    """A collective of a whole line for comparisons by `wse pattern`, except reduces into an end.
 
     Attributes:
-        make: From PEs and a number, None for the authors' choice, to the pattern of one line.
-        takes_number: Whether there is a number to choose.
-        form: Its collective and algorithm in ``wse.backends.fabric.line.closed_forms``, where it has a closed form.
+        make: Function from the number of PEs and a parameter to the pattern of one line. None as
+            the parameter stands for the authors' choice.
+        takes_number: Whether there is a parameter to choose.
+        form: Collective and algorithm of its closed form in
+            ``wse.backends.fabric.line.closed_forms``, if it has one.
     """
 
     make: Callable[[int, int | None], LineSchedule]
@@ -83,14 +98,16 @@ class LineCollective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """A communication pattern.
+    """A communication pattern, as the catalogue lists it.
 
     Attributes:
-        name: Its name in the catalogue.
-        samples: Cases of random sizes by what they are called, for `wse validate --against wavelet`.
-        reduce: Where it is a reduce of a line into its end: it is then tried in searches for the cheapest pattern,
-            from both sides and before a multicast too, and has closed forms.
-        collectives: What else it does on a whole line, by name.
+        name: Name in the catalogue.
+        samples: Named functions that create cases of random sizes, for `wse validate --against
+            wavelet`.
+        reduce: The pattern as a reduce of a line into its end, if it is one. It is then included in
+            searches for the cheapest pattern, also from both sides and before a multicast, and has
+            closed forms.
+        collectives: Other collectives of a whole line, by name.
     """
 
     name: str

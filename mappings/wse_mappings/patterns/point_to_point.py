@@ -1,6 +1,7 @@
-"""Point-to-point streams: each takes the words of one PE to another over a circuit of its own, without a relay.
+"""Point-to-point streams: each carries the words of one PE to another, over its own route.
 
-Streams that share no PE share a colour, so no switch is needed: as many colours as there are streams at one PE.
+There are no relays. Streams that have no PE in common share a colour, so no switches are needed.
+The number of colours is the maximum number of streams at one PE.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ Stream = tuple[int, int]
 
 
 def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> LineSchedule:
-    """Return point-to-point streams on lines of ``length`` PEs; words of each source replace those of its target.
+    """Return point-to-point streams on lines: the words of a source replace those of its target.
+
+    Args:
+        length, lines: Number of PEs in a line; number of lines.
+        streams: (source, target) of each stream.
 
     Raises:
-        ValueError: a stream begins or ends off the line, ends where it begins, or ends where another does.
+        ValueError: A stream begins or ends outside of the line, ends where it begins, or ends where
+            another one does.
     """
     for source, target in streams:
         if not (0 <= source < length and 0 <= target < length) or source == target:
@@ -37,19 +43,21 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
 
 
 def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[int, int]]:
-    """Return (row, col) of the PEs from ``source`` along its row and then along the column of ``target``.
+    """Return (row, col) of the PEs from ``source`` along its row, then along a column.
+
+    The path ends at ``target``.
 
     >>> corner_path((2, 0), (0, 1))
     [(2, 0), (2, 1), (1, 1), (0, 1)]
     """
     (row, col), (to_row, to_col) = source, target
     east, south = (1 if to_col >= col else -1), (1 if to_row >= row else -1)
-    along = [(row, at) for at in range(col, to_col + east, east)]
-    return along + [(at, to_col) for at in range(row + south, to_row + south, south)]
+    row_pes = [(row, at) for at in range(col, to_col + east, east)]
+    return row_pes + [(at, to_col) for at in range(row + south, to_row + south, south)]
 
 
 def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
-    """Return the lowest colour for each stream that is free on all of its PEs."""
+    """Return for each stream the lowest colour that is free on all of its PEs."""
     free_from: list[int] = []  # by colour, the first PE east of its streams so far
     message_colours = [0] * len(streams)
     for i in sorted(range(len(streams)), key=lambda i: min(streams[i])):
@@ -61,7 +69,7 @@ def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return up to four streams, at most one per PE."""
+    """Return up to four random streams, of which at most one begins or ends at a PE."""
     ends = sizes.rng.permutation(sizes.length)[: 2 * (1 + sizes.number_below(4))]
     streams = tuple((int(a), int(b)) for a, b in zip(ends[::2], ends[1::2], strict=False))
     detail = ", ".join(f"{a} to {b}" for a, b in streams)

@@ -1,6 +1,7 @@
-"""All-reduce by a reduce and a multicast of the sum, both ways from its root. Broadcasts are nearly free on a mesh.
+"""All-reduce by a reduce, followed by a multicast of the sum from its root in both directions.
 
-Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
+Broadcasts are nearly free on a mesh. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce,
+HPDC 2024, arXiv 2404.15888.
 """
 
 from __future__ import annotations
@@ -13,20 +14,28 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def reduce_multicast(reduce: LineSchedule, root: int) -> LineSchedule:
-    """Return ``reduce``, the same on all lines, followed by a multicast of its ``root`` on one more colour."""
+    """Return an all-reduce: ``reduce``, followed by a multicast from ``root`` on one more colour.
+
+    ``reduce`` must be the same on all lines.
+    """
     length, lines = reduce.length, reduce.variants.shape[1]
-    out = [(root, end, Arrival.MULTICAST) for end in (length - 1, 0) if end != root]
-    messages = [(source, target, Arrival(what)) for source, target, what in reduce.messages.tolist()]
+    multicasts = [(root, end, Arrival.MULTICAST) for end in (length - 1, 0) if end != root]
+    messages = [(source, target, Arrival(arrival)) for source, target, arrival in reduce.messages.tolist()]
     message_colours = (
-        None if reduce.message_colours is None else reduce.message_colours.tolist() + [reduce.colours] * len(out)
+        None if reduce.message_colours is None else reduce.message_colours.tolist() + [reduce.colours] * len(multicasts)
     )
     return uniform_schedule(
-        f"{reduce.name}_multicast", length, lines, messages + out, reduce.colours + 1, message_colours=message_colours
+        f"{reduce.name}_multicast",
+        length,
+        lines,
+        messages + multicasts,
+        reduce.colours + 1,
+        message_colours=message_colours,
     )
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a random all-reduce that is a reduce and a multicast."""
+    """Return a random all-reduce that consists of a reduce and a multicast."""
     name, reduce = sample_reduce(sizes)
     if sizes.number_below(2):
         into_end = reduce_multicast(reduce(sizes.length, 1, Arrival.ADD), 0)

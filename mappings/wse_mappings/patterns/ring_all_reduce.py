@@ -1,8 +1,9 @@
-"""Ring all-reduce over the interleaved ring: parts of the words go round once to be summed and once to be shared.
+"""Ring all-reduce over the interleaved ring: a reduce-scatter round the ring, then an all-gather.
 
-Neighbours on the ring are at most two hops apart. In step t place k sends part k - t, adding what arrives in the first
-P - 1 steps and storing it in the second, on three colours each. Source: Luczynski et al., Near-Optimal Wafer-Scale
-Reduce, HPDC 2024, arXiv 2404.15888, which gives its cost beside reduce and broadcast.
+Neighbours on the ring are at most two hops apart. In step t, place k sends part k - t of the words.
+In the first P - 1 steps the receiver adds it, in the second P - 1 steps the receiver stores it.
+Each half uses three colours. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024,
+arXiv 2404.15888, which also gives the cost.
 """
 
 from __future__ import annotations
@@ -18,28 +19,34 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the ring all-reduce of ``arrival`` (ADD or MAX) over each line.
+    """Return the ring all-reduce over each line, whose words are cut into ``length`` parts.
 
-    The words are cut into ``length`` parts.
+    Args:
+        length, lines: Number of PEs in a line; number of lines.
+        arrival: How two operands are combined: ADD or MAX.
     """
     steps = [(step, 0, arrival) for step in range(length - 1)] + [
         (step, 1, Arrival.REPLACE) for step in range(length - 1)
     ]
     messages, parts = [], []
-    for step, ahead, what in steps:
+    for step, offset, step_arrival in steps:
         for place in range(length):
-            messages.append((ring_pe(place, length), ring_pe(place + 1, length), what))
-            parts.append((place + ahead - step) % length)
+            messages.append((ring_pe(place, length), ring_pe(place + 1, length), step_arrival))
+            parts.append((place + offset - step) % length)
     schedule = uniform_schedule("ring_all_reduce", length, lines, messages, colours=6)
     return replace(schedule, parts=length, part=np.array(parts, np.int32))
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a ring: 2 (P - 1) rounds, each with 1 / P of the words."""
-    moved = 2 * (length - 1) * words / length
+    """Return the terms of a ring all-reduce: 2 (P - 1) rounds, each with 1 / P of the words."""
+    moved_words = 2 * (length - 1) * words / length
     links = 2 * (length - 1)
     return Terms(
-        contention_words=moved, energy_hops=moved * links, links=links, distance_hops=4 * length - 6, depth=links
+        contention_words=moved_words,
+        energy_hops=moved_words * links,
+        links=links,
+        distance_hops=4 * length - 6,
+        depth=links,
     )
 
 

@@ -1,7 +1,7 @@
-"""The row sums of dist-GEMM-T: in round t line i adds its partials into the PE ``t`` places back on the ring.
+"""Row sums of dist-GEMM-T: in round t, line i sums into the PE ``t`` places back on the ring.
 
-Two opposite chains converge on the root, which adds the stream from the low side and then the one from the high side.
-Source: He et al., WaferLLM, OSDI 2025, dist-GEMM-T.
+Two opposite chains converge on the root, which adds the stream from the low side and then that from
+the high side. Source: He et al., WaferLLM, OSDI 2025, dist-GEMM-T.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ def _roots(length: int) -> I32:
 def ring_reduce(length: int, *, store_and_forward: bool = False) -> LineSchedule:
     """Return the sum of every line of a square into the root of its round.
 
-    ``store_and_forward`` is the released form; otherwise words stream.
+    ``store_and_forward`` selects the released implementation, in which a PE receives a whole
+    message before it sends. Otherwise words are streamed.
     """
-    root, nth = np.arange(length)[:, None], np.arange(length - 1)[None, :]
-    rises = nth < root
-    source = np.where(rises, nth, length - 1 - (nth - root))
+    root, step = np.arange(length)[:, None], np.arange(length - 1)[None, :]
+    rises = step < root
+    source = np.where(rises, step, length - 1 - (step - root))
     target = np.where(rises, source + 1, source - 1)
     messages = np.stack([source, target, np.full_like(source, Arrival.ADD)], axis=2)
     ends = sorted({0, min(1, length - 1), length // 2, max(length - 2, 0), length - 1})
-    reduce_ = even_schedule("ring_reduce", length, messages, _roots(length), colours=4, slowest=tuple(ends))
-    return replace(reduce_, overlaps=True, store_and_forward=store_and_forward)
+    schedule = even_schedule("ring_reduce", length, messages, _roots(length), colours=4, slowest=tuple(ends))
+    return replace(schedule, overlaps=True, store_and_forward=store_and_forward)
 
 
 def ring_keep(length: int) -> LineSchedule:
-    """Return the copy of the sum to its final place at the root of each round; nothing travels."""
+    """Return the local copy of the sum to its final place at each round's root."""
     messages = np.array([[(root, root, Arrival.COPY)] for root in range(length)], np.int32)
     return even_schedule("ring_keep", length, messages, _roots(length), colours=0)
 

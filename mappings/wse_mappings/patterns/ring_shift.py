@@ -1,7 +1,7 @@
 """Shifts along the interleaved ring: one step for all lines, and the alignment of MeshGEMM.
 
-Three colours a ring, by position modulo 3; the alignment adds one for its other direction. Source: He et al.,
-WaferLLM, OSDI 2025, MeshGEMM.
+A ring uses three colours, by position modulo 3. The alignment adds a colour for its opposite
+direction. Source: He et al., WaferLLM, OSDI 2025, MeshGEMM.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule, varie
 
 
 def _step(length: int, by: int, arrival: Arrival) -> list[tuple[int, int, Arrival]]:
+    """Return the messages by which every PE sends to the PE ``by`` places on along the ring."""
     if length == 1:
         return [(0, 0, Arrival.COPY)]
     return [(pe, ring_pe(ring_place(pe, length) + by, length), arrival) for pe in range(length)]
 
 
 def ring_shift(length: int, lines: int) -> LineSchedule:
-    """Return the shift in which every PE sends to the next place of the ring, at most two hops away."""
+    """Return the shift in which every PE sends to the next one on the ring, at most two hops on."""
     return uniform_schedule("ring_shift", length, lines, _step(length, 1, Arrival.REPLACE), colours=3)
 
 
 def ring_align(length: int) -> LineSchedule:
-    """Return the skew of a square for MeshGEMM in ``length // 2`` rounds.
+    """Return the skew of a square for MeshGEMM, in ``length // 2`` rounds.
 
-    Even lines step backward i / 2 times, odd ones forward (i + 1) / 2 times; a line that is done sends on unchanged
-    words, which nobody stores, so that every round costs the same.
+    Even line i steps backward i / 2 times, odd line i forward (i + 1) / 2 times. A line that is
+    done keeps sending unchanged words, which are not stored, so that every round takes the same
+    time.
     """
     keep = [(pe, pe, Arrival.COPY) for pe in range(length)]
     groups = [
@@ -42,8 +44,8 @@ def ring_align(length: int) -> LineSchedule:
     line = np.arange(length)
     odd = line % 2
     steps = np.where(odd == 1, (line + 1) // 2, line // 2)
-    arrived = np.arange(rounds)[:, None] >= steps[None, :]
-    variants = np.where(odd == 1, 0, 1)[None, :] + 2 * arrived
+    is_done = np.arange(rounds)[:, None] >= steps[None, :]
+    variants = np.where(odd == 1, 0, 1)[None, :] + 2 * is_done
     return varied_schedule("ring_align", length, groups, variants.astype(np.int32), colours=4)
 
 

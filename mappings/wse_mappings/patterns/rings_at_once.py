@@ -1,4 +1,4 @@
-"""Ring patterns that run at once: keys and values along one axis, and the two axes of MeshGEMM."""
+"""Ring patterns that run at once: keys and values along one axis, and both axes of MeshGEMM."""
 
 from __future__ import annotations
 
@@ -9,24 +9,29 @@ from wse_mappings.schedule import LineSchedule
 
 
 def _two_shifts(sizes: Sizes) -> Case:
-    """Keys and values along one axis."""
+    """Return a case of two ring shifts along one axis at once, as for keys and values."""
     schedule, words = ring_shift(sizes.length, 1), sizes.words
-    laid = PlacedPattern(schedule=schedule, lines=rows_of(1, sizes.length), words=words)
+    placed_pattern = PlacedPattern(schedule=schedule, lines=rows_of(1, sizes.length), words=words)
     return Case(
-        pattern="ring_shift twice", rows=1, cols=sizes.length, words=words, detail="at once", groups=((laid, laid),)
+        pattern="ring_shift twice",
+        rows=1,
+        cols=sizes.length,
+        words=words,
+        detail="at once",
+        groups=((placed_pattern, placed_pattern),),
     )
 
 
 def _rows_and_columns(schedule: LineSchedule, sizes: Sizes) -> Case:
-    """Return a case of one pattern on all rows and all columns of a square at the same time, as in MeshGEMM."""
+    """Return a case of a pattern on all rows and columns of a square at once, as in MeshGEMM."""
     side, words, round_ = schedule.length, sizes.words, sizes.number_below(len(schedule.variants))
     column_words = min(MOST_WORDS, max(1, round(words * 2 ** sizes.rng.uniform(-2, 2))))
-    laid = (
+    placed_patterns = (
         PlacedPattern(schedule=schedule, lines=rows_of(side, side), words=words, round_=round_),
         PlacedPattern(schedule=schedule, lines=columns_of(side, side), words=column_words, round_=round_),
     )
     name, detail = f"{schedule.name} rows and columns", f"{column_words} words on columns"
-    return Case(pattern=name, rows=side, cols=side, words=words, detail=detail, groups=(laid,))
+    return Case(pattern=name, rows=side, cols=side, words=words, detail=detail, groups=(placed_patterns,))
 
 
 PATTERN = Pattern(

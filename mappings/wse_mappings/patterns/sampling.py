@@ -20,9 +20,13 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlacedPattern:
-    """A round of a pattern along lines of PEs.
+    """One round of a pattern along lines of PEs.
 
-    ``lines`` are pairs of a line of the schedule and its PEs in order.
+    Attributes:
+        schedule: Messages of the pattern.
+        lines: Index of each line in the schedule, and its PEs (row, col) in order.
+        words: Number of words of a message.
+        round_: Index of the round.
     """
 
     schedule: LineSchedule
@@ -32,15 +36,20 @@ class PlacedPattern:
 
     @property
     def reduces(self) -> bool:
-        """True if the words are combined at one address; otherwise they are copied."""
+        """True if the words are combined at one address; False if they are copied."""
         return bool(np.isin(self.schedule.messages[:, 2], COMBINING).any())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """Patterns on a mesh: groups one after another, the patterns of a group at the same time.
+    """Patterns on a mesh: groups that run one after another, each of patterns that run at once.
 
-    ``detail`` is what else there is to say beside sizes: a group size, a root.
+    Attributes:
+        pattern: Name of the sampled pattern.
+        rows, cols: Size of the mesh.
+        words: Number of words of a message.
+        detail: Other random choices, such as a group size or a root, as text.
+        groups: The patterns of each group.
     """
 
     pattern: str
@@ -52,7 +61,7 @@ class Case:
 
 
 class Sizes:
-    """Random sizes for one case."""
+    """Random sizes for one case: words, length of a line, and rows and columns of a rectangle."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -62,24 +71,31 @@ class Sizes:
         self.cols = int(rng.integers(2, WIDEST + 1))
 
     def number_below(self, limit: int) -> int:
-        """Return a random number from 0 to ``limit`` - 1."""
+        """Return a random integer from 0 to ``limit`` - 1."""
         return int(self.rng.integers(limit))
 
 
 def rows_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """Return the rows of a mesh as lines: index, and (row, col) of their PEs."""
+    """Return the rows of a mesh as lines: the index of each, and the (row, col) of its PEs."""
     return tuple((row, tuple((row, col) for col in range(cols))) for row in range(rows))
 
 
 def columns_of(rows: int, cols: int) -> tuple[tuple[int, tuple[Place, ...]], ...]:
-    """Return the columns of a mesh as lines: index, and (row, col) of their PEs."""
+    """Return the columns of a mesh as lines: the index of each, and the (row, col) of its PEs."""
     return tuple((col, tuple((row, col) for row in range(rows))) for col in range(cols))
 
 
 def line_case(name: str, schedule: LineSchedule, sizes: Sizes, detail: str = "") -> Case:
-    """Return a case of one random line of a schedule in one random round."""
+    """Return a case with a random line of a schedule in a random round.
+
+    Args:
+        name: Name of the sampled pattern.
+        schedule: Messages of the pattern.
+        sizes: Random sizes, of which the number of words is used.
+        detail: Other random choices, as text.
+    """
     words = min(sizes.words, MOST_STREAMED // schedule.length)
     row = tuple((0, col) for col in range(schedule.length))
     line, round_ = sizes.number_below(schedule.variants.shape[1]), sizes.number_below(len(schedule.variants))
-    laid = PlacedPattern(schedule=schedule, lines=((line, row),), words=words, round_=round_)
-    return Case(pattern=name, rows=1, cols=schedule.length, words=words, detail=detail, groups=((laid,),))
+    placed_pattern = PlacedPattern(schedule=schedule, lines=((line, row),), words=words, round_=round_)
+    return Case(pattern=name, rows=1, cols=schedule.length, words=words, detail=detail, groups=((placed_pattern,),))

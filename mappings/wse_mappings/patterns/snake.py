@@ -1,7 +1,9 @@
-"""Snake reduce: a chain through all PEs of a rectangle in boustrophedon order, to the north-west corner.
+"""Snake reduce: a chain through all PEs of a rectangle, row by row in alternating directions.
 
-Even rows flow west, odd ones east, and the ends of rows turn north. Source: Luczynski et al., Near-Optimal Wafer-Scale
-Reduce, HPDC 2024, arXiv 2404.15888.
+The root is the north-west corner.
+
+Even rows flow west and odd rows east, and the ends of rows turn north. Source: Luczynski et al.,
+Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 def snake(rows: int, cols: int, arrival: Arrival) -> LineSchedule:
-    """Return the chain along ``snake_path(rows, cols)``."""
+    """Return the chain reduce along ``snake_path(rows, cols)``."""
     return chain(rows * cols, 1, arrival)
 
 
 def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
-    """Return (row, col) of the PEs of the chain, its root first.
+    """Return (row, col) of the PEs of the chain, beginning with its root.
 
     >>> snake_path(2, 3)
     [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]
@@ -27,10 +29,11 @@ def snake_path(rows: int, cols: int) -> list[tuple[int, int]]:
 
 
 def _sample(sizes: Sizes) -> Case:
+    """Return the snake reduce of a rectangle of random size."""
     rows, cols = sizes.side, sizes.cols
     path = tuple(snake_path(rows, cols))
-    laid = PlacedPattern(schedule=snake(rows, cols, Arrival.ADD), lines=((0, path),), words=sizes.words)
-    return Case(pattern="snake", rows=rows, cols=cols, words=sizes.words, detail="", groups=((laid,),))
+    placed_pattern = PlacedPattern(schedule=snake(rows, cols, Arrival.ADD), lines=((0, path),), words=sizes.words)
+    return Case(pattern="snake", rows=rows, cols=cols, words=sizes.words, detail="", groups=((placed_pattern,),))
 
 
 PATTERN = Pattern(name="snake", samples={"snake": _sample})

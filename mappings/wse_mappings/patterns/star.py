@@ -1,7 +1,8 @@
-"""Star reduce: PE 0 adds the words of one PE after another, the nearest first; who has sent becomes a wire.
+"""Star reduce: PE 0 adds the words of one PE after another, beginning with the nearest.
 
-One colour, two switch positions. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024,
-arXiv 2404.15888.
+A PE that has sent its words then passes those of the PEs behind it. One colour with two switch
+positions is used. Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv
+2404.15888.
 """
 
 from __future__ import annotations
@@ -12,19 +13,27 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the reduce of ``arrival`` (ADD, MAX or ARGMAX) over lines of ``length`` PEs into PE 0, as a star."""
+    """Return the star reduce over lines of ``length`` PEs into PE 0.
+
+    Args:
+        length, lines: Number of PEs in a line; number of lines.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+    """
     messages = [(pe, 0, arrival) for pe in range(1, length)]
     return uniform_schedule("star", length, lines, messages, colours=1, message_colours=[0] * len(messages))
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a star: all PEs send to the root, one after another."""
+    """Return the terms of a star reduce, in which all PEs send to the root one after another."""
     energy = words * length * (length - 1) / 2
     return line_terms(length, contention=words * (length - 1), energy=energy, depth=1)
 
 
 def _published_cycles(length: int, words: int, level_cycles: int) -> float:
-    """Return the published cycles without load and path: words of the nearest PE first, the others without a pause."""
+    """Return the published cycles of a star reduce, without load and path.
+
+    The words of the nearest PE come first, and the others follow without a pause.
+    """
     return words * (length - 1) + level_cycles
 
 

@@ -1,7 +1,9 @@
-"""Translation: PEs of one rectangle send pieces to PEs of another, along their row and then along the column.
+"""Translation: PEs of one rectangle send pieces of their words to the PEs of another rectangle.
 
-One colour. On each link the stream whose source is nearest leaves first and ends farthest: a PE sends its own words and
-becomes a wire for those behind it, and a receiver lets pass what ends beyond it before it takes its own.
+Streams travel along their row first, then along the column, all on one colour. On each link, the
+stream whose source is nearest leaves first and ends farthest. A PE sends its own words, and then
+its router passes those of the PEs behind it. A receiver lets the words for PEs beyond it pass
+before it takes its own.
 """
 
 from __future__ import annotations
@@ -15,15 +17,20 @@ from wse_mappings.plane import PlaneSchedule, PlaneStream, row_then_column
 def translation(
     rows: int, cols: int, source: Rect, target: Rect, pieces: Sequence[tuple[int, int, int]], stride: int = 1
 ) -> PlaneSchedule:
-    """Return streams from ``source`` to ``target``, disjoint rectangles with the same number of columns.
+    """Return streams between two disjoint rectangles with the same number of columns.
 
-    ``pieces`` are the row that sends, the row that receives and the words, in the order of the words. Of a row that
-    receives, every ``stride``-th column does, from the one on that has the row's number modulo the stride.
+    Args:
+        rows, cols: Size of the mesh.
+        source, target: Rectangles that send and receive.
+        pieces: (sending row, receiving row, words) of each piece, with rows counted from 0 in each
+            rectangle.
+        stride: In receiving row r, only columns r % stride, r % stride + stride and so on take
+            part.
     """
-    down, right = target.row - source.row, target.col - source.col
+    row_offset, col_offset = target.row - source.row, target.col - source.col
     streams = []
-    for sender, receiver, words in sorted(pieces, key=lambda piece: piece[:2], reverse=down > 0):
-        for j in sorted(range(receiver % stride, source.cols, stride), reverse=right > 0):
+    for sender, receiver, words in sorted(pieces, key=lambda piece: piece[:2], reverse=row_offset > 0):
+        for j in sorted(range(receiver % stride, source.cols, stride), reverse=col_offset > 0):
             start, end = (source.row + sender, source.col + j), (target.row + receiver, target.col + j)
             links = row_then_column(start, end)
             streams.append(PlaneStream(source=start, links=links, receivers=(end,), words=words))

@@ -1,8 +1,9 @@
-"""Two-phase reduce: a chain inside each group of S neighbours, then a chain of the groups' heads, to PE 0.
+"""Two-phase reduce: chains inside groups of neighbours, then a chain of the groups' heads, to PE 0.
 
-Groups are counted from the east end; the western one may be short. Two colours alternate by parity inside a group and
-flip between groups, so that a PE that has sent becomes a wire for the second phase on the colour that it used. Source:
-Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
+Groups are counted from the east end, and the western one may be smaller. Two colours alternate by
+parity inside a group and are exchanged between groups. A PE that has sent its words then passes the
+words of the second phase on the colour that it used. Source: Luczynski et al., Near-Optimal
+Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = None) -> LineSchedule:
-    """Return the two-phase reduce of ``arrival`` (ADD, MAX or ARGMAX) over lines of ``length`` PEs into PE 0.
+    """Return the two-phase reduce over lines into PE 0.
 
     Args:
-        length: PEs in a line.
-        lines: Lines that do the same.
-        arrival: How two operands combine.
-        group: PEs in a group; the rounded square root of ``length`` without it.
+        length, lines: Number of PEs in a line; number of lines.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+        group: Number of PEs in a group; None for the rounded square root of ``length``.
     """
     group = group or max(1, round(math.sqrt(length)))
     messages: list[tuple[int, int, Arrival]] = []
@@ -42,14 +42,16 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 
 
 def _head_colour(number: int, group: int) -> int:
-    """Return the colour on which the head of a group sends."""
+    """Return the colour on which the head of group ``number`` sends."""
     return (group - 1 + number) % 2
 
 
 def terms(length: int, words: int, group: float | None = None) -> Terms:
-    """Return the terms of chains in groups followed by a chain of their heads.
+    """Return the terms of chains in groups, followed by a chain of the groups' heads.
 
-    Groups are of the square root of the line, not rounded, where ``group`` does not say their size.
+    Args:
+        length, words: Number of PEs in the line; number of words.
+        group: Number of PEs in a group; None for the square root of ``length``, not rounded.
     """
     size = group or math.sqrt(length)
     groups = length / size
@@ -58,10 +60,12 @@ def terms(length: int, words: int, group: float | None = None) -> Terms:
 
 
 def _in_groups(size: int) -> Reduce:
+    """Return the two-phase reduce with groups of ``size`` PEs."""
     return partial(two_phase, group=size)
 
 
 def _sample(sizes: Sizes) -> Case:
+    """Return a two-phase reduce with groups of random size."""
     group = 1 + sizes.number_below(sizes.length)
     schedule = two_phase(sizes.length, 1, Arrival.ADD, group)
     return line_case("two_phase", schedule, sizes, f"groups of {group}")

@@ -1,4 +1,4 @@
-"""X-Y reduce: a one-dimensional reduce along every row, then one along the first column, to the north-west corner.
+"""X-Y reduce: a reduce along every row, then one along the first column, to the north-west corner.
 
 Source: Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888.
 """
@@ -12,17 +12,24 @@ from wse_mappings.schedule import Arrival, LineSchedule
 
 
 def x_y(rows: int, cols: int, arrival: Arrival, reduce: Reduce) -> tuple[LineSchedule, LineSchedule]:
-    """Return the reduce along all rows, followed by that along column 0."""
+    """Return the reduce along all rows of a rectangle, and the reduce along its first column.
+
+    Args:
+        rows, cols: Size of the rectangle.
+        arrival: How two operands are combined: ADD, MAX or ARGMAX.
+        reduce: Reduce of a line into its end, used for both.
+    """
     return reduce(cols, rows, arrival), reduce(rows, 1, arrival)
 
 
 def _sample(sizes: Sizes) -> Case:
+    """Return a random X-Y reduce."""
     rows, cols, words = sizes.side, sizes.cols, sizes.words
     name, reduce = sample_reduce(sizes)
     along_rows, down = x_y(rows, cols, Arrival.ADD, reduce)
     first = PlacedPattern(schedule=along_rows, lines=rows_of(rows, cols), words=words)
-    then = PlacedPattern(schedule=down, lines=columns_of(rows, cols)[:1], words=words)
-    return Case(pattern="x_y", rows=rows, cols=cols, words=words, detail=name, groups=((first,), (then,)))
+    down_columns = PlacedPattern(schedule=down, lines=columns_of(rows, cols)[:1], words=words)
+    return Case(pattern="x_y", rows=rows, cols=cols, words=words, detail=name, groups=((first,), (down_columns,)))
 
 
 PATTERN = Pattern(name="x_y", samples={"x_y": _sample})
