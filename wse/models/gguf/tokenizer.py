@@ -179,7 +179,7 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, where: str, spec: ModelSp
     prefix_ids, suffix_ids = (
         [v.special_ids[name]] if is_added and name in v.special_ids else [] for name, is_added in added_tokens
     )
-    return LibraryTokenizer(library, spec, where, before=prefix_ids, behind=suffix_ids, chat=_chat(v, where))
+    return LibraryTokenizer(library, spec, where, prefix_ids=prefix_ids, suffix_ids=suffix_ids, chat=_chat(v, where))
 
 
 def _chat(v: GgufVocabulary, where: str) -> ChatTemplate | None:
