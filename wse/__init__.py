@@ -1,6 +1,7 @@
 """wse: an emulator of SRAM-resident wafer-scale machines.
 
-The commands are functions here: ``wse.estimate("llama-3-8b").decode.tokens_per_s_per_user``. See `wse.api`.
+Every command is also a function of this package, such as ``wse.estimate("llama-3-8b")``. See
+`wse.api`.
 """
 
 from __future__ import annotations
@@ -41,11 +42,15 @@ __all__ = [
     "validate",
     "what_if",
 ]
-"""Names of ``from wse import *``, which leaves Python's own ``compile`` in its place."""
+"""Names that ``from wse import *`` imports. ``compile`` is left out: it would hide the built-in."""
 
 
 def __getattr__(name: str) -> Any:
-    """A function of `wse.api`, which is imported when one is first requested: every module of wse imports this one."""
+    """Return a public name of `wse.api`, importing that module on first use.
+
+    Every module of wse imports this package. Importing `wse.api` here would make each of those
+    imports slow.
+    """
     if name not in __dir__():
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
@@ -53,4 +58,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    """Return the public names of the package, including ``compile``."""
     return [*__all__, "compile"]

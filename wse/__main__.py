@@ -1,4 +1,4 @@
-"""``python -m wse``: the same as ``wse``."""
+"""Entry point of ``python -m wse``, which is the same as the command ``wse``."""
 
 from __future__ import annotations
 

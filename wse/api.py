@@ -1,8 +1,11 @@
-"""The commands as functions: the same arguments and defaults as on the command line, typed results, nothing printed.
+"""The commands of wse as Python functions, with typed results and without printed output.
 
-An argument is an option with underscores: ``--new-tokens`` is ``new_tokens``. Errors are those of `wse.errors`. A
-function that takes the options of a command is in the file ``api.py`` of its study; the shorter ones are here. What a
-study needs is imported when it is called.
+Arguments and defaults are those of the command line: the option ``--new-tokens`` is the argument
+``new_tokens``. Errors are those of `wse.errors`.
+
+Functions whose arguments are the options of a command are defined in the file ``api.py`` of their
+study and imported here. The shorter functions are defined in this file. Each function imports the
+code of its study when it is called, which keeps ``import wse`` fast.
 """
 
 from __future__ import annotations
@@ -53,17 +56,17 @@ __all__ = [
 def claims(
     *numbers: int, page: str | Path | None = None, png: str | Path | None = None, on_progress: OnProgress | None = None
 ) -> ClaimsResult:
-    """Decide claims about fast inference, on wafers and on GPUs. The result of ``wse claims``.
+    """Check claims about fast inference on wafers and GPUs. The result of ``wse claims``.
 
     Example:
         claim = wse.claims(8).claims[0]
         claim.verdict, claim.answer, claim.numbers["batch_llama_3_1_70b_h200"].value
 
     Args:
-        numbers: Those of the claims, from 1; all where none is given.
-        page: A file for a Markdown page of the claims, with their plots beside it.
-        png: A file for the plot of one claim.
-        on_progress: Called with (claims decided, all, what is computed).
+        numbers: Numbers of the claims to check, from 1. Without numbers, all claims are checked.
+        page: Markdown file to write, a page on all claims. The plots are written next to it.
+        png: Image file to write, the plot of a single claim.
+        on_progress: Called with (claims done, claims in total, current computation).
     """
     from wse.studies.claims.files import decide_to_files
 
@@ -79,18 +82,19 @@ def scenario(
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> ScenarioResult:
-    """Ask which settings agree with published figures. The result of ``wse scenario``.
+    """Find the settings that agree with published figures. The result of ``wse scenario``.
 
     Example:
         result = wse.scenario("fast-mode")
         print(*result.verdict, sep="\\n")
 
     Args:
-        source: A bundled scenario, a TOML file, or a mapping with what such a file contains.
-        html: A file for a page with tables and drawings.
-        png: A file for the drawings.
-        jobs: Processes; all cores where None.
-        on_progress: Called with (placements done, all, the one that is done).
+        source: Name of a bundled scenario, a TOML file, or a mapping with the content of such a
+            file.
+        html: HTML file to write, a page with tables and drawings.
+        png: Image file to write, with the drawings.
+        jobs: Number of processes. None uses all cores.
+        on_progress: Called with (placements done, placements in total, current placement).
     """
     from wse.studies.scenario.files import answer_to_files
 
@@ -115,29 +119,36 @@ def sweep(
     every_column: bool = False,
     on_progress: OnProgress | None = None,
 ) -> SweepResult:
-    """Estimate every combination of some settings, and write one table. The result of ``wse sweep``.
+    """Estimate every combination of settings and write a table. The result of ``wse sweep``.
 
     Example:
-        wse.sweep({"model": "llama-3-8b", "dtype": ["fp8", "int4"], "batch": [1, 8]}, output="table.csv")
+        wse.sweep({"model": "llama-3-8b", "dtype": ["fp8", "int4"], "batch": [1, 8]},
+        output="table.csv")
 
     Args:
-        source: Values by field, such as ``{"model": "story", "batch": [1, 8]}``, where a list is an axis; or a file
-            with such a grid in TOML, or a model. A field is an argument of `estimate`, or a number of a wafer or of
-            software, such as ``wafer.hop_cycles``.
-        sets: Beside a file or a model, a text as of ``--set``, such as ``batch=1,8``, or several.
-        output: The table, a ``.csv`` or ``.parquet`` file.
-        jobs: Processes; all cores where None.
-        engine: ``ray`` has workers of a Ray cluster instead of this machine's processes.
-        ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
-        restart: Whether what an earlier sweep of this table has done is dropped.
-        columns: Columns of `rows` beside the axes: of dtype, wafers, users, ttft, user, throughput, fits, cost, or
-            of the table; these where None.
-        sort: The column whose best, or least, comes first; the most with ``NAME:down``.
-        top: The most rows; 20 where None.
-        png: A picture of it, over an axis.
-        x: The axis of the picture; the one with the most values where None.
-        every_column: Whether the table has grades and what numbers rest on, in words, too.
-        on_progress: Called with (settings done, all, how many are without an answer, in words).
+        source: Values by field, such as ``{"model": "story", "batch": [1, 8]}``, where a list is an
+            axis. Or a TOML file with such a grid, or a model. A field is an argument of `estimate`
+            or a number of a wafer or its software, such as ``wafer.hop_cycles``.
+        sets: Further axes as texts in the form of ``--set``, such as ``batch=1,8``. Allowed only if
+            ``source`` is a file or a model.
+        output: Table to write, a ``.csv`` or ``.parquet`` file.
+        jobs: Number of processes. None uses all cores.
+        engine: ``ray`` runs on the workers of a Ray cluster instead of processes of this machine.
+        ray_address: Address of the cluster, HOST:PORT or ``auto``. None starts a cluster on this
+            machine.
+        restart: Whether to discard the rows that an earlier sweep wrote to the same table.
+        columns: Columns of `rows` in addition to the axes: dtype, wafers, users, ttft, user,
+            throughput, fits, cost, or names of columns of the table. None shows the eight named
+            here.
+        sort: Column to sort the rows by, best value first, or smallest first if no value is better.
+            ``NAME:down`` puts the largest value first.
+        top: Maximum number of rows. None shows 20.
+        png: Image file to write, a plot of the table over one axis.
+        x: Axis of the plot. None uses the axis with the most values.
+        every_column: Whether the table also has evidence grades and, in words, the assumptions
+            behind the numbers.
+        on_progress: Called with (settings done, settings in total, a text on settings without an
+            answer).
     """
     from wse.studies.sweep.progress import without_answer
     from wse.studies.sweep.request import grid_of, read_grid, sweep_picture
@@ -152,8 +163,8 @@ def sweep(
     else:
         grid = read_grid(str(source), [sets] if isinstance(sets, str) else sets)
 
-    def on_row(done: int, failed: int) -> None:
-        (on_progress or ignore)(done, len(grid), without_answer(failed))
+    def on_row(rows_done: int, failed: int) -> None:
+        (on_progress or ignore)(rows_done, len(grid), without_answer(failed))
 
     choice = EngineChoice(engine, ray_address)
     return study(
@@ -171,14 +182,14 @@ def sweep(
 
 @checks_arguments()
 def explore(table: str | Path, *, output: str | Path | None = None) -> ExploreResult:
-    """Write the page of a table, such as that of a sweep. The result of ``wse explore``.
+    """Write an interactive page for a table, such as that of a sweep. The result of ``wse explore``.
 
     Example:
         wse.explore("wse-sweep.csv").page
 
     Args:
-        table: A CSV file, as of `sweep`.
-        output: The page; beside the table, with its name and ``.html``, where None.
+        table: CSV file, such as `sweep` writes.
+        output: HTML page to write. None writes it next to the table, with the suffix ``.html``.
     """
     from wse.studies.explore.study import explore as study
 
@@ -192,25 +203,38 @@ def validate(
     against: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> Validation | Agreement:
-    """Predict published measurements, row by row, and say how far off that is. The result of ``wse validate``.
+    """Predict published measurements and report the error of each. The result of ``wse validate``.
 
     Example:
         wse.validate().summary.median_abs_error_pct
 
     Args:
-        files: CSV files of measurements; those at hand where none is given.
-        capacity: ``report`` predicts models whose layers do not all fit the SRAM of the PEs, ``refuse`` does not.
-        against: ``wavelet`` compares the fabric model with the cycle-by-cycle reference, not with measurements.
-        on_progress: Called with (rows done, all, kernel).
+        files: CSV files of measurements. Without files, the bundled ones are used.
+        capacity: ``report`` also predicts models whose layers exceed the SRAM of the PEs,
+            ``refuse`` does not.
+        against: ``wavelet`` compares the fabric model with the cycle-by-cycle reference instead of
+            measurements.
+        on_progress: Called with (rows done, rows in total, current kernel).
     """
     if against is not None:
-        return _agreement(against, on_progress or ignore, of_measurements=bool(files) or capacity != "report")
+        return _agreement(against, on_progress or ignore, has_measurement_options=bool(files) or capacity != "report")
     from wse.studies.validate.study import validate as study
 
     return study([Path(file) for file in files], capacity=capacity, on_progress=on_progress or ignore)
 
 
-def _agreement(reference: str, on_progress: OnProgress, *, of_measurements: bool) -> Agreement:
+def _agreement(reference: str, on_progress: OnProgress, *, has_measurement_options: bool) -> Agreement:
+    """Compare the fabric model with a reference model on random patterns.
+
+    Args:
+        reference: Name of the reference model; only ``wavelet`` is known.
+        on_progress: Called with the progress of the comparison.
+        has_measurement_options: Whether the caller gave options that only apply to measurements, which is
+            refused.
+
+    Raises:
+        BadInput: ``has_measurement_options`` is true, or the reference is unknown.
+    """
     from wse.studies.validate.agreement.against_wavelet import (
         CONFIGURATIONS_PER_PATTERN,
         SEED,
@@ -219,7 +243,7 @@ def _agreement(reference: str, on_progress: OnProgress, *, of_measurements: bool
     )
 
     check_reference(reference)
-    if of_measurements:
+    if has_measurement_options:
         message = f"against {reference}: compares two models, no measurements; leave out files and capacity"
         raise BadInput(message)
     return agreement(CONFIGURATIONS_PER_PATTERN, SEED, on_progress)
@@ -227,23 +251,25 @@ def _agreement(reference: str, on_progress: OnProgress, *, of_measurements: bool
 
 @checks_arguments()
 def open_trace(path: str | Path) -> Trace:
-    """Open a trace to read it; a run that goes on or was killed too. Use as a context manager.
+    """Open a trace file for reading, including that of an unfinished or killed run.
+
+    Use the result as a context manager.
 
     Example:
         with wse.open_trace("wse-run.h5") as trace:
             print(trace.header.model, trace["tokens/cycles"][:])
 
     Args:
-        path: A file that ``wse run`` or ``wse estimate --trace`` wrote.
+        path: File that ``wse run`` or ``wse estimate --trace`` wrote.
 
     Raises:
-        BadTrace: the file is missing, damaged, or no trace.
+        BadTrace: The file is missing, damaged, or not a trace.
     """
     from wse.errors import BadTrace
-    from wse_traces import open_trace as opened
+    from wse_traces import open_trace as open_trace_file
     from wse_traces.errors import TraceError
 
     try:
-        return opened(Path(path))
+        return open_trace_file(Path(path))
     except TraceError as error:
         raise BadTrace(str(error)) from error

@@ -1,4 +1,4 @@
-"""Types of numpy arrays by their elements, for annotations; docstrings have the shapes."""
+"""Type annotations for numpy arrays, named by element type. Docstrings state the shapes."""
 
 from __future__ import annotations
 

@@ -1,24 +1,24 @@
-"""The tree of user errors.
+"""The exceptions of wse, as a tree.
 
-    WseError                what a user can mend: one line, exit 2
+    WseError                an error that the user can fix: printed as one line, exit status 2
     ├── BadInput            a file, an option or a value that cannot be used as given
-    │   ├── UnknownName     a name that is not in a known set; says the nearest
+    │   ├── UnknownName     a name outside the known set; the message suggests the nearest one
     │   ├── BadModel        a model folder, config, checkpoint or tokenizer
-    │   ├── BadWafer        a file of a wafer, a GPU or software
+    │   ├── BadWafer        a file that describes a wafer, a GPU or software
     │   ├── BadMesh         a mesh or region size
     │   ├── BadMapping      a mapping file
     │   ├── BadDefects      dead PEs and links, or their rate
     │   ├── BadTrace        a trace file that cannot be read or written
     │   └── BadMeasurements a file of published measurements that cannot be read
-    ├── DoesNotFit          the model does not fit the SRAM that it is given
+    ├── DoesNotFit          the model needs more SRAM than it is given
     │   └── TooFewColours   patterns that run together need more colours than a wafer has
-    ├── InsufficientMemory  the host has less memory than a run takes
+    ├── InsufficientMemory  the host has less memory than a run needs
     ├── WorkerLost          a process or a machine of a cluster that ended during a run
     └── Deadlock            transfers that wait for each other and can never finish
 
-    WseBug                  ours: exit 1, with the traceback
+    WseBug                  a fault in wse itself: exit status 1, with the traceback
 
-Messages say what, where, the value and the remedy, on one line.
+Messages are one line each: what is wrong, where, with which value, and what to do.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-_SHORTEST_PART: Final = 3  # letters of a name that is looked for inside of others
-_LONGEST_GROUP: Final = 8  # names of a group that are listed to one who named another group
+_SHORTEST_PART: Final = 3  # minimum length of a name that is searched for inside known names
+_LONGEST_GROUP: Final = 8  # maximum size of a group whose names are listed for a name of another group
 
 
 class WseError(Exception):
-    """Something that the user can mend. ``str(error)`` is one line."""
+    """An error that the user can fix. ``str(error)`` is one line."""
 
     def __str__(self) -> str:
-        """Return the message with line breaks and control characters made visible, so that it stays one line."""
+        """Return the message as one line, with line breaks and control characters escaped."""
         text = super().__str__()
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -46,55 +46,76 @@ class BadInput(WseError):
 
 
 class UnknownName(BadInput):
-    """A name that is not one of the known ones."""
+    """A name that is not in the set of known names. The message suggests a similar known name."""
 
     def __init__(
         self, kind: str, name: str, known: Iterable[str], *, where: str = "", listed_by: str = "", meant: str = ""
     ) -> None:
-        """``listed_by`` is the command that lists the known names, where they are too many for a line.
+        """Build the message from the unknown name and the known names.
 
-        ``meant`` is the known name of the same thing, such as ``wse3`` for ``cs3``. Without it the hint is the known
-        name nearest in letters, or the shortest one that contains ``name``.
+        The suggested name is ``meant`` if given. Otherwise the message suggests the known name with
+        the most similar spelling, or else the shortest known name that contains ``name``.
+
+        Args:
+            kind: What is named, such as "pattern".
+            name: The unknown name.
+            known: The known names.
+            where: File, option or key that contains the name, for the start of the message.
+            listed_by: Command that lists the known names, if they are too many for one line.
+            meant: Known name of the same thing, such as ``wse3`` for ``cs3``.
         """
-        self.kind, self.name, self.known = kind, name, _beside(name, sorted(known))
-        meant = meant or _nearest(name, self.known)
+        self.kind, self.name, self.known = kind, name, _group_members(name, sorted(known))
+        meant = meant or _nearest_name(name, self.known)
         hint = f"did you mean {meant!r}? " if meant else ""
         place = f"{where}: " if where else ""
         rest = f"{listed_by} lists them" if listed_by else f"known: {', '.join(_folded(name, self.known))}"
         super().__init__(f"{place}unknown {kind} {name!r}: {hint}{rest}")
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    """Return the known name nearest in letters, else the shortest that has all of this one in it.
+def _nearest_name(name: str, names: list[str]) -> str:
+    """Return the known name to suggest for an unknown one, or "" if no name is similar.
 
-    Empty where none does.
+    The suggestion is the name with the most similar spelling, else the shortest one that contains
+    the unknown name. Upper and lower case are equivalent. A prefix such as ``wafer.`` is not
+    compared if all known names have one.
     """
-    group = len(_group(name)) if all(map(_group, known)) else 0
-    by_letters = {known_name[group:].casefold(): known_name for known_name in reversed(known)}
-    letters = name[group:].casefold()
-    close = difflib.get_close_matches(letters, by_letters, n=1)
-    if not close and len(letters) >= _SHORTEST_PART:
-        close = sorted((other for other in by_letters if letters in other), key=len)[:1]
-    return by_letters[close[0]] if close else ""
+    prefix_length = len(_group(name)) if all(map(_group, names)) else 0
+    by_letters = {known_name[prefix_length:].casefold(): known_name for known_name in reversed(names)}
+    letters = name[prefix_length:].casefold()
+    close_matches = difflib.get_close_matches(letters, by_letters, n=1)
+    if not close_matches and len(letters) >= _SHORTEST_PART:
+        close_matches = sorted((candidate for candidate in by_letters if letters in candidate), key=len)[:1]
+    return by_letters[close_matches[0]] if close_matches else ""
 
 
 def _group(name: str) -> str:
-    """Return the prefix of a name's group: ``wafer.`` of ``wafer.clock_hz``, nothing of ``llama-3.1-8b``."""
+    """Return the prefix that names the group of a name: ``wafer.`` for ``wafer.clock_hz``.
+
+    The prefix is empty if what precedes the last point is no identifier, as in ``llama-3.1-8b``.
+    """
     group, point, _ = name.rpartition(".")
     return group + point if group.isidentifier() else ""
 
 
-def _folded(name: str, known: list[str]) -> list[str]:
-    """The known names as a line has them: of a group that this one is not of, and that is long, how many it has."""
-    sizes = Counter(map(_group, known))
-    long = {group for group, size in sizes.items() if group and size > _LONGEST_GROUP and group != _group(name)}
-    folds = {other: f"{_group(other)}… ({sizes[_group(other)]})" for other in known if _group(other) in long}
-    return list(dict.fromkeys(folds.get(other, other) for other in known))
+def _folded(name: str, names: list[str]) -> list[str]:
+    """Return the known names for a message, with large groups abbreviated.
+
+    A group of more than eight names is replaced by its prefix and its size, ``wafer.… (31)``. The
+    group of the unknown name itself is listed in full.
+    """
+    sizes = Counter(map(_group, names))
+    long_groups = {group for group, size in sizes.items() if group and size > _LONGEST_GROUP and group != _group(name)}
+    abbreviations = {
+        known_name: f"{_group(known_name)}… ({sizes[_group(known_name)]})"
+        for known_name in names
+        if _group(known_name) in long_groups
+    }
+    return list(dict.fromkeys(abbreviations.get(known_name, known_name) for known_name in names))
 
 
-def _beside(name: str, known: list[str]) -> list[str]:
-    """Return the known names of the same group, which alone are near; all of them where there is no such group."""
-    return [other for other in known if _group(name) and _group(other) == _group(name)] or known
+def _group_members(name: str, names: list[str]) -> list[str]:
+    """Return the known names in the group of the unknown name, or all known names if there are none."""
+    return [other_name for other_name in names if _group(name) and _group(other_name) == _group(name)] or names
 
 
 class BadModel(BadInput):
@@ -102,7 +123,7 @@ class BadModel(BadInput):
 
 
 class BadWafer(BadInput):
-    """A file of a wafer, a GPU, a software profile or a stack that cannot be used."""
+    """A file of a wafer, a GPU, a software profile or a serving stack that cannot be used."""
 
 
 class BadMesh(BadInput):
@@ -114,7 +135,7 @@ class BadMapping(BadInput):
 
 
 class BadDefects(BadInput):
-    """Dead PEs and links, or a rate of them, that cannot be used."""
+    """A file of dead PEs and links, or a rate of them, that cannot be used."""
 
 
 class BadTrace(BadInput):
@@ -126,15 +147,15 @@ class BadMeasurements(BadInput):
 
 
 class DoesNotFit(WseError):
-    """The model does not fit the SRAM that it is given."""
+    """A model that needs more SRAM than it is given."""
 
 
 class TooFewColours(DoesNotFit):
-    """Patterns that run together need more colours than a wafer has to give."""
+    """Communication patterns that run at the same time and need more colours than a wafer has."""
 
 
 class InsufficientMemory(WseError):
-    """The host has less memory than a run takes."""
+    """A run that needs more memory than the host has."""
 
 
 class WorkerLost(WseError):
@@ -146,4 +167,4 @@ class Deadlock(WseError):
 
 
 class WseBug(Exception):
-    """A bug in wse: never the user's fault."""
+    """A fault in wse itself, never caused by the user's input."""

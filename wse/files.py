@@ -1,4 +1,4 @@
-"""Reading files that nobody has checked: regular ones, and no more of them than they may have."""
+"""Readers for user files that have not been checked yet: size limits, file types and error messages."""
 
 from __future__ import annotations
 
@@ -11,18 +11,24 @@ from wse.errors import BadInput
 TOML_LIMIT_BYTES: Final = 2**20
 
 
-def read_file(path: Path, limit_bytes: int, error: type[BadInput], what: str = "a readable file") -> bytes:
-    """Return the bytes of a regular file; ``what`` it should have been is for the message.
+def read_file(path: Path, limit_bytes: int, error: type[BadInput], expected_file: str = "a readable file") -> bytes:
+    """Return the content of a regular file of limited size.
+
+    Args:
+        path: The file.
+        limit_bytes: Maximum size in bytes.
+        error: Exception class to raise.
+        expected_file: What the file should be, for the message "give the path of ...".
 
     Raises:
-        error: the file is missing, is not a regular file, cannot be read, or is over ``limit_bytes``.
+        error: The file is missing, not a regular file, unreadable, or larger than ``limit_bytes``.
     """
     try:
         if not path.is_file():
             reason = "is not a regular file" if path.exists() else "does not exist"
-            if path == Path():  # an empty path is this folder to Python
+            if path == Path():  # pathlib reads an empty path as the current folder
                 reason = "is this folder, or an empty path"
-            msg = f"{path}: {reason}; give the path of {what}"
+            msg = f"{path}: {reason}; give the path of {expected_file}"
             raise error(msg)
         with path.open("rb") as stream:
             data = stream.read(limit_bytes + 1)
@@ -36,10 +42,14 @@ def read_file(path: Path, limit_bytes: int, error: type[BadInput], what: str = "
 
 
 def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
-    """Return the table of a TOML file.
+    """Return the top-level table of a TOML file as a dictionary.
+
+    Args:
+        path: The file.
+        error: Exception class to raise.
 
     Raises:
-        error: it cannot be read, is over ``TOML_LIMIT_BYTES``, or is not TOML.
+        error: The file cannot be read, is larger than ``TOML_LIMIT_BYTES``, or is not valid TOML.
     """
     data = read_file(path, TOML_LIMIT_BYTES, error, "a TOML file")
     try:
@@ -49,23 +59,29 @@ def read_toml(path: Path, error: type[BadInput]) -> dict[str, Any]:
         raise error(msg) from fault
 
 
-def path_exists(where: str) -> bool:
-    """Return whether a text is the path of something that is there; what no path can be is not."""
+def path_exists(text: str) -> bool:
+    """Return whether a text is the path of an existing file or folder.
+
+    A text that cannot be a path, such as one with a null character, is not.
+    """
     try:
-        return Path(where).exists()
-    except (OSError, ValueError):  # longer than any file name, or with a character of none
+        return Path(text).exists()
+    except (OSError, ValueError):  # too long for a file name, or with a character that no path has
         return False
 
 
-def names_toml_file(where: str) -> bool:
-    """Return whether a text is the path of a TOML file, not a name: by its suffix, its form, or an existing file."""
+def names_toml_file(text: str) -> bool:
+    """Return whether a text is meant as the path of a TOML file, not as the name of a bundled one.
+
+    A path ends in ``.toml``, contains a slash or backslash, or is the path of an existing file.
+    """
     try:
-        return Path(where).suffix == ".toml" or "/" in where or "\\" in where or Path(where).is_file()
-    except OSError:  # longer than any file name
+        return Path(text).suffix == ".toml" or "/" in text or "\\" in text or Path(text).is_file()
+    except OSError:  # too long for a file name
         return False
 
 
 def short_repr(value: Any) -> str:
-    """Return a value as a message shows it."""
+    """Return the repr of a value, cut to 80 characters for use in a message."""
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "…"

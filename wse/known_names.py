@@ -1,18 +1,25 @@
-"""Known names as people write them: the case of letters counts for nothing where it leaves one name."""
+"""Look-up of names that ignores upper and lower case if the result is unambiguous."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 
-def known_name(text: str, known: Iterable[str]) -> str | None:
-    """The known name that a text is, or the only one that differs from it by the case of letters; None without one.
+def known_name(text: str, known_names: Iterable[str]) -> str | None:
+    """Return the known name that a text stands for, or None.
+
+    An exact match wins. Otherwise the text stands for the only known name that differs from it in
+    case.
+
+    Args:
+        text: Text that a user wrote.
+        known_names: All known names.
 
     >>> known_name("WSE3", ["wse2", "wse3"]), known_name("wse", ["wse2", "wse3"]), known_name("a", ["a", "A"])
     ('wse3', None, 'a')
     """
-    names = list(known)
+    names = list(known_names)
     if text in names:
         return text
-    alike = [name for name in names if name.casefold() == text.casefold()]
-    return alike[0] if len(alike) == 1 else None
+    same_but_case = [name for name in names if name.casefold() == text.casefold()]
+    return same_but_case[0] if len(same_but_case) == 1 else None

@@ -1,10 +1,13 @@
-"""Number formats: the element types of numbers on a PE, and the codings that hold quantised weights.
+"""Element types of numbers on a PE, and codings of quantised weights.
 
-A weight is code x scale. Codes are symmetric around 0; a scale is that of the largest magnitude that shares it,
-max|w| / the largest code, which is how LLM.int8() (Dettmers et al., arXiv 2208.07339) holds rows of weights and GPTQ
-(Frantar et al., arXiv 2210.17323) groups of them. fp8 is e4m3 as in Micikevicius et al., arXiv 2209.05433; with a scale
-for each block of inputs and outputs it is what DeepSeek-V3 is trained in (arXiv 2412.19437, section 3.3.2). mxfp4 is
-e2m1 with a power of two, e8m0, for each 32 inputs (OCP Microscaling Formats 1.0, sections 5.2 and 6.3).
+A quantised weight is the product of a code and a scale. Codes are symmetric around 0. The weights
+that share a scale have the scale max|w| / (largest code), where max|w| is their largest magnitude.
+
+Sources: int8 with a scale per row as in LLM.int8() (Dettmers et al., arXiv 2208.07339); int4 with a
+scale per group as in GPTQ (Frantar et al., arXiv 2210.17323). fp8 is e4m3 as in Micikevicius et
+al., arXiv 2209.05433. fp8 with a scale per block of inputs and outputs is the training format of
+DeepSeek-V3 (arXiv 2412.19437, section 3.3.2). mxfp4 is e2m1 with a scale per 32 inputs; the scale
+is a power of two in e8m0 (OCP Microscaling Formats 1.0, sections 5.2 and 6.3).
 """
 
 from __future__ import annotations
@@ -15,19 +18,22 @@ from functools import cache
 from typing import Final
 
 DTYPES: Final = ("float32", "float16", "bfloat16")
-"""Types of activations and accumulators, and of weights that no coding holds."""
+"""Element types of activations and accumulators, and of weights that are not quantised."""
 
 ELEMENT_BYTES: Final = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1}
 
 WORD_BYTES: Final = 4
-"""Bytes of a word on the links between PEs."""
+"""Size in bytes of a word on the links between PEs."""
 
 SIGNIFICANT_BITS: Final = {"float32": 24, "float16": 11, "bfloat16": 8}
-"""Bits of a number's mantissa, the leading one among them."""
+"""Number of significant bits of each element type, including the implicit leading bit."""
 
 
 def round_to(value: float, element: str) -> float:
-    """Return the number of an element type that is nearest to one in the range of all, ties to even.
+    """Return the number of an element type that is nearest to a value. Ties are rounded to even.
+
+    The value must be in the range of normal numbers of the type; overflow and underflow are not
+    handled.
 
     >>> round_to(72**0.5, "bfloat16")
     8.5
@@ -39,15 +45,16 @@ def round_to(value: float, element: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coding:
-    """A way to hold weights ``[out, in]``.
+    """A storage format of quantised weight matrices ``[out, in]``.
 
     Attributes:
-        name: Its name, which kernels have too.
-        bits: Of a code.
-        largest: Magnitude of a code.
-        group: Neighbouring inputs that share a scale; 0 for all of them.
-        block: Neighbouring outputs that share it; 1 where each output has its own.
-        scale_view: The view that scales are in: ``wgt``, the activations' type; ``f32``; ``raw``, powers of two e8m0.
+        name: Name of the coding, also used in the names of kernels.
+        bits: Bits per code.
+        largest: Largest magnitude of a code.
+        group: Number of adjacent inputs that share a scale; 0 if all inputs of an output do.
+        block: Number of adjacent outputs that share a scale; 1 if each output has its own.
+        scale_view: Storage type of the scales: ``wgt`` for the type of the activations, ``f32`` for
+            float32, ``raw`` for powers of two in e8m0.
     """
 
     name: str
@@ -59,30 +66,36 @@ class Coding:
 
     @property
     def number(self) -> int:
-        """Its place among all codings, by which kernels know it."""
+        """Index of the coding among all codings, by which kernels select it."""
         return _CODINGS_IN_ORDER.index(self.name)
 
     @property
     def is_factored(self) -> bool:
-        """True if scales become numbers of the activations' type only when a row of codes is unpacked."""
+        """True if scales are stored in another type than the activations.
+
+        Such scales are converted only when a row of codes is unpacked.
+        """
         return self.scale_view != "wgt"
 
     def groups(self, inputs: int) -> int:
-        """Scales of one output."""
+        """Return the number of scales per output, given the number of inputs."""
         return -(-inputs // self.group) if self.group else 1
 
     def code_bytes(self, rows: int, columns: int) -> int:
-        """Bytes of the codes of a tile ``[rows, columns]``: codes that share a byte are neighbours in a column."""
+        """Return the bytes of the codes of a tile ``[rows, columns]``.
+
+        Codes that share a byte are adjacent in a column, so each column starts with a new byte.
+        """
         return -(-rows * self.bits // 8) * columns
 
     def scale_bytes(self, float_bytes: int) -> int:
-        """Return the bytes of a scale beside activations of so many bytes."""
+        """Return the bytes of one scale, given the bytes of one activation."""
         return {"wgt": float_bytes, "f32": 4, "raw": 1}[self.scale_view]
 
 
 E8M0_BIAS: Final = 127
 E8M0_NAN: Final = 255
-"""The byte that stands for no number; byte e is 2 ** (e - 127) otherwise."""
+"""Byte of an e8m0 scale that means "not a number". Any other byte e means 2 ** (e - 127)."""
 
 FP8, INT4, MXFP4, FP8_BLOCKS = "fp8", "int4", "mxfp4", "fp8_blocks"
 
@@ -95,27 +108,40 @@ CODINGS: Final = {
         Coding(name=MXFP4, bits=4, largest=6, group=32, scale_view="raw"),
     )
 }
-"""Codings of weights that a checkpoint holds as plain numbers, by what ``--dtype`` calls them."""
+"""Codings to which plain weights of a checkpoint can be quantised, by their ``--dtype`` name."""
 
 _CODINGS_IN_ORDER: Final = (*CODINGS, FP8_BLOCKS)
 
 
 @cache
 def fp8_blocks(outputs: int, inputs: int) -> Coding:
-    """Return the coding of a checkpoint in FP8 whose float32 scales are of blocks of that many outputs and inputs."""
+    """Return the fp8 coding with a float32 scale per block of weights, as in published FP8
+    checkpoints.
+
+    Args:
+        outputs: Number of adjacent outputs in a block.
+        inputs: Number of adjacent inputs in a block.
+    """
     return replace(CODINGS[FP8], name=FP8_BLOCKS, group=inputs, block=outputs, scale_view="f32")
 
 
 GROUP_NUMBERS: Final = "group_numbers"
-"""The made tensor 0, 1, 2, ...: the groups that a PE touches are numbered in a byte, and runs of outputs counted."""
+"""Name of a generated tensor 0, 1, 2, ... from which PEs take the indices of their scale groups.
+
+A PE stores the index of each scale group that its rows touch, and the number of outputs of each of
+its blocks, in one byte each.
+"""
 MOST_GROUPS: Final = 256
 
 
 def codes_name(tensor: str) -> str:
-    """Return the codes ``[out, in]`` of a tensor."""
+    """Return the name of the codes ``[out, in]`` of a quantised tensor."""
     return f"{tensor}.codes"
 
 
 def scales_name(tensor: str) -> str:
-    """Return the scales ``[out, groups]`` of a tensor, or of a tile of tensors side by side."""
+    """Return the name of the scales ``[out, groups]`` of a quantised tensor.
+
+    A tile that contains several tensors has scales too, named after the tile.
+    """
     return f"{tensor}.scales"

@@ -1,15 +1,15 @@
-"""Objects of users: patterns, strategies, rewrites, families and presets, of packages or of files by path.
+"""Objects that users add to wse: patterns, mappings, rewrites, families and presets.
 
-A package names its objects in its own ``pyproject.toml``, under the group of their kind::
+A package lists its objects in its own ``pyproject.toml``, in the entry point group of their kind::
 
     [project.entry-points."wse.mappings"]
     halves = "my_package.halves:STRATEGY"
 
-Entry points are read when a name is requested that is not bundled, or when all names are: a command that needs none of
-them does not look. What is bundled cannot be replaced.
+Entry points are only loaded when a command needs all names, or a name that is not bundled. Bundled
+objects cannot be replaced.
 
-A file needs no package: where an option names a pattern or a mapping, ``FILE.py:NAME`` is the object of that name in
-that file, which is run as any program that its user starts.
+An object can also come from a Python file without a package. Options that name a pattern or a
+mapping accept ``FILE.py:NAME``. The file is executed, so users must trust it.
 """
 
 from __future__ import annotations
@@ -45,43 +45,52 @@ Thing = TypeVar("Thing")
 
 @cache
 def plugins(group: str) -> tuple[tuple[str, Any], ...]:
-    """(where it comes from, object) of every entry point of a group, by name of the entry point.
+    """Load every entry point of a group. The result is cached.
+
+    Args:
+        group: Name of the group, such as ``wse.patterns``.
+
+    Returns:
+        A pair for each entry point, ordered by the names of the entry points: a text that says
+        where the object comes from, for messages, and the object.
 
     Raises:
-        BadInput: one cannot be loaded.
+        BadInput: An entry point cannot be loaded.
     """
     points = sorted(entry_points(group=group), key=lambda point: (point.name, point.value))
     return tuple((_place(point), _load(point)) for point in points)
 
 
 def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any], Iterable[str]]) -> dict[str, Thing]:
-    """Return the ``bundled`` objects and those of the entry points of a group, by name.
+    """Return the bundled objects and those of all entry points of a group, by name.
 
     Args:
-        group: The group of the entry points.
-        bundled: Objects that need no entry point.
-        names: The names that an object of an entry point is known by; raises TypeError or AttributeError for one that
-            is not of the kind that the group is for.
+        group: Name of the group of entry points, such as ``wse.patterns``.
+        bundled: Objects that come with wse, by name.
+        names: Function that returns the names of an entry point's object. It raises TypeError or
+            AttributeError for an object of the wrong type.
 
     Raises:
-        BadInput: an entry point cannot be loaded, has another kind of object, or one of a name that is taken.
+        BadInput: An entry point cannot be loaded, has an object of the wrong type, or uses a name
+            that is already taken.
     """
     objects, places = dict(bundled), dict.fromkeys(bundled, "wse itself")
-    for place, thing in plugins(group):
+    for place, plugin in plugins(group):
         try:
-            known_as = tuple(names(thing))
+            plugin_names = tuple(names(plugin))
         except (TypeError, AttributeError) as error:
             message = f"{place}: cannot be used: {error}: see docs/adding, mend the package or uninstall it"
             raise BadInput(message) from error
-        for name in known_as:
+        for name in plugin_names:
             if name in places:
                 message = f"{place}: its name {name!r} is taken by {places[name]}: give it another or uninstall it"
                 raise BadInput(message)
-            objects[name], places[name] = thing, place
+            objects[name], places[name] = plugin, place
     return objects
 
 
 def _load(point: EntryPoint) -> Any:
+    """Return the object of an entry point; raise BadInput if importing it fails."""
     try:
         return point.load()
     except Exception as error:
@@ -92,13 +101,13 @@ def _load(point: EntryPoint) -> Any:
 
 
 def _place(point: EntryPoint) -> str:
-    """Return an entry point as messages name it: its group, name and value, and the package that has it."""
+    """Return a text that identifies an entry point in messages: its name, value, group and package."""
     package = f" of package {point.dist.name} {point.dist.version}" if point.dist is not None else ""
     return f"entry point {point.name} = {point.value} in {point.group}{package}"
 
 
 def names_file_object(text: str) -> bool:
-    """Return whether a text names an object of a user's file, as ``FILE.py:NAME``.
+    """Return whether a text has the form ``FILE.py:NAME``, which names an object in a user's file.
 
     >>> names_file_object("own/mine.py:mine"), names_file_object("chain"), names_file_object("mine.py")
     (True, False, False)
@@ -107,7 +116,7 @@ def names_file_object(text: str) -> bool:
 
 
 def file_of(text: str) -> Path:
-    """Return the file that a text names, alone or with an object of it and what is behind ``@``.
+    """Return the path in a text, without an object name after ``:`` and anything after ``@``.
 
     >>> str(file_of("own/mine.py:mine@4")), str(file_of("regions.toml"))
     ('own/mine.py', 'regions.toml')
@@ -117,35 +126,51 @@ def file_of(text: str) -> Path:
 
 
 def refuse_file_alone(text: str, where: str = "") -> None:
-    """Raise BadInput for a text that names a Python file without the object in it; ``where`` it was given."""
+    """Raise BadInput if a text names a Python file without naming an object in the file.
+
+    Args:
+        text: Text that the user gave.
+        where: Option or key with the text, for the message.
+    """
     if text.endswith(".py"):
         message = f"{f'{where}: ' if where else ''}{text}: name what is in the file too, as {text}:NAME"
         raise BadInput(message)
 
 
 def object_of_file(text: str) -> Any:
-    """Return the object that ``FILE.py:NAME`` names. The file is run once, and again when it was changed.
+    """Return the object that a text ``FILE.py:NAME`` names.
+
+    The file is executed on first use, and again after it has changed.
 
     Raises:
-        BadInput: the file cannot be read, or running it fails: with the file, the line and Python's own message.
-        UnknownName: it has no such object.
+        BadInput: The file cannot be read, or executing it fails. The message has the file, the line
+            and Python's own message.
+        UnknownName: The file does not define an object with this name.
     """
     match = _FILE_OBJECT.fullmatch(text)
     assert match is not None
     path, name = Path(match["file"]), match["name"]
-    own = vars(_module(path, read_file(path, SOURCE_LIMIT_BYTES, BadInput, "a Python file")))
-    if name not in own:
-        raise UnknownName("object", name, [known for known in own if not known.startswith("_")], where=str(path))
-    return own[name]
+    definitions = vars(_module(path, read_file(path, SOURCE_LIMIT_BYTES, BadInput, "a Python file")))
+    if name not in definitions:
+        raise UnknownName(
+            "object",
+            name,
+            [defined_name for defined_name in definitions if not defined_name.startswith("_")],
+            where=str(path),
+        )
+    return definitions[name]
 
 
 @lru_cache(maxsize=64)
 def _module(path: Path, source: bytes) -> ModuleType:
-    """Return the module that a file's ``source`` makes; what stands beside the file can be imported in it."""
+    """Execute the source of a Python file and return it as a module.
+
+    The file can import other modules from its own folder.
+    """
     module = ModuleType(f"{path.stem}_{abs(hash((path, source))):x}")
     module.__file__ = str(path)
-    before = list(sys.path)
-    sys.modules[module.__name__] = module  # where dataclasses look for the types of their fields
+    saved_path = list(sys.path)
+    sys.modules[module.__name__] = module  # dataclasses look up the types of their fields here
     sys.path.insert(0, str(path.resolve().parent))
     linecache.checkcache(str(path))
     try:
@@ -154,12 +179,15 @@ def _module(path: Path, source: bytes) -> ModuleType:
         del sys.modules[module.__name__]
         raise BadInput(fault_in_file(error, path)) from error
     finally:
-        sys.path[:] = before
+        sys.path[:] = saved_path
     return module
 
 
 def fault_in_file(error: BaseException, path: Path) -> str:
-    """Return an error that running code of a user's file raised, with the last line of the file on the way to it."""
+    """Return a one-line message for an error that the code of a user's file raised.
+
+    The message has the last line of the file that was running, if any was.
+    """
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"{path}: line {error.lineno}: {type(error).__name__}: {error.msg}; mend that line"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]

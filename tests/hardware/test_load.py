@@ -77,7 +77,7 @@ def test_a_wafer_says_whose_software_costs_apply(tmp_path: Path) -> None:
     assert refusal(UnknownName, load_wafer, path) == f"{path}: unknown generation 'cs': known: wse2, wse3"
     path = write_toml(tmp_path, "hop_cycles = 1\n")
     assert refusal(BadWafer, load_wafer, path) == (
-        f'{path}: has no generation; add generation = "wse2", or whichever\'s software costs apply'
+        f'{path}: has no generation; add generation = "wse2", or the one whose software costs apply'
     )
 
 

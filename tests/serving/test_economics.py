@@ -99,7 +99,7 @@ def test_a_users_numbers_take_the_place_of_the_bundled(tmp_path: Path) -> None:
         ),
         (
             "wafer_power_w = { value = 9, range = [10, 20] }\n",
-            "wafer_power_w: the range from 10 to 20 does not hold the value 9, or leaves 1 to 10,000,000; "
+            "wafer_power_w: the range from 10 to 20 does not contain the value 9, or is not within 1 to 10,000,000; "
             "give two numbers around it",
         ),
         ("wall_ratio = { value = 2, range = [1] }\n", "wall_ratio = range [1]: List should have at least 2 items"),

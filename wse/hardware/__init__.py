@@ -1,1 +1,1 @@
-"""Wafers and software profiles: numbers with units, sources and grades."""
+"""Wafers and software profiles: numbers with units, sources and evidence grades."""

@@ -1,12 +1,13 @@
-"""Dead PEs and links of wafers: read from a file, or drawn at a rate.
+"""Dead PEs and links of wafers, read from a file or drawn at random.
 
-A file is CSV with the columns ``row`` and ``col``, and maybe ``direction`` and ``wafer``. A line with a direction
-(north, east, south or west) is the link of a PE to that neighbour, both ways; one without is a PE. A line without a
-wafer holds for all. Rows and columns count from 0 at the north-west corner of the whole wafer; of a smaller mesh, which
-is that corner, only what lies on it matters.
+A file is CSV with the columns ``row`` and ``col`` and, optionally, ``direction`` and ``wafer``. A
+line without a direction is a dead PE. A line with a direction (north, east, south or west) is the
+dead link between a PE and that neighbour, in both directions. A line without a wafer applies to all
+wafers. Rows and columns count from 0 at the north-west corner of the full wafer. A smaller mesh is
+this corner; defects outside it do not matter.
 
-At a rate every PE of every wafer is dead with that probability, independently; links are not drawn: what is published
-of redundancy counts faults by core.
+With a rate, every PE of every wafer is dead with this probability, independently. Links are not
+drawn, because published redundancy figures count faults per core.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ FILE_LIMIT_BYTES: Final = 2**24
 MOST_WAFERS: Final = 10_000
 LARGEST_SEED: Final = 2**63 - 1
 _COLUMNS: Final = ("row", "col", "direction", "wafer")
-_EVERY: Final = -1
+_ALL_WAFERS: Final = -1
 
 I64 = npt.NDArray[np.int64]
 
 
 class _Line(pydantic.BaseModel):
-    """A line of a file, from texts."""
+    """A line of a defects file."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
@@ -49,15 +50,15 @@ class _Line(pydantic.BaseModel):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Defects:
-    """Defects: PEs and links that are dead on wafers of one kind.
+    """The dead PEs and links of wafers of one type.
 
     Attributes:
-        option: The file or the rate, as ``--defects`` has it.
-        rows, cols: Of the whole wafer.
-        rate: Probability of each PE; None where a file lists them.
-        seed: Of what is drawn.
-        listed: int64 ``[n, 4]``: wafer or -1 for all, row, column, and 0 for a PE, 1 for the link east, 2 for the one
-            south of it.
+        option: The file or the rate, as given to ``--defects``.
+        rows, cols: Size of the full wafer.
+        rate: Probability that a PE is dead; None if a file lists the defects.
+        seed: Seed of the random choice of dead PEs.
+        listed_defects: int64 [n, 4]: wafer or -1 for all, row, column, and type: 0 for the PE, 1
+            for the link to its east, 2 for the link to its south.
     """
 
     option: str
@@ -65,83 +66,108 @@ class Defects:
     cols: int
     rate: float | None
     seed: int
-    listed: I64
+    listed_defects: I64
 
     def on(self, wafer: int) -> FabricFaults:
-        """Return the PEs and links that are dead on one whole wafer."""
+        """Return the dead PEs and links of one full wafer."""
         planes = np.zeros((3, self.rows, self.cols), bool)
         if self.rate is not None:
             planes[0] = np.random.default_rng([self.seed, wafer]).random((self.rows, self.cols)) < self.rate
-        on_wafer = self.listed[np.isin(self.listed[:, 0], (wafer, _EVERY))]
+        on_wafer = self.listed_defects[np.isin(self.listed_defects[:, 0], (wafer, _ALL_WAFERS))]
         planes[on_wafer[:, 3], on_wafer[:, 1], on_wafer[:, 2]] = True
         return FabricFaults(dead=planes[0], east=planes[1], south=planes[2])
 
 
 def check_seed(seed: int) -> None:
-    """Raise BadDefects for a seed that no generator of dead PEs takes, whether or not any are drawn."""
+    """Raise BadDefects for a seed outside the accepted range, whether or not the seed is used."""
     if not 0 <= seed <= LARGEST_SEED:
         message = f"--defects-seed {seed}: give a whole number from 0 to {LARGEST_SEED}"
         raise BadDefects(message)
 
 
 def read_defects(option: str | Path, seed: int, wafer: WaferSpec) -> Defects:
-    """Return the defects of ``FILE|RATE`` on wafers of a kind.
+    """Return the defects that the value of ``--defects`` describes.
+
+    Args:
+        option: A CSV file or a rate.
+        seed: Seed of the random choice of dead PEs.
+        wafer: The full wafer.
 
     Raises:
-        BadDefects: a rate outside of 0 to 1, a seed below 0, a file that cannot be read, a place that the wafer does
-            not have or that is given twice.
+        BadDefects: The rate is not from 0 to below 1, the seed is out of range, the file cannot be
+            read, or a place in it is outside the wafer or listed twice.
     """
     check_seed(seed)
     rows, cols = wafer.mesh_rows, wafer.mesh_cols
     try:
         rate = float(str(option))
     except ValueError:
-        listed = _read_list(Path(option), wafer)
-        return Defects(option=str(option), rows=rows, cols=cols, rate=None, seed=seed, listed=listed)
+        listed_defects = _read_list(Path(option), wafer)
+        return Defects(option=str(option), rows=rows, cols=cols, rate=None, seed=seed, listed_defects=listed_defects)
     if not math.isfinite(rate) or not 0 <= rate < 1:
         message = f"--defects {option}: give a rate of at least 0 and below 1, such as 1e-4, or a CSV file"
         raise BadDefects(message)
-    return Defects(option=str(option), rows=rows, cols=cols, rate=rate, seed=seed, listed=np.zeros((0, 4), np.int64))
+    return Defects(
+        option=str(option), rows=rows, cols=cols, rate=rate, seed=seed, listed_defects=np.zeros((0, 4), np.int64)
+    )
 
 
 def _read_list(path: Path, wafer: WaferSpec) -> I64:
+    """Return the defects in a CSV file as int64 [n, 4], as in `Defects`."""
     data = read_file(path, FILE_LIMIT_BYTES, BadDefects, "a CSV file of dead PEs and links, or a rate such as 1e-4")
     try:
         reader = csv.DictReader(io.StringIO(data.decode("utf-8-sig")), strict=True)
         header = [name.strip() for name in reader.fieldnames or ()]
         _check_header(path, header)
         reader.fieldnames = header
-        listed: dict[tuple[int, int, int], dict[int, int]] = {}  # the line that names each place, by wafer
+        lines_of_place: dict[tuple[int, int, int], dict[int, int]] = {}  # place -> wafer -> number of its line
         for line in reader:
-            where = f"{path} line {reader.line_num}"
-            on, *place = _place(where, _parse_line(where, line), wafer)
-            lines = listed.setdefault((place[0], place[1], place[2]), {})
-            before = lines.get(on, lines.get(_EVERY)) if on != _EVERY else next(iter(lines.values()), None)
-            if before is not None:
+            line_name = f"{path} line {reader.line_num}"
+            wafer_index, *place = _place(line_name, _parse_line(line_name, line), wafer)
+            lines = lines_of_place.setdefault((place[0], place[1], place[2]), {})
+            earlier_line = (
+                lines.get(wafer_index, lines.get(_ALL_WAFERS))
+                if wafer_index != _ALL_WAFERS
+                else next(iter(lines.values()), None)
+            )
+            if earlier_line is not None:
                 kind = "link" if place[2] else "PE"
-                message = f"{where}: names a {kind} that line {before} names already; leave one of them out"
+                message = f"{line_name}: names a {kind} that line {earlier_line} names already; leave one of them out"
                 raise BadDefects(message)
-            lines[on] = reader.line_num
+            lines[wafer_index] = reader.line_num
     except (UnicodeDecodeError, csv.Error) as error:
         message = f"{path}: not CSV: {error}; give lines such as 3,5 under the header row,col"
         raise BadDefects(message) from error
-    broken = [(on, *place) for place, lines in listed.items() for on in lines]
-    return np.array(broken, np.int64).reshape(-1, 4)
+    defects = [(wafer_index, *place) for place, lines in lines_of_place.items() for wafer_index in lines]
+    return np.array(defects, np.int64).reshape(-1, 4)
 
 
 def _check_header(path: Path, header: list[str]) -> None:
-    needed = [name for name in _COLUMNS[:2] if name not in header]
-    unknown = [name for name in header if name not in _COLUMNS]
-    if needed or unknown or len(set(header)) < len(header):
-        shown = ",".join(header)[:80]
-        message = f"{path}: has the header {shown!r}; give row,col and, where wanted, direction and wafer, each once"
+    """Raise BadDefects unless the header has row and col, and otherwise only known columns."""
+    missing_names = [name for name in _COLUMNS[:2] if name not in header]
+    unknown_names = [name for name in header if name not in _COLUMNS]
+    if missing_names or unknown_names or len(set(header)) < len(header):
+        shown_header = ",".join(header)[:80]
+        message = (
+            f"{path}: has the header {shown_header!r}; give row,col and, where wanted, direction and wafer, each once"
+        )
         raise BadDefects(message)
 
 
-def _parse_line(where: str, line: dict[str, str | None]) -> _Line:
-    """Return a line's values."""
+def _parse_line(line_name: str, line: dict[str, str | None]) -> _Line:
+    """Return the checked values of a line.
+
+    Args:
+        line_name: File and number of the line, for messages.
+        line: Text of each column.
+
+    Raises:
+        BadDefects: The number of values is wrong, or a value is invalid.
+    """
     if None in line or None in line.values():
-        message = f"{where}: has another number of values than the header; give one for each column, or nothing there"
+        message = (
+            f"{line_name}: has another number of values than the header; give one for each column, or nothing there"
+        )
         raise BadDefects(message)
     try:
         return _Line.model_validate({name: (text or "").strip() for name, text in line.items()})
@@ -152,22 +178,28 @@ def _parse_line(where: str, line: dict[str, str | None]) -> _Line:
             "direction": "north, east, south, west or nothing",
             "wafer": f"a number below {MOST_WAFERS:,} or nothing",
         }
-        wanted = kinds.get(str(name), "a whole number of at least 0")
-        message = f"{where}: {name} = {value}: give {wanted}"
+        allowed = kinds.get(str(name), "a whole number of at least 0")
+        message = f"{line_name}: {name} = {value}: give {allowed}"
         raise BadDefects(message) from error
 
 
-def _place(where: str, line: _Line, wafer: WaferSpec) -> tuple[int, int, int, int]:
-    """Return a line as Defects has it."""
-    on, row, col = (_EVERY if line.wafer == "" else line.wafer), line.row, line.col
+def _place(line_name: str, line: _Line, wafer: WaferSpec) -> tuple[int, int, int, int]:
+    """Return a line as (wafer, row, column, type), as in `Defects`.
+
+    Raises:
+        BadDefects: The PE or the link is outside the wafer.
+    """
+    wafer_index, row, col = (_ALL_WAFERS if line.wafer == "" else line.wafer), line.row, line.col
     for name, value, count in (("row", row, wafer.mesh_rows), ("col", col, wafer.mesh_cols)):
         if value >= count:
-            message = f"{where}: {name} = {value}: {wafer.name} has {name}s 0 to {count - 1:,}"
+            message = f"{line_name}: {name} = {value}: {wafer.name} has {name}s 0 to {count - 1:,}"
             raise BadDefects(message)
-    away = {"north": (-1, 0), "west": (0, -1), "south": (1, 0), "east": (0, 1)}.get(line.direction)
-    if away is None:
-        return on, row, col, 0
-    if not (0 <= row + away[0] < wafer.mesh_rows and 0 <= col + away[1] < wafer.mesh_cols):
-        message = f"{where}: PE {row},{col} has no neighbour {line.direction} on {wafer.name}; give a link between PEs"
+    step = {"north": (-1, 0), "west": (0, -1), "south": (1, 0), "east": (0, 1)}.get(line.direction)
+    if step is None:
+        return wafer_index, row, col, 0
+    if not (0 <= row + step[0] < wafer.mesh_rows and 0 <= col + step[1] < wafer.mesh_cols):
+        message = (
+            f"{line_name}: PE {row},{col} has no neighbour {line.direction} on {wafer.name}; give a link between PEs"
+        )
         raise BadDefects(message)
-    return on, row + min(away[0], 0), col + min(away[1], 0), 1 if away[1] else 2
+    return wafer_index, row + min(step[0], 0), col + min(step[1], 0), 1 if step[1] else 2

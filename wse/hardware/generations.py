@@ -1,7 +1,7 @@
-"""Generations of the machine: compiled software has other costs on each, and measurements are of one of them.
+"""Generations of the machine: properties that are not numbers of a wafer file.
 
-Each record has the facts of a generation that no number of a wafer file (`WaferSpec`) has. The preset of its first
-wafer has the name of the generation.
+Compiled software has different costs on each generation, and every measurement belongs to one. The
+preset of a generation's first wafer has the name of the generation.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ from dataclasses import dataclass
 from typing import Final
 
 DEFAULT_WAFER: Final = "wse3"
-"""The wafer of a request that names none."""
+"""The wafer that is used if a request names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """The properties that all wafers of a generation share.
+    """Properties that all wafers of a generation share.
 
     Attributes:
-        digit: Its digit in the names of chips and systems: 2 in WSE-2 and CS-2.
-        fabric: The fabric that programs are compiled for, columns first (Cerebras SDK, running on a system).
-        read_bytes_per_cycle: Bytes that vector operations of a PE read from memory.
-        adds_two_from_fabric: Whether an add may take both operands from the fabric; otherwise only one.
-        multicast_cycles: Cycles of a multicast to a line of PEs on silicon, in addition to its hops and words. None
-            where nobody has measured it.
+        digit: Digit in the names of chips and systems: 2 in WSE-2 and CS-2.
+        fabric: Size of the fabric that programs are compiled for, columns first (Cerebras SDK,
+            running on a system).
+        read_bytes_per_cycle: Bytes per cycle that vector operations of a PE read from SRAM.
+        adds_two_from_fabric: Whether an addition may take both operands from the fabric; otherwise
+            only one.
+        multicast_cycles: Measured cycles of a multicast to a line of PEs in addition to its hops
+            and words. None if there is no measurement.
     """
 
     digit: str
@@ -37,18 +39,18 @@ RECORDS: Final = {
     "wse2": Generation(
         digit="2",
         fabric="757x996",
-        read_bytes_per_cycle=8,  # two of 32 bits: Cerebras SDK, CSL language guide, appendix on SIMD
+        read_bytes_per_cycle=8,  # two reads of 32 bits: Cerebras SDK, CSL language guide, appendix on SIMD
         adds_two_from_fabric=True,
         multicast_cycles=None,
     ),
     "wse3": Generation(
         digit="3",
         fabric="762x1172",
-        # Two of 64 bits, which copies of 8 fp16 or 4 fp32 elements a cycle need:
+        # Two reads of 64 bits, which are needed to copy 8 fp16 or 4 fp32 elements per cycle:
         # github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework.
         read_bytes_per_cycle=16,
         adds_two_from_fabric=False,
-        # As of a transfer from memory to memory over one hop: EPCC 2026 working notes, unreviewed.
+        # Measured for a transfer from memory to memory over one hop: EPCC 2026 working notes, unreviewed.
         multicast_cycles=20,
     ),
 }

@@ -1,6 +1,7 @@
-"""Meshes that programs see on wafers with dead PEs and links.
+"""Logical meshes: the meshes of live PEs that programs use on wafers with dead PEs and links.
 
-All wafers of a system show programs the same rows and columns: as many as the wafer that can show fewest.
+All wafers of a system have logical meshes of the same size. The wafer with the fewest usable rows
+and columns determines the size.
 """
 
 from __future__ import annotations
@@ -21,10 +22,15 @@ Meshes = tuple[LogicalMesh, ...]
 
 
 def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Meshes:
-    """Return the largest mesh of live PEs that each of some wafers has, of the same size on all.
+    """Return the largest logical meshes of equal size, one for each wafer.
+
+    Args:
+        defects: Dead PEs and links.
+        wafer: Mesh of the wafers.
+        wafers: Number of wafers.
 
     Raises:
-        BadDefects: a wafer has no live PE.
+        BadDefects: A wafer has no live PE.
     """
     fabrics = [defects.on(index).corner(wafer.mesh_rows, wafer.mesh_cols) for index in range(wafers)]
     rows, cols = usable_shape(fabrics)
@@ -37,15 +43,28 @@ def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Mesh
     return tuple(LogicalMesh.on(fabric, rows, cols) for fabric in fabrics)
 
 
-def corner_meshes(defects: Defects, whole: WaferSpec, mesh: WaferSpec, wafers: int) -> Meshes | None:
-    """Return a mesh of live PEs as large as ``mesh``, on the smallest corner of each wafer that has it.
+def corner_meshes(defects: Defects, full_wafer: WaferSpec, mesh: WaferSpec, wafers: int) -> Meshes | None:
+    """Return logical meshes of a given size, each on the smallest sufficient corner of its wafer.
 
-    The corner grows by a row and a column at a time, as far as the ``whole`` wafer goes; None where that is too small.
+    The corner starts as large as the logical mesh and grows by a row and a column at a time. All
+    wafers use the same corner.
+
+    Args:
+        defects: Dead PEs and links.
+        full_wafer: The full wafer, which limits the corner.
+        mesh: Wafer with the size of the logical mesh.
+        wafers: Number of wafers.
+
+    Returns:
+        A logical mesh for each wafer; None if even the full wafer is too small.
     """
     fabrics, rows, cols = [defects.on(index) for index in range(wafers)], mesh.mesh_rows, mesh.mesh_cols
-    for growth in range(max(whole.mesh_rows - rows, whole.mesh_cols - cols) + 1):
-        corners = [f.corner(min(rows + growth, whole.mesh_rows), min(cols + growth, whole.mesh_cols)) for f in fabrics]
-        if all(_holds(corner, rows, cols) for corner in corners):
+    for growth in range(max(full_wafer.mesh_rows - rows, full_wafer.mesh_cols - cols) + 1):
+        corners = [
+            f.corner(min(rows + growth, full_wafer.mesh_rows), min(cols + growth, full_wafer.mesh_cols))
+            for f in fabrics
+        ]
+        if all(_has_live_mesh(corner, rows, cols) for corner in corners):
             return tuple(LogicalMesh.on(corner, rows, cols) for corner in corners)
     return None
 
@@ -53,41 +72,60 @@ def corner_meshes(defects: Defects, whole: WaferSpec, mesh: WaferSpec, wafers: i
 def logical_wafer(
     wafer: WaferSpec, defects: Defects | None, wafers: int, *, grow_to: WaferSpec | None
 ) -> tuple[WaferSpec, Meshes]:
-    """Return a wafer as programs see it, and where its PEs are on each of some.
+    """Return a wafer as programs see it, and the logical mesh of each wafer.
 
-    With ``grow_to`` programs see the ``wafer``'s own mesh, on a corner of that one which is larger where PEs are dead,
-    or all of it. There are no meshes where nothing is dead on what programs see of any wafer.
+    Args:
+        wafer: Wafer with the size of mesh that programs should see.
+        defects: Dead PEs and links; None for none.
+        wafers: Number of wafers.
+        grow_to: Larger wafer on which to find live PEs for the requested mesh. If its corners do
+            not suffice, programs see the largest mesh of live PEs on it. With None, programs see
+            the largest mesh of live PEs on ``wafer``.
+
+    Returns:
+        The wafer with the size of the logical mesh, and the meshes. There are no meshes if no PE or
+        link of any logical mesh is dead.
     """
     if defects is None:
         return wafer, ()
-    around = corner_meshes(defects, grow_to, wafer, wafers) if grow_to else None
-    meshes = around or largest_live_meshes(defects, grow_to or wafer, wafers)
-    faulty = any(mesh.fabric.dead.any() or mesh.fabric.links for mesh in meshes)
-    return live_wafer(wafer, meshes), meshes if faulty else ()
+    corners = corner_meshes(defects, grow_to, wafer, wafers) if grow_to else None
+    meshes = corners or largest_live_meshes(defects, grow_to or wafer, wafers)
+    has_faults = any(mesh.fabric.dead.any() or mesh.fabric.links for mesh in meshes)
+    return live_wafer(wafer, meshes), meshes if has_faults else ()
 
 
-def fewest_wafers_with_defects(wafer: WaferSpec, defects: Defects | None, fewest: Callable[[WaferSpec], int]) -> int:
-    """The fewest wafers that hold a model when PEs are dead; ``fewest`` gives the number for wafers without defects.
+def fewest_wafers_with_defects(
+    wafer: WaferSpec, defects: Defects | None, min_wafers: Callable[[WaferSpec], int]
+) -> int:
+    """Return the minimum number of wafers that a model needs when PEs are dead.
 
-    The more there are, the fewer live PEs the worst of them has.
+    The search is iterative: the more wafers there are, the fewer live PEs the worst of them has.
+
+    Args:
+        wafer: The wafer without defects.
+        defects: Dead PEs and links; None for none.
+        min_wafers: Function that returns the minimum number of wafers of a given mesh.
     """
-    count = fewest(wafer)
+    count = min_wafers(wafer)
     while (
         defects is not None
-        and (needed := fewest(live_wafer(wafer, largest_live_meshes(defects, wafer, count)))) > count
+        and (needed_wafers := min_wafers(live_wafer(wafer, largest_live_meshes(defects, wafer, count)))) > count
     ):
-        count = needed
+        count = needed_wafers
     return count
 
 
 def live_wafer(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
-    """Return the wafer with the rows and columns of live PEs."""
+    """Return the wafer with the rows and columns of the logical meshes."""
     rows, cols = meshes[0].shape
     return replace(wafer, mesh_rows=rows, mesh_cols=cols)
 
 
-def _holds(fabric: FabricFaults, rows: int, cols: int) -> bool:
-    def has_rows(out: npt.NDArray[np.bool_]) -> bool:
-        return int(((~out).sum(axis=1) >= cols).sum()) >= rows
+def _has_live_mesh(fabric: FabricFaults, rows: int, cols: int) -> bool:
+    """Return whether a corner of a wafer has a logical mesh of the given size."""
 
-    return has_rows(fabric.dead) and has_rows(fabric.unreachable)  # what is cut off takes longer to find
+    def has_rows(unusable: npt.NDArray[np.bool_]) -> bool:
+        """Return whether enough rows have enough PEs that are not among those given."""
+        return int(((~unusable).sum(axis=1) >= cols).sum()) >= rows
+
+    return has_rows(fabric.dead) and has_rows(fabric.unreachable)  # the quick test first

@@ -1,7 +1,8 @@
-"""Wafers and software profiles: presets and user files (`wse.hardware.preset_reader`) as specifications.
+"""Load wafers and software profiles from presets and user files.
 
-A wafer names in ``generation`` the generation whose software costs apply to it, and with ``announced = true`` says that
-nobody has measured one. A number of a software profile may differ by generation.
+A wafer names in ``generation`` the generation whose software costs apply to it. With ``announced =
+true``, a file says that nobody has measured such a wafer. Numbers of a software profile may differ
+by generation. See `wse.hardware.preset_reader` for the format.
 """
 
 from __future__ import annotations
@@ -22,37 +23,46 @@ from wse.known_names import known_name
 from wse.plugins import SOFTWARE, WAFERS
 
 Values = tuple[tuple[str, float], ...]
-"""Numbers by field that take the place of a file's: as data that can be compared and sent."""
+"""Numbers by field that replace those of a file, as data that can be compared and sent."""
 
 LONGEST_NAME: Final = 64
 _HERE: Final = Path(__file__).parent
 
 
-def _read_name(path: Path, key: str, stated: Any) -> str:
-    if not isinstance(stated, str) or not 0 < len(stated) <= LONGEST_NAME or not stated.isprintable():
-        msg = f"{path}: {key} = {short_repr(stated)}: give a name of 1 to {LONGEST_NAME} printable characters"
+def _read_name(path: Path, key: str, raw_value: Any) -> str:
+    """Check the name in a file and return it."""
+    if not isinstance(raw_value, str) or not 0 < len(raw_value) <= LONGEST_NAME or not raw_value.isprintable():
+        msg = f"{path}: {key} = {short_repr(raw_value)}: give a name of 1 to {LONGEST_NAME} printable characters"
         raise BadWafer(msg)
-    return stated
+    return raw_value
 
 
-def _read_generation(path: Path, key: str, stated: Any) -> str:
-    if not isinstance(stated, str) or stated not in GENERATIONS:
-        raise UnknownName(key, str(stated), GENERATIONS, where=str(path))
-    return stated
+def _read_generation(path: Path, key: str, raw_value: Any) -> str:
+    """Check the generation in a file and return it."""
+    if not isinstance(raw_value, str) or raw_value not in GENERATIONS:
+        raise UnknownName(key, str(raw_value), GENERATIONS, where=str(path))
+    return raw_value
 
 
-def _read_announced(path: Path, key: str, stated: Any) -> bool:
-    if not isinstance(stated, bool):
-        msg = f"{path}: {key} = {short_repr(stated)}: give true (nobody has measured such a wafer) or false"
+def _read_announced(path: Path, key: str, raw_value: Any) -> bool:
+    """Check whether a file describes an announced wafer and return the answer."""
+    if not isinstance(raw_value, bool):
+        msg = f"{path}: {key} = {short_repr(raw_value)}: give true (nobody has measured such a wafer) or false"
         raise BadWafer(msg)
-    return stated
+    return raw_value
 
 
 def _missing(base: str, keys: Sequence[str]) -> str:
+    """Return the message for the fields that a file lacks.
+
+    Args:
+        base: Preset to suggest as the base of the file.
+        keys: Names of the missing fields, at least one.
+    """
     if keys[0] == "generation":
-        return f'has no generation; add generation = "{GENERATIONS[0]}", or whichever\'s software costs apply'
-    more = f" and {len(keys) - 1} more keys" if len(keys) > 1 else ""
-    return f'has no {keys[0]}{more}; add them, or begin with base = "{base}" and give only what differs'
+        return f'has no generation; add generation = "{GENERATIONS[0]}", or the one whose software costs apply'
+    others = f" and {len(keys) - 1} more keys" if len(keys) > 1 else ""
+    return f'has no {keys[0]}{others}; add them, or begin with base = "{base}" and give only what differs'
 
 
 _WAFER: Final = PresetKind(
@@ -63,7 +73,7 @@ _WAFER: Final = PresetKind(
     texts={"name": _read_name, "generation": _read_generation, "announced": _read_announced},
     missing=partial(_missing, "wse2"),
     defaults={"announced": False},
-    meant={"cs2": "wse2", "cs3": "wse3"},  # names of machines, which people give for their wafers
+    meant={"cs2": "wse2", "cs3": "wse3"},  # names of systems, often given instead of their wafers
 )
 _SOFTWARE: Final = PresetKind(
     word="software profile",
@@ -77,28 +87,33 @@ _SOFTWARE: Final = PresetKind(
 
 
 def known_wafers() -> tuple[str, ...]:
-    """Return the names of the wafer presets."""
+    """Return the names of all wafer presets, including those of other packages."""
     return _WAFER.names()
 
 
 def bundled_wafers() -> tuple[str, ...]:
-    """Return the names of the wafer presets, without those of other packages."""
+    """Return the names of the bundled wafer presets."""
     return _WAFER.bundled_names()
 
 
 def known_software() -> tuple[str, ...]:
-    """Return the names of the software profiles."""
+    """Return the names of all software profiles, including those of other packages."""
     return _SOFTWARE.names()
 
 
 def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
-    """Return the wafer of a preset's name, without regard to case, or of a TOML file, some numbers replaced.
+    """Return the wafer of a preset or of a TOML file.
 
-    A preset wins over a file so named.
+    A preset takes precedence over a file of the same name. The case of its name is ignored.
+
+    Args:
+        name_or_path: Name of the preset, or path of the file.
+        values: Numbers that replace those of the file.
 
     Raises:
-        UnknownName: no such preset, or an unknown key in the file or the values; the nearest known one is named.
-        BadWafer: the file cannot be read, or a number is missing, in another unit or out of bounds.
+        UnknownName: There is no such preset, or an unknown key in the file or the values.
+        BadWafer: The file cannot be read, or a number is missing, in a wrong unit, out of bounds,
+            or contradicts another number.
     """
     where = str(name_or_path)
     texts, numbers = _WAFER.read(where)
@@ -121,9 +136,15 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
 
 
 def load_software(name_or_path: str | Path, generation: str, values: Values = ()) -> SoftwareProfile:
-    """Return the costs on a generation of the software profile of a name or of a TOML file.
+    """Return the costs of a software profile on a generation of the machine.
 
-    The rest as of `load_wafer`.
+    Args:
+        name_or_path: Name of the preset, or path of a TOML file.
+        generation: Generation of the wafer, one of ``GENERATIONS``.
+        values: Numbers that replace those of the file, for all generations.
+
+    Raises:
+        UnknownName, BadWafer: As for `load_wafer`.
     """
     where = str(name_or_path)
     texts, numbers = _SOFTWARE.read(where)
@@ -131,16 +152,32 @@ def load_software(name_or_path: str | Path, generation: str, values: Values = ()
 
 
 def check_value(spec: type[WaferSpec | SoftwareProfile], where: str, key: str, value: float) -> None:
-    """Raise BadWafer for a number that ``key`` cannot have in any wafer or profile; ``where`` it was given."""
+    """Raise BadWafer for a value that a field cannot have in any wafer or software profile.
+
+    Args:
+        spec: `WaferSpec` or `SoftwareProfile`.
+        where: Option or file with the value, for the message.
+        key: Name of the field.
+        value: The value.
+    """
     read_number(where, key, value, numeric_fields(spec)[key], "")
 
 
 def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, SourcedNumber]:
-    """Return the source of each number of a wafer, or of a software profile if the name is one, with some replaced.
+    """Return each number of a wafer or a software profile with its unit, grade and source.
 
-    A number given by generation has its key followed by a point and the generation. A file counts as a software
-    profile if it is based on one or has one of its fields.
-    Errors as of `load_wafer`.
+    A file is a software profile if it is based on one or has one of its fields.
+
+    Args:
+        name_or_path: Name of a wafer or software profile, or path of a TOML file.
+        values: Numbers that replace those of the file.
+
+    Returns:
+        Numbers by field. The key of a number for one generation is the field, a point and the
+        generation.
+
+    Raises:
+        UnknownName, BadWafer: As for `load_wafer`.
     """
     where = str(name_or_path)
     kind = _kind_of(where)
@@ -148,7 +185,7 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
 
 
 def _kind_of(where: str) -> PresetKind:
-    """Return the kind of a preset or a file, wafers where it is neither."""
+    """Return the kind of a preset or file: software profile, or wafer if neither is known."""
     if _WAFER.bundled_name(where):
         return _WAFER
     if _SOFTWARE.bundled_name(where):
@@ -161,9 +198,17 @@ def _kind_of(where: str) -> PresetKind:
 
 
 def _with_values(kind: PresetKind, where: str, numbers: Numbers, values: Values) -> Numbers:
-    """Return the numbers of ``where``, with others instead of some, for all generations.
+    """Return the numbers of a preset with some of them replaced, for all generations.
 
-    Those are checked as a file's.
+    Args:
+        kind: Kind of the preset.
+        where: Its name or path, for messages.
+        numbers: Numbers of the preset.
+        values: Replacements, which are checked like the numbers of a file.
+
+    Raises:
+        UnknownName: A replacement has an unknown field.
+        BadWafer: A replacement is out of bounds.
     """
     fields = numeric_fields(kind.spec)
     for key, _ in values:

@@ -1,4 +1,4 @@
-"""Mesh sizes as people write them, and a smaller mesh of the same PEs."""
+"""Mesh sizes in the form ROWSxCOLS, and wafers with a smaller or a transposed mesh."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ _FORM: Final = re.compile(r"\s*([0-9]{1,9})\s*[xX×]\s*([0-9]{1,9})\s*")
 
 
 def parse_mesh(text: str, option: str = "mesh") -> tuple[int, int]:
-    """Return the rows and columns of ROWSxCOLS; ``option`` is who gives them, for the message.
+    """Return the rows and columns of a text ROWSxCOLS.
+
+    Args:
+        text: The text.
+        option: Option or key with the text, for the message.
 
     Raises:
-        BadMesh: another form, or a side outside 1 to 10,000.
+        BadMesh: The text has another form, or a side is outside 1 to 10,000.
 
     >>> parse_mesh("16x24")
     (16, 24)
@@ -25,17 +29,17 @@ def parse_mesh(text: str, option: str = "mesh") -> tuple[int, int]:
     match = _FORM.fullmatch(text)
     rows, cols = (int(side) for side in match.groups()) if match else (0, 0)
     if not 1 <= rows <= LONGEST_SIDE or not 1 <= cols <= LONGEST_SIDE:
-        shown = repr(text) if len(text) <= 80 else repr(text[:80]) + "…"
-        msg = f"{option} {shown}: give ROWSxCOLS, such as 16x16, with each side from 1 to {LONGEST_SIDE:,}"
+        shown_text = repr(text) if len(text) <= 80 else repr(text[:80]) + "…"
+        msg = f"{option} {shown_text}: give ROWSxCOLS, such as 16x16, with each side from 1 to {LONGEST_SIDE:,}"
         raise BadMesh(msg)
     return rows, cols
 
 
 def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
-    """``wafer`` with only ``rows`` × ``cols`` of its PEs.
+    """Return a wafer with only ``rows`` × ``cols`` of its PEs.
 
     Raises:
-        BadMesh: the wafer does not have as many rows or columns, or a side is below 1.
+        BadMesh: The wafer has fewer rows or columns, or a side is below 1.
     """
     if rows < 1 or cols < 1:
         msg = f"mesh {rows}x{cols}: each side must be at least 1"
@@ -51,5 +55,5 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
 
 
 def turned_wafer(wafer: WaferSpec) -> WaferSpec:
-    """``wafer`` with rows and columns of its mesh in each other's place: links along both are alike."""
+    """Return a wafer with the rows and columns of its mesh swapped. Links along both are equal."""
     return dataclasses.replace(wafer, mesh_rows=wafer.mesh_cols, mesh_cols=wafer.mesh_rows)

@@ -1,4 +1,4 @@
-"""Numbers of wafer and software files: their units, their bounds, their grades and their sources."""
+"""SourcedNumber: a number of a preset file with unit, evidence grade and source."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UNITS: Final = {
     "sequences": "sequence",
 }
 
-# Smallest and largest accepted value. The upper ones are far beyond any machine: they catch slips of unit.
+# Minimum and maximum accepted values. The maxima are far beyond any machine and detect wrong units.
 _BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "mesh_rows": (1, 10_000),
     "mesh_cols": (1, 10_000),
@@ -112,7 +112,15 @@ _OTHER_BOUNDS: Final = (1, 10**6)  # rates of a PE, and cycles of an operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedNumber:
-    """A number with its unit, grade and source; ``range`` has the least and most that it may be, None if not stated."""
+    """A number with its unit and the evidence for it.
+
+    Attributes:
+        value: The number.
+        unit: Its unit, such as "byte/PE".
+        grade: Evidence grade, a key of `GRADES`.
+        source: Where the number is from.
+        range: Minimum and maximum that the number may have; None if not stated.
+    """
 
     value: float
     unit: str
@@ -122,42 +130,45 @@ class SourcedNumber:
 
     @property
     def low(self) -> float:
-        """Low end of the range; the value where no range is stated."""
+        """Minimum of the range; the value if no range is stated."""
         return self.value if self.range is None else self.range[0]
 
     @property
     def high(self) -> float:
-        """High end of the range; the value where no range is stated."""
+        """Maximum of the range; the value if no range is stated."""
         return self.value if self.range is None else self.range[1]
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """Low end of the range, value, and high end."""
+        """Minimum of the range, value, and maximum of the range."""
         return self.low, self.value, self.high
 
 
 def weakest(grades: Iterable[Grade]) -> Grade:
-    """Return the grade of what follows from numbers of these ones: the last of them in the order of ``GRADES``."""
+    """Return the weakest of some evidence grades: the last one in the order of ``GRADES``.
+
+    A result has the weakest grade of the numbers that it is computed from.
+    """
     return max(grades, key=list(GRADES).index)
 
 
 def unit_of(field: str) -> str:
-    """Return the unit that a field's name ends in.
+    """Return the unit of a field, which is given by the end of its name.
 
     >>> unit_of("sram_bytes_per_pe"), unit_of("hop_cycles"), unit_of("mac_fp16_per_cycle")
     ('byte/PE', 'cycle', 'element/cycle')
     """
-    counted, _, per = field.partition("_per_")
-    unit = _UNITS.get(counted.rpartition("_")[2], "element")
+    counted_noun, _, per = field.partition("_per_")
+    unit = _UNITS.get(counted_noun.rpartition("_")[2], "element")
     return f"{unit}/{_UNITS[per]}" if per else unit
 
 
 def bounds_of(field: str) -> tuple[float, float]:
-    """Return the smallest and the largest value that ``field`` may have."""
+    """Return the minimum and maximum that a field may have."""
     return _BOUNDS.get(field, _OTHER_BOUNDS)
 
 
 def numeric_fields(spec: type[Any]) -> dict[str, type]:
-    """Return the number fields of a dataclass of such numbers, and int or float for each."""
+    """Return the number fields of a dataclass, and the type of each: int or float."""
     types: dict[str, type] = {"int": int, "float": float}
     return {f.name: types[str(f.type)] for f in fields(spec) if f.type in types}

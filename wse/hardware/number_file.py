@@ -1,4 +1,4 @@
-"""TOML files of numbers that nobody has checked: each a plain number, or a table with unit, grade, source and range."""
+"""Check numbers from user files: plain numbers, or tables with unit, grade, source and range."""
 
 from __future__ import annotations
 
@@ -25,49 +25,61 @@ class _Entry(pydantic.BaseModel):
     range: Annotated[list[int | float], pydantic.Field(min_length=2, max_length=2)] | None = None
 
 
-def entries_by(owners: Collection[str], word: str, place: str, key: str, stated: Any) -> dict[str, Any]:
-    """Divide the value of a key that may be given for each of several owners, such as generations or machines.
+def entries_by(owners: Collection[str], word: str, place: str, key: str, raw_value: Any) -> dict[str, Any]:
+    """Divide the value of a key that may be stated for each of several owners.
+
+    Owners are generations of a machine, or machines.
 
     Args:
         owners: Names of the owners.
-        word: What the message for an unknown owner calls one.
-        place: The file, or where else the value is given.
+        word: What an owner is, for the message.
+        place: File or other origin of the value.
         key: The key.
-        stated: Its value: one for all owners, or a table with a value for at least one of them.
+        raw_value: A value for all owners, or a table with a value for at least one owner.
 
     Returns:
-        ``stated`` under ``key``, or what the table gives for each owner under the key, a point and the owner.
+        The value under ``key`` if it is for all owners. Otherwise the value of each owner, under
+        the key, a point and the owner.
 
     Raises:
-        UnknownName: the table has a known and an unknown owner.
+        UnknownName: The table has both a known and an unknown owner.
     """
-    if not isinstance(stated, dict) or stated.keys().isdisjoint(owners):
-        return {key: stated}
-    for owner in stated:
+    if not isinstance(raw_value, dict) or raw_value.keys().isdisjoint(owners):
+        return {key: raw_value}
+    for owner in raw_value:
         if owner not in owners:
             raise UnknownName(word, owner, owners, where=f"{place}: {key}")
-    return {f"{key}.{owner}": value for owner, value in stated.items()}
+    return {f"{key}.{owner}": value for owner, value in raw_value.items()}
 
 
-def read_number(path: Path | str, name: str, stated: Any, type_: type, default_source: str) -> SourcedNumber:
-    """Return a checked number of a file; a whole number is welcome where a float is expected, not the reverse.
+def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, default_source: str) -> SourcedNumber:
+    """Check a number from a configuration file and return it with its unit and source.
 
-    ``path`` is the file, or says where else the number was given. ``name`` is the field, after which a point and whose
-    number it is may follow; ``type_`` is int or float.
+    Args:
+        path: File with the number, or a description of where else it was given. Used in error
+            messages.
+        name: Field name, which determines unit and bounds. ``.`` and the name of a machine may
+            follow (``wafer_power_w.cs4``).
+        raw_value: A number, or a table with ``value`` and optionally ``unit``, ``grade``,
+            ``source`` and ``range``.
+        number_type: int or float. For float, integers are accepted too; for int, floats are
+            rejected.
+        default_source: Source of the number if the table states none.
 
     Raises:
-        BadWafer: it is no number, in another unit, out of bounds, or outside the range that it gives itself.
+        BadWafer: The value is not a number, has the wrong unit, or is outside the bounds of the
+            field or its own range.
     """
     key = name.partition(".")[0]
     place, unit = f"{path}: {name}", unit_of(key)
     try:
-        entry = _Entry.model_validate(stated if isinstance(stated, dict) else {"value": stated})
+        entry = _Entry.model_validate(raw_value if isinstance(raw_value, dict) else {"value": raw_value})
     except pydantic.ValidationError as error:
         fault = error.errors(include_url=False)[0]
-        at = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
-        at = f" {at}" if isinstance(stated, dict) and at else ""
+        key_path = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
+        key_path = f" {key_path}" if isinstance(raw_value, dict) and key_path else ""
         msg = (
-            f"{place} ={at} {short_repr(fault['input'])}: {fault['msg']}; "
+            f"{place} ={key_path} {short_repr(fault['input'])}: {fault['msg']}; "
             f"give a number in {unit}, or a table with value, unit, grade, source, range"
         )
         raise BadWafer(msg) from error
@@ -75,19 +87,21 @@ def read_number(path: Path | str, name: str, stated: Any, type_: type, default_s
         msg = f"{place} is given in {short_repr(entry.unit)}: give it in {unit!r}"
         raise BadWafer(msg)
     low, high = bounds_of(key)
-    if type_ is int and not isinstance(entry.value, int):
+    if number_type is int and not isinstance(entry.value, int):
         msg = f"{place} = {entry.value!r}: give a whole number from {low:,} to {high:,}"
         raise BadWafer(msg)
     if not low <= entry.value <= high:
         msg = f"{place} = {short_repr(entry.value)}: give a number from {low:,} to {high:,} ({unit})"
         raise BadWafer(msg)
-    least, most = entry.range or (entry.value, entry.value)
-    if not low <= least <= entry.value <= most <= high:
+    range_low, range_high = entry.range or (entry.value, entry.value)
+    if not low <= range_low <= entry.value <= range_high <= high:
         msg = (
-            f"{place}: the range from {short_repr(least)} to {short_repr(most)} does not hold the value "
-            f"{short_repr(entry.value)}, or leaves {low:,} to {high:,}; give two numbers around it"
+            f"{place}: the range from {short_repr(range_low)} to {short_repr(range_high)} does not contain the value "
+            f"{short_repr(entry.value)}, or is not within {low:,} to {high:,}; give two numbers around it"
         )
         raise BadWafer(msg)
     source = entry.source if entry.source is not None else default_source
-    extent = (float(least), float(most)) if entry.range else None
-    return SourcedNumber(value=type_(entry.value), unit=unit, grade=entry.grade, source=source, range=extent)
+    number_range = (float(range_low), float(range_high)) if entry.range else None
+    return SourcedNumber(
+        value=number_type(entry.value), unit=unit, grade=entry.grade, source=source, range=number_range
+    )

@@ -1,12 +1,14 @@
-"""Presets: TOML files that give the numbers of a machine or of its software, each with unit, grade and source.
+"""Read presets: TOML files with the numbers of a machine or its software.
 
-Wafers, software profiles, GPUs and serving stacks are presets of four kinds. A preset is bundled by being in the folder
-of its kind. Another Python package adds a preset with an entry point in the group of the kind, whose object is the
-`pathlib.Path` of a TOML file. A user's own file is given by its path.
+There are four kinds of presets: wafers, software profiles, GPUs and serving stacks. Bundled presets
+are the files in the folder of their kind. Other packages add presets by entry points in the group
+of the kind, whose object is the `pathlib.Path` of a TOML file. Users can also give the path of
+their own file.
 
-A file gives every field, or ``base = "wse2"`` and the fields that differ. A field is a plain number in the unit of its
-name, or a table: ``hop_cycles = { value = 2, unit = "cycle", grade = "M", source = "..." }``. Of some kinds a number
-may differ by generation of the machine: ``relay_cycles = { wse2 = 14, wse3 = 5 }``.
+A file states every field, or ``base = "wse2"`` and the fields that differ from this preset. A field
+is a plain number in the unit of its name, or a table: ``hop_cycles = { value = 2, unit = "cycle",
+grade = "M", source = "..." }``. In some kinds of presets, a number may differ by generation of the
+machine: ``relay_cycles = { wse2 = 14, wse3 = 5 }``.
 """
 
 from __future__ import annotations
@@ -25,11 +27,16 @@ from wse.known_names import known_name
 from wse.plugins import with_plugins
 
 Numbers = dict[str, SourcedNumber]
-"""Numbers by field; a number that is given by generation has a point and the generation after its field."""
+"""Numbers by field. If a number is for one generation, its key is ``FIELD.GENERATION``."""
 
 
 class PresetContent(NamedTuple):
-    """The contents of a preset: its fields that are not numbers, and its numbers in the order of the dataclass."""
+    """The content of a preset file.
+
+    Attributes:
+        texts: Fields that are not numbers.
+        numbers: Numbers, in the order of the fields of the dataclass.
+    """
 
     texts: dict[str, Any]
     numbers: Numbers
@@ -37,19 +44,19 @@ class PresetContent(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PresetKind:
-    """A kind of preset.
+    """A kind of preset, such as wafers.
 
     Attributes:
-        word: What messages call a preset of this kind.
+        word: Name of the kind for messages, such as "wafer".
         group: Group of the entry points by which other packages add presets.
         folder: Folder of the bundled files.
         spec: Dataclass whose int and float fields are the numbers of a file.
-        texts: For each field that is no number the function that checks it, which is given the file, the field and
-            the value. A file without ``name`` is named after itself.
-        missing: Returns the message for the names of the fields that a file lacks, at least one.
-        defaults: Values of texts that a file may leave out.
-        generations: Generations for each of which a number may be given.
-        meant: For names that people give by mistake the preset that they mean.
+        texts: For each field that is not a number, a function that checks it, given the file, the
+            field and the value. If a file has no ``name``, its name is that of the file.
+        missing: Function that returns the message for missing fields, given their names.
+        defaults: Values of texts that a file may omit.
+        generations: Generations for which a number may be stated separately.
+        meant: Presets by the names that people use for them by mistake.
     """
 
     word: str
@@ -63,30 +70,35 @@ class PresetKind:
     meant: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all presets in alphabetical order, those of other packages among them.
+        """Return the names of all presets in alphabetical order, including those of other packages.
 
         Raises:
-            BadInput: a package has an entry point that cannot be used.
+            BadInput: An entry point of a package cannot be used.
         """
         return tuple(sorted(_files(self)))
 
     def bundled_names(self) -> tuple[str, ...]:
-        """Return the names of the presets in the folder of the kind, in alphabetical order."""
+        """Return the names of the bundled presets in alphabetical order."""
         return tuple(_bundled_files(self))
 
     def bundled_name(self, text: str) -> str | None:
-        """Return the bundled preset that a text names, without regard to case; None where it names none."""
+        """Return the bundled preset that a text names, ignoring case; None if there is none."""
         return known_name(text, _bundled_files(self))
 
     def read(self, where: str) -> PresetContent:
-        """Read the preset of a name, without regard to case, or a TOML file.
+        """Read a preset, given by its name (ignoring case) or as a TOML file.
 
-        A bundled preset wins over a file of its name, and a file over the preset of another package. Packages are
-        asked only for a name that is neither.
+        A bundled preset takes precedence over a file of the same name, and a file over a preset of
+        another package. Other packages are only searched if the name is neither.
+
+        Args:
+            where: Name or path.
 
         Raises:
-            UnknownName: no such preset, or an unknown key in the file; the message suggests the nearest known one.
-            BadWafer: the file cannot be read, or a number is missing, in another unit or out of bounds.
+            UnknownName: There is no such preset, or the file has an unknown key. The message
+                suggests a similar name.
+            BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of
+                bounds.
         """
         name = self.bundled_name(where)
         if name is None and names_toml_file(where):
@@ -101,65 +113,83 @@ class PresetKind:
         return PresetContent(dict(texts), dict(numbers))
 
     def values(self, numbers: Numbers, generation: str = "") -> dict[str, Any]:
-        """Return the value of every number field, of a number that differs by generation that of ``generation``."""
+        """Return the value of every number field.
+
+        Args:
+            numbers: Numbers of a preset.
+            generation: Generation whose value to take for numbers that differ by generation.
+        """
         return {key: (numbers.get(f"{key}.{generation}") or numbers[key]).value for key in numeric_fields(self.spec)}
 
 
 @cache
 def _bundled_files(kind: PresetKind) -> Mapping[str, Path]:
-    """Return the files of a kind's folder by name; they stay as they are while a process runs."""
+    """Return the bundled files of a kind by name. They are assumed not to change."""
     return {path.stem: path for path in sorted(kind.folder.glob("*.toml"))}
 
 
 @cache
 def _files(kind: PresetKind) -> Mapping[str, Path]:
+    """Return the files of all presets of a kind by name, including those of other packages."""
     return with_plugins(kind.group, _bundled_files(kind), _preset_name)
 
 
-def _preset_name(thing: Any) -> tuple[str]:
-    if not isinstance(thing, Path):
-        message = f"a {type(thing).__name__} is no pathlib.Path of a TOML file"
+def _preset_name(plugin: Any) -> tuple[str]:
+    """Return the name of an entry point's preset; raise TypeError if it is not a path."""
+    if not isinstance(plugin, Path):
+        message = f"a {type(plugin).__name__} is no pathlib.Path of a TOML file"
         raise TypeError(message)
-    return (thing.stem,)
+    return (plugin.stem,)
 
 
 @cache
 def _read_preset(kind: PresetKind, name: str) -> PresetContent:
+    """Read a bundled preset or one of another package. The result is cached."""
     path = _bundled_files(kind).get(name) or _files(kind)[name]
     return _read_file(kind, path, "")
 
 
 def _read_file(kind: PresetKind, path: Path, default_source: str) -> PresetContent:
-    """Read the fields that a file and the preset that it is based on give."""
+    """Read a preset file and the preset that it is based on.
+
+    1. Read the base, if the file has one.
+    2. Check texts and numbers, which replace those of the base.
+    3. Check that no field is missing.
+
+    Args:
+        kind: Kind of the preset.
+        path: The file.
+        default_source: Source of numbers for which the file states none.
+    """
     table = read_toml(path, BadWafer)
     fields = numeric_fields(kind.spec)
     texts, numbers = PresetContent(dict(kind.defaults), {})
-    base = table.pop("base", None)
+    base = table.pop("base", None)  # 1
     if base is not None:
         if not isinstance(base, str) or (base not in kind.bundled_names() and base not in kind.names()):
             raise UnknownName("base " + kind.word, str(base), kind.names(), where=str(path))
         texts, numbers = kind.read(base)
-    texts["name"] = path.stem
+    texts["name"] = path.stem  # 2
     for key, read in kind.texts.items():
         if key in table:
             texts[key] = read(path, key, table.pop(key))
-    for key, stated in table.items():
+    for key, raw_value in table.items():
         if key not in fields:
             raise UnknownName("key", key, [*fields, *kind.texts, "base"], where=str(path))
-        entries = entries_by(kind.generations, "generation", str(path), key, stated)
+        entries = entries_by(kind.generations, "generation", str(path), key, raw_value)
         if key in entries:
             numbers = {name: number for name, number in numbers.items() if not name.startswith(f"{key}.")}
         for name, value in entries.items():
             numbers[name] = read_number(path, name, value, fields[key], default_source)
     by_generation = {key: [f"{key}.{generation}" for generation in kind.generations] for key in fields}
-    missing = [key for key in kind.texts if key not in texts]
-    missing += [
+    missing_keys = [key for key in kind.texts if key not in texts]  # 3
+    missing_keys += [
         key
         for key, names in by_generation.items()
         if key not in numbers and (not names or any(name not in numbers for name in names))
     ]
-    if missing:
-        message = f"{path}: {kind.missing(missing)}"
+    if missing_keys:
+        message = f"{path}: {kind.missing(missing_keys)}"
         raise BadWafer(message)
     ordered = [name for key, names in by_generation.items() for name in (key, *names) if name in numbers]
     return PresetContent(texts, {name: numbers[name] for name in ordered})

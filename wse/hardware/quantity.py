@@ -1,4 +1,4 @@
-"""Numbers with units as people write them: ``1.75GHz``, ``96KiB``, ``200ms``, ``128k``, and factors such as ``x2``."""
+"""Parse numbers with units, such as ``96KiB``, ``200ms`` and ``128k``, and factors like ``x2``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _QUANTITY: Final = re.compile(rf"({_NUMBER})\s*([A-Za-zµμ][A-Za-z/µμ]*)?")
 _FACTOR: Final = re.compile(rf"[x×*]\s*({_NUMBER})")
 _PREFIXED: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\s*[kKMG]i?")
 LONGEST: Final = 40
-"""Maximum length of a quantity in characters. A longer text is a slip."""
+"""Maximum length of a quantity in characters. A longer text is assumed to be a mistake."""
 MOST_DIGITS: Final = 20
-"""Whole numbers with this many digits are refused: they are slips, and Python is slow to read very long ones."""
+"""Number of digits from which on integers are refused, as Python reads very long ones slowly."""
 
 TOKEN: Final = "token"
-"""The unit of token counts, in which ``k`` is 1,024: a context of 128k is 131,072 tokens, as models are named."""
+"""Unit of token counts, in which ``k`` is 1,024: the 128k context of a model is 131,072 tokens."""
 COUNT: Final = "1"
-"""The unit of other counts, such as requests, in which ``k`` is 1,000."""
+"""Unit of other counts, such as requests, in which ``k`` is 1,000."""
 
 _BYTES: Final = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _RATES: Final = {f"{unit}/s": scale for unit, scale in _BYTES.items()}
@@ -33,12 +33,14 @@ _SCALES: Final[dict[str, dict[str, int]]] = {
     "byte": _BYTES | {"byte": 1},
     "byte/s": _RATES | {"byte/s": 1},
 }
-"""For each unit that a number is stored in: the units of the same kind, as multiples of the smallest of them."""
+"""For each unit of stored numbers: accepted units, as multiples of the smallest of them."""
 
 
 def units_for(unit: str) -> tuple[str, ...]:
-    """Return the units in which a number stored in ``unit`` may be given; empty for a count."""
-    return tuple(given for given in _SCALES.get(_counted(unit), ()) if given not in ("byte", "byte/s"))
+    """Return the accepted units for a number stored in ``unit``; () for a count."""
+    return tuple(
+        input_unit for input_unit in _SCALES.get(_unit_without_pe(unit), ()) if input_unit not in ("byte", "byte/s")
+    )
 
 
 def is_time(unit: str) -> bool:
@@ -47,10 +49,15 @@ def is_time(unit: str) -> bool:
 
 
 def read_quantity(text: str, unit: str) -> int | float | None:
-    """Return the number in a text, converted to ``unit``, or None where the text is no such quantity.
+    """Return the number in a text, converted to a unit; None if the text is no such quantity.
 
-    A number without a unit is taken to be in ``unit``. Counts accept k, M and G: multiples of 1,000, for tokens of
-    1,024. Ki, Mi and Gi are multiples of 1,024 in both. A whole number is returned as an integer.
+    A number without a unit is taken to be in ``unit``. Counts accept the prefixes k, M and G, which
+    are multiples of 1,000, or of 1,024 for tokens. Ki, Mi and Gi are always multiples of 1,024. A
+    whole number is returned as an integer.
+
+    Args:
+        text: A text such as "96 KiB".
+        unit: Unit of the result, such as "byte/PE", "s", `TOKEN` or `COUNT`.
 
     >>> read_quantity("1.75GHz", "Hz"), read_quantity("96 KiB", "byte/PE"), read_quantity("200ms", "s")
     (1750000000, 98304, 0.2)
@@ -62,11 +69,11 @@ def read_quantity(text: str, unit: str) -> int | float | None:
     match = _QUANTITY.fullmatch(text.strip()) if len(text) <= LONGEST else None
     if match is None:
         return None
-    number, given, stored = Fraction(match[1].replace("_", "")), match[2], _counted(unit)
-    if given is None:
+    number, input_unit, output_unit = Fraction(match[1].replace("_", "")), match[2], _unit_without_pe(unit)
+    if input_unit is None:
         return _number(number)
-    scales = _SCALES.get(stored, _TOKENS if stored == TOKEN else _COUNTS)
-    return _number(number * scales[given] / scales.get(stored, 1)) if given in scales else None
+    scales = _SCALES.get(output_unit, _TOKENS if output_unit == TOKEN else _COUNTS)
+    return _number(number * scales[input_unit] / scales.get(output_unit, 1)) if input_unit in scales else None
 
 
 def has_unit(text: str) -> bool:
@@ -76,11 +83,11 @@ def has_unit(text: str) -> bool:
 
 
 def whole_number(text: str, unit: str = "") -> int | None:
-    """Return the integer in a text, or None where the text is no whole number.
+    """Return the integer in a text; None if the text is no integer.
 
     Args:
-        text: Decimal digits, fewer than MOST_DIGITS, with a minus sign where below 0.
-        unit: TOKEN or COUNT where prefixes are accepted too, such as ``128k`` and ``1.5M``; empty for digits alone.
+        text: Fewer than MOST_DIGITS decimal digits, with an optional minus sign.
+        unit: TOKEN or COUNT to accept prefixes, such as ``128k`` and ``1.5M``; "" for digits only.
 
     >>> whole_number("4096"), whole_number("4k"), whole_number("4k", TOKEN), whole_number("1.5k", COUNT)
     (4096, None, 4096, 1500)
@@ -94,7 +101,7 @@ def whole_number(text: str, unit: str = "") -> int | None:
 
 
 def read_factor(text: str) -> float | None:
-    """Return the factor of ``x2``, ``×0.5`` or ``*2``; None where a text is none, or it is not above 0.
+    """Return the factor in ``x2``, ``×0.5`` or ``*2``; None for other texts and for 0 or less.
 
     >>> read_factor("x2"), read_factor("×0.5"), read_factor("2"), read_factor("x-1")
     (2.0, 0.5, None, None)
@@ -104,13 +111,13 @@ def read_factor(text: str) -> float | None:
     return factor if 0 < factor < float("inf") else None
 
 
-def _counted(unit: str) -> str:
-    """Return a unit without whose it is: bytes of a PE are bytes."""
+def _unit_without_pe(unit: str) -> str:
+    """Return a unit without "/PE": bytes per PE are given in bytes."""
     return unit.removesuffix("/PE")
 
 
 def _number(number: Fraction) -> int | float:
-    """Return an integer where the number is whole and floats represent it exactly, else the nearest float."""
+    """Return an integer if the number is whole and exact as a float, else the nearest float."""
     if number.denominator == 1 and abs(number) < 2**53:
         return int(number)
     try:

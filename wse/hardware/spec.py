@@ -1,4 +1,4 @@
-"""WaferSpec and SoftwareProfile: what the machine does, and what its software costs."""
+"""WaferSpec and SoftwareProfile: the properties of a wafer, and the costs of its software."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferSpec:
-    """A wafer as programs see it. Every number's unit is in its name; its source is in the preset file.
+    """A wafer as programs see it.
 
-    ``generation`` is the generation whose software costs apply, one of ``GENERATIONS``. ``announced``: this is what its
-    vendor announced, and nobody has measured one.
+    The unit of each number is in its name, its source in the preset file.
+
+    Attributes:
+        generation: Generation whose software costs apply, one of ``GENERATIONS``.
+        announced: Whether the numbers are only announced by the vendor, and nobody has measured
+            such a wafer.
     """
 
     name: str
@@ -20,17 +24,17 @@ class WaferSpec:
     mesh_cols: int  # usable PEs, west to east
     clock_hz: float
     sram_bytes_per_pe: int
-    runtime_bytes_per_pe: int  # the vendor runtime's irreducible share of SRAM
+    runtime_bytes_per_pe: int  # SRAM that the vendor's runtime always occupies
     task_table_bytes_per_pe: int  # must stay free for the task table
     sram_bytes_per_cycle: int  # read + write
     hop_cycles: int  # router to neighbouring router
     ramp_cycles: int  # one crossing between router and compute element
     stream_words_per_cycle: float  # one vector stream, compute element to compute element
-    router_queue_words: int  # places of one colour's queue behind one port of a router
-    colours: int  # statically configured routes that a router has
-    reserved_colours: int  # of them taken by the host runtime
-    switch_positions: int  # of one colour on one PE
-    microthreads: int  # operations that a PE has in flight at the same time
+    router_queue_words: int  # capacity of the queue of one colour at one port of a router
+    colours: int  # number of statically configured routes per router
+    reserved_colours: int  # colours that the host runtime uses
+    switch_positions: int  # number of routes among which one colour can switch on one PE
+    microthreads: int  # maximum number of operations in flight on a PE
     mac_fp16_per_cycle: int  # fp16 x fp16 -> fp16
     mac_fp16_fp32_per_cycle: int  # fp16 x fp16 -> fp32
     mac_fp32_per_cycle: int
@@ -48,24 +52,31 @@ class WaferSpec:
 
 
 def burst_words(words_per_cycle: float) -> int:
-    """Return the words of a vector stream between two pauses of a cycle each; 0 where it makes none."""
+    """Return the number of words that a vector stream sends between two pauses of one cycle.
+
+    Args:
+        words_per_cycle: Average rate of the stream.
+
+    Returns:
+        The number of words; 0 if the stream never pauses, at rates of 1 or more.
+    """
     return 0 if words_per_cycle >= 1 else max(1, round(words_per_cycle / (1 - words_per_cycle)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareProfile:
-    """The costs of the software on the PEs of one generation, apart from the machine itself."""
+    """The costs of the software on the PEs of one generation, besides those of the hardware."""
 
     name: str
     code_bytes_per_pe: int
     stack_bytes_per_pe: int
     vector_issue_cycles: int  # one vector operation, before its elements
-    mapped_issue_cycles: float  # each of the equal vector operations that one mapped operation makes
+    mapped_issue_cycles: float  # each of the equal vector operations that one mapped operation consists of
     bank_conflict_ratio: float  # cycles of a vector operation with two operands in SRAM over those without conflicts
     task_dispatch_cycles: int  # activating the task of one step on a PE
-    reduce_gap_cycles: int  # between two vector operations on one PE inside a collective
-    relay_cycles: int  # what a relay adds to the machine's own receive, add and send
+    reduce_gap_cycles: int  # between two vector operations on one PE within a collective
+    relay_cycles: int  # software overhead of a relay, besides the hardware's receive, add and send
     transfer_sync_cycles: int  # starting asynchronous transfers between neighbours and awaiting them
-    loop_cycles: int  # one turn of a loop around vector operations
+    loop_cycles: int  # one iteration of a loop around vector operations
     function_cycles: int  # exp, sin, cos, square root, reciprocal of one element
     route_rewrite_cycles: int  # rewriting the routes of one pattern's colours between two uses

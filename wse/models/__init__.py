@@ -1,1 +1,1 @@
-"""Model files in, one description and its arrays out."""
+"""Models: from the files of a model to its specification, its tensors and its tokenizer."""

@@ -1,4 +1,4 @@
-"""Bundled models: a small model that runs, and the configurations of published models, without weights."""
+"""Bundled models: two small models with weights, and configurations of published models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ BUNDLED: Final[dict[str, Path]] = {"story": _DATA / "story", "story-draft": _DAT
 _TUNED: Final = re.compile(r"(-(instruct|chat|it|hf|base|fp8|bf16|[0-9]{4}))+$")
 
 CONFIGURATIONS: Final[dict[str, Path]] = {path.stem: path for path in sorted(_CONFIGS.glob("*.json"))}
-"""Configurations without weights, by name, with Hugging Face's keys: timed alone, executed on random weights."""
+"""Config files in Hugging Face's format, without weights, by model name.
+
+Such models can be timed, or executed with random weights.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +31,11 @@ class Origin:
     """The origin of a bundled configuration.
 
     Attributes:
-        repository: The model on huggingface.co.
-        licence: Of its weights, which are not part of wse.
-        released: The month in which they were published, as 2024-07.
+        repository: Name of the model on huggingface.co.
+        licence: Licence of its weights, which are not part of wse.
+        released: Month of publication, such as 2024-07.
         same_shape: Names of other published models with the same layers.
-        note: What is not certain, or left out; empty where nothing is.
+        note: What is uncertain or left out; "" if nothing is.
     """
 
     repository: str
@@ -44,13 +47,15 @@ class Origin:
 
 @cache
 def origins() -> dict[str, Origin]:
-    """Return the origin of each of `CONFIGURATIONS`."""
+    """Return the origin of each bundled configuration, by name."""
     table = tomllib.loads((_CONFIGS / "index.toml").read_text(encoding="utf-8"))
     return {name: Origin(**entry | {"same_shape": tuple(entry.get("same_shape", ()))}) for name, entry in table.items()}
 
 
 def name_of_repository(repository: str) -> str | None:
-    """Return the configuration of a repository or of a tuned form of it; None where none has its shape.
+    """Return the bundled configuration for a Hugging Face repository; None if there is none.
+
+    Fine-tuned or quantised versions of a model have the configuration of that model.
 
     >>> name_of_repository("meta-llama/Llama-3.1-8B-Instruct"), name_of_repository("nobody/gpt-9")
     ('llama-3.1-8b', None)
@@ -61,10 +66,10 @@ def name_of_repository(repository: str) -> str | None:
 
 
 def _plain_model(repository: str) -> str:
-    """Return the model of a repository in lower case, without suffixes for tuning or weight formats."""
+    """Return the model name of a repository in lower case, without suffixes for tuning or type."""
     return _TUNED.sub("", repository.rpartition("/")[2].casefold())
 
 
 def names() -> tuple[str, ...]:
-    """Return every name of a bundled model or configuration."""
+    """Return the names of all bundled models and configurations."""
     return (*BUNDLED, *CONFIGURATIONS)

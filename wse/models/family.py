@@ -1,4 +1,4 @@
-"""Family: what one file of `wse.models.families` has to say."""
+"""Family: the definition of a model family, as each file of `wse.models.families` makes one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,18 @@ from wse.models.tensors.tensor_entry import Array, Index, TensorEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Piece:
-    """Rows of a canonical tensor, taken from one tensor of the file: ``file[index]``, transposed, rows in order.
+class FileSlice:
+    """Rows of a canonical tensor that come from one tensor of a checkpoint file.
 
-    Our row r is row ``rows[r]`` of what was cut out; None leaves them as they are.
+    The rows are ``file_tensor[index]``, then transposed if ``transposed``, then put in order: row r
+    is row ``rows[r]`` of the result so far.
+
+    Attributes:
+        file_name: Name of the tensor in the file.
+        file_shape: Shape that this tensor must have.
+        index: Selected part of the file's tensor; () for all of it.
+        transposed: Whether the selected part is transposed.
+        rows: Order of the rows, int [number of rows]; None to leave them in place.
     """
 
     file_name: str
@@ -30,78 +38,101 @@ class Piece:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of what is cut out."""
+        """Shape of the rows that this slice contributes."""
         return self._in_order(np.broadcast_to(np.int8(0), self.file_shape)[self.index]).shape
 
     @property
-    def is_cut_by_rows(self) -> bool:
-        """True if rows of the canonical tensor are rows of the file, so that a part can be read alone."""
+    def is_sliced_by_rows(self) -> bool:
+        """True if each row of the slice is a row of the file's tensor and can be read by itself."""
         if self.transposed or (self.rows is not None and self.index):
             return False
         return not self.index or isinstance(self.index[0], slice)
 
     def read_values(self, count: int) -> int:
-        """Return the number of values of the file that are read and decoded for ``count`` rows."""
+        """Return the number of values that are decoded to read ``count`` rows of this slice."""
         lead = self.index[0] if self.index else slice(None)
         all_rows = len(range(self.file_shape[0])[lead]) if isinstance(lead, slice) else 1
-        return (count if self.is_cut_by_rows else all_rows) * math.prod(self.file_shape[1:])
+        return (count if self.is_sliced_by_rows else all_rows) * math.prod(self.file_shape[1:])
 
-    def cut(self, entry: TensorEntry, stretch: slice = slice(None)) -> Array:
-        """Return the rows, or a range of them, as a view of the entry unless they are reordered.
+    def read(self, entry: TensorEntry, row_range: slice = slice(None)) -> Array:
+        """Return the rows of this slice, or a range of them.
 
-        No more is decoded than the stretch, where the rows are rows of the file.
+        Only the requested rows are decoded if ``is_sliced_by_rows``, otherwise all of them. The
+        result is a view of the entry's array unless rows are reordered.
+
+        Args:
+            entry: The file's tensor.
+            row_range: Range of the rows of this slice.
         """
-        if not self.is_cut_by_rows:
-            return self._in_order(entry.array(self.index))[stretch]
+        if not self.is_sliced_by_rows:
+            return self._in_order(entry.array(self.index))[row_range]
         if self.rows is not None:
-            return entry.rows(self.rows[stretch])
+            return entry.rows(self.rows[row_range])
         lead, *inner_index = self.index or (slice(None),)
         assert isinstance(lead, slice)
-        indices = range(self.file_shape[0])[lead][stretch]
+        indices = range(self.file_shape[0])[lead][row_range]
         return entry.array((slice(indices.start, indices.stop, indices.step), *inner_index))
 
     def _in_order(self, array: Array) -> Array:
+        """Return an array with its axes and rows in the order of the canonical tensor."""
         array = array.T if self.transposed else array
         return array if self.rows is None else array[self.rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedTensor:
-    """A canonical tensor and its location in a checkpoint: the rows of ``pieces``, one after another."""
+class CanonicalTensor:
+    """A tensor under the name that wse gives it, and its location in a checkpoint.
+
+    Attributes:
+        name: Canonical name, such as ``layers.0.q``.
+        slices: Parts of the file's tensors whose rows, one after another, make up this tensor.
+    """
 
     name: str  # ours, e.g. layers.0.q
-    pieces: tuple[Piece, ...]
+    slices: tuple[FileSlice, ...]
 
 
 def harmless_names(*patterns: str) -> Callable[[ModelSpec], re.Pattern[str]]:
-    """Return a predicate for names of tensors without trained values, such as tables of rotary positions."""
+    """Return a function from a model to a pattern for names of tensors that may be ignored.
+
+    The pattern matches tables of rotary frequencies, which contain nothing trained, and the given
+    patterns.
+
+    Args:
+        patterns: Further regular expressions, each for a full tensor name in the file.
+    """
     pattern = re.compile("|".join((r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq", *patterns)))
     return lambda spec: pattern
 
 
 def harmless_names_beyond(spec: ModelSpec) -> re.Pattern[str]:
-    """Return a predicate like `harmless_names` that also accepts an additional layer for multi-token prediction."""
+    """Return a pattern like `harmless_names` that also covers the layer after a model's last layer.
+
+    That layer is used for multi-token prediction in training and is ignored.
+    """
     return re.compile(rf"model\.layers\.{spec.layer_count}\..*|{harmless_names()(spec).pattern}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A model family: how its files map to a `ModelSpec` and to canonical tensors.
+    """A model family: the mapping of its files to a `ModelSpec` and to canonical tensors.
 
     Attributes:
-        model_types: What ``model_type`` says in its configs; the first is the family's name.
-        read: Spec of a config, given the model's name and the element type where none is stated. Keys that it does not
-            read are refused afterwards, unless they are harmless in every family.
-        tensors: Every tensor of `wse.models.tensors.model_tensors` for a spec; the names that the file contains tell
-            which of a family's ways of writing them it uses.
-        harmless_keys: Keys of its configs that are no part of the mathematics.
-        harmless_tensors: File names that carry nothing trained.
-        tied_copy: File name of the head that a tied checkpoint may hold as a second copy.
+        model_types: Values of ``model_type`` in its configs. The first is the family's name.
+        read: Function from a config, a model name, and the element type to use if none is stated,
+            to the `ModelSpec`. Keys that the function does not read are refused afterwards, unless
+            they are harmless.
+        tensors: Function from a spec and the tensor names in the file to all canonical tensors. It
+            uses the names to recognise which of several layouts of the family the file has.
+        harmless_keys: Config keys that do not affect the results, in addition to those of all
+            families.
+        harmless_tensors: Function from a spec to a pattern of file names without trained values.
+        tied_copy: File name under which a checkpoint with a tied embedding may store a copy of it.
     """
 
     model_types: tuple[str, ...]
     read: Callable[[ConfigReader, str, str], ModelSpec]
-    tensors: Callable[[ModelSpec, Collection[str]], Iterator[WantedTensor]]
+    tensors: Callable[[ModelSpec, Collection[str]], Iterator[CanonicalTensor]]
     harmless_keys: frozenset[str] = frozenset()
     harmless_tensors: Callable[[ModelSpec], re.Pattern[str]] = harmless_names()  # noqa: RUF009 (a function)
     tied_copy: str = "lm_head.weight"

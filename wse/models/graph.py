@@ -1,4 +1,4 @@
-"""ModelSpec to op graph: a networkx DiGraph whose nodes are op names and carry one frozen Op each."""
+"""The op graph of a model: a networkx DiGraph whose nodes are op names, each with a frozen `Op`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,26 @@ _LAYER: Final = re.compile(r"layers\.[0-9]+\.")
 Names = tuple[str, ...]
 
 PARTS_MARK: Final = ":"
-"""Stands in the name of an op behind that of the op of a whole block, and before the parts that it works on."""
+"""Separator in the name of an op between the name of the whole op and the parts it covers."""
 
 PartsOfLayers = tuple[tuple[Parts, ...], ...]
-"""The parts of each layer that are at one place each, in order."""
+"""For each layer, the groups of parts that are placed together, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """A node of the model graph. ``kind`` selects its lowering, ``weights`` are canonical tensor names.
+    """A node of the model graph.
 
-    ``vectors`` are trained vectors that the op uses besides; those of one group lie side by side. ``parts`` are
-    those of its layer that it is in: attention, or parts of the feed-forward block, whose features it works on.
+    Attributes:
+        name: Unique name, such as ``layers.3.qkv``, with a suffix if the op covers only parts of a
+            block.
+        kind: Type of the op, which selects the function that lowers it to steps.
+        layer: Index of the layer; -1 outside the layers.
+        weights: Canonical names of its tensors.
+        vectors: Names of further trained vectors, such as biases and gains. Vectors of one group
+            are stored side by side.
+        parts: Parts of the layer that the op covers: attention, or the parts of the feed-forward
+            block whose features it computes.
     """
 
     name: str
@@ -40,7 +48,10 @@ class Op:
     parts: Parts = ATTENTION
 
     def in_layer(self, layer: int) -> Op:
-        """Return the op in another layer of its kind; an op outside of the layers does not change."""
+        """Return the corresponding op of another layer.
+
+        An op outside the layers is returned unchanged.
+        """
         if self.layer < 0:
             return self
         return Op(
@@ -55,7 +66,9 @@ class Op:
 
 @lru_cache(maxsize=1 << 15)
 def name_in_layer(name: str, layer: int) -> str:
-    """Return a name, or names joined by +, for another layer.
+    """Return the name of an op or tensor with the layer index replaced.
+
+    Several names joined by + are all changed.
 
     >>> name_in_layer("prefill.layers.12.q+layers.12.k", 3)
     'prefill.layers.3.q+layers.3.k'
@@ -64,16 +77,20 @@ def name_in_layer(name: str, layer: int) -> str:
 
 
 @lru_cache(maxsize=16)
-def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) -> nx.DiGraph[str]:
-    """Return the graph of ops of a decoder-only transformer, frozen.
+def op_graph(spec: ModelSpec, scope: str = "model", placed_parts: PartsOfLayers = ()) -> nx.DiGraph[str]:
+    """Return the frozen op graph of a decoder-only transformer.
 
-    Edges follow activations, residual edges included.
+    Edges lead from each op to the ops that read its result, residual connections included.
 
-    ``scope``: ``model``, ``layers`` (no embedding, final norm or head) or ``product`` (one op, of weights [hidden,
-    feed-forward]). Of layers that are ``placed`` in parts there are the ops of each of these, and no others.
+    Args:
+        spec: The model.
+        scope: ``model`` for the whole model; ``layers`` for the layers without embedding, final
+            norm and head; ``product`` for a single op with weights [hidden, feed-forward].
+        placed_parts: For each layer, the groups of parts that are placed together. Each group has
+            its own ops. Without it, every layer is whole.
 
     Raises:
-        BadInput: a feed-forward block is cut whose output is normalised as a whole.
+        BadInput: A feed-forward block is split although its output is normalised as a whole.
     """
     builder = _GraphBuilder(spec)
     if scope == "product":
@@ -84,7 +101,7 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) 
         builder.stream = (builder.add("embedding", "embedding", tables),)
     for builder.layer, layer in enumerate(spec.layers):
         builder.before_block = builder.stream
-        for parts in placed[builder.layer] if placed else (WHOLE,):
+        for parts in placed_parts[builder.layer] if placed_parts else (WHOLE,):
             builder.add_parts(layer, parts)
     if scope == "model":
         builder.layer = -1
@@ -94,21 +111,37 @@ def op_graph(spec: ModelSpec, scope: str = "model", placed: PartsOfLayers = ()) 
 
 
 class _GraphBuilder:
-    """A builder of the graph. Names are given without ``layers.I.``, which is prepended inside of ``layer``.
+    """A builder of an op graph, which adds the ops of one part of the model after another.
 
-    ``stream`` has the op that wrote the residual stream last; each block reads it and adds to it.
+    Methods take names without ``layers.I.`` and prepend it inside a layer.
+
+    Attributes:
+        graph: The graph so far.
+        layer: Index of the current layer; -1 outside the layers.
+        stream: Names of the ops that last wrote the residual stream. A block reads their result and
+            adds to it.
+        parts: Parts of the layer whose ops are being added.
+        before_block: The residual stream that the feed-forward block of the current layer reads.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self.graph: nx.DiGraph[str] = nx.DiGraph()
-        self.layer = -1  # outside of the layers
+        self.layer = -1
         self.stream: tuple[str, ...] = ()
-        self.parts = ATTENTION  # of the layer, whose ops are added
-        self.before_block: tuple[str, ...] = ()  # the stream as the block reads it
+        self.parts = ATTENTION
+        self.before_block: tuple[str, ...] = ()
 
     def add(self, name: str, kind: str, weights: Names, *inputs: str, vectors: tuple[Names, ...] = ()) -> str:
-        """Add an op that reads the results of ``inputs`` (full names); return its full name."""
+        """Add an op and return its full name.
+
+        Args:
+            name: Name within the layer.
+            kind: Type of the op.
+            weights: Names of its tensors within the layer.
+            inputs: Full names of the ops whose results it reads.
+            vectors: Groups of names of further trained vectors, within the layer.
+        """
         prefix = "" if self.layer < 0 else f"layers.{self.layer}."
         op = Op(
             name=prefix + name + parts_suffix(self.parts),
@@ -123,7 +156,7 @@ class _GraphBuilder:
         return op.name
 
     def add_parts(self, layer: Layer, parts: Parts) -> None:
-        """Add some parts of a layer."""
+        """Add the ops of some parts of the current layer: attention, feed-forward, or both."""
         if parts.has_attention and self.spec.latent is None:
             self.add_attention()
         elif parts.has_attention:
@@ -140,26 +173,32 @@ class _GraphBuilder:
         self.parts = ATTENTION
 
     def add_norm(self, name: str, *inputs: str, kind: str = "norm") -> str:
-        """Add a norm, whose gain has its name."""
-        return self.add(name, kind, (name,), *inputs, vectors=_biases((name,), wanted=self.spec.norm == "layer"))
+        """Add a norm and return its full name. Its gain has the same name as the op."""
+        return self.add(name, kind, (name,), *inputs, vectors=_biases((name,), present=self.spec.norm == "layer"))
 
     def add_attention(self) -> None:
-        """Add attention whose cache stores keys and values by head."""
-        spec, inward = self.spec, ("q", "k", "v")
+        """Add attention whose cache stores the keys and values of each KV head."""
+        spec, projections = self.spec, ("q", "k", "v")
         norm = self.add_norm("attention_norm", *self.stream)
         gains = (("q_norm",), ("k_norm",)) if spec.head_norm == "rms" else ()
-        qkv = self.add("qkv", "qkv", inward, norm, vectors=_biases(inward, wanted=spec.qkv_bias) + gains)
+        qkv = self.add("qkv", "qkv", projections, norm, vectors=_biases(projections, present=spec.qkv_bias) + gains)
         attention = self.add("attention", "attention", (), qkv, vectors=(("sinks",),) if spec.sinks else ())
         self._add_back("output", "output", ("o",), attention, "post_attention_norm", biased=spec.output_bias)
 
     def add_latent_attention(self) -> None:
-        """Add attention whose cache stores a latent vector and a rotated key of each token."""
+        """Add latent attention, whose cache stores a latent vector and a rotated key per token."""
         spec = self.spec
-        ranked = spec.latent is not None and spec.latent.q_rank > 0
+        has_query_latent = spec.latent is not None and spec.latent.q_rank > 0
         norm = self.add_norm("attention_norm", *self.stream)
-        down = ("q_a", "k_rope", "kv_a") if ranked else ("k_rope", "kv_a")
-        gains = ("q_a_norm", "kv_a_norm") if ranked else ("kv_a_norm",)
-        compress = self.add("compress", "latent_compress", down, norm, vectors=_biases(down, wanted=spec.qkv_bias))
+        down_projections = ("q_a", "k_rope", "kv_a") if has_query_latent else ("k_rope", "kv_a")
+        gains = ("q_a_norm", "kv_a_norm") if has_query_latent else ("kv_a_norm",)
+        compress = self.add(
+            "compress",
+            "latent_compress",
+            down_projections,
+            norm,
+            vectors=_biases(down_projections, present=spec.qkv_bias),
+        )
         latent = self.add("latent_norm", "latent_norm", gains, compress)
         query = self.add("query", "latent_query", ("q_nope", "q_rope", "k_b"), latent)
         attention = self.add("attention", "latent_attention", (), query, latent)
@@ -168,34 +207,64 @@ class _GraphBuilder:
         )
 
     def add_feed_forward(self) -> None:
-        """Add a feed-forward block that every token uses."""
+        """Add a dense feed-forward block."""
         spec = self.spec
         norm = self.add_norm("mlp_norm", *self.before_block)
-        inward = ("gate", "up") if spec.gated else ("up",)
-        gate_up = self.add("gate_up", "gate_up", inward, norm, vectors=_biases(inward, wanted=spec.ffn_bias))
+        projections = ("gate", "up") if spec.gated else ("up",)
+        gate_up = self.add("gate_up", "gate_up", projections, norm, vectors=_biases(projections, present=spec.ffn_bias))
         self._add_back("down", "down", ("down",), gate_up, "post_mlp_norm", biased=spec.ffn_bias)
 
     def add_experts(self) -> None:
-        """Add a mixture of feed-forward blocks, and the shared block if there is one."""
+        """Add a mixture of experts, and the shared block if the model has one.
+
+        Raises:
+            WseBug: There is a shared block whose output is normalised together with that of the
+                experts.
+        """
         spec = self.spec
         assert spec.experts is not None
-        biased, inward, shared = spec.ffn_bias, ("experts.gate", "experts.up"), ("shared.gate", "shared.up")
+        biased, inputs, shared_inputs = (
+            spec.ffn_bias,
+            ("experts.gate", "experts.up"),
+            ("shared.gate", "shared.up"),
+        )
         norm = self.add_norm("mlp_norm", *self.before_block)
         correction = (("router_correction",),) if spec.experts.correction else ()
-        added = _biases(("router",), wanted=spec.experts.router_bias) + correction
-        router = self.add("router", "router", ("router",), norm, vectors=added)
-        inner = self.add("experts", "experts", inward, norm, router, vectors=_biases(inward, wanted=biased))
+        vectors = _biases(("router",), present=spec.experts.router_bias) + correction
+        router = self.add("router", "router", ("router",), norm, vectors=vectors)
+        gate_up = self.add("experts", "experts", inputs, norm, router, vectors=_biases(inputs, present=biased))
         if spec.experts.shared_size and spec.post_norms:
             message = f"{spec.name}: no op adds up experts and a shared block before they are normalised"
             raise WseBug(message)
-        self._add_back("experts_down", "experts_down", ("experts.down",), inner, "post_mlp_norm", biased=biased)
+        self._add_back("experts_down", "experts_down", ("experts.down",), gate_up, "post_mlp_norm", biased=biased)
         if spec.experts.shared_size:
-            block = self.add("shared_gate_up", "shared_gate_up", shared, norm, vectors=_biases(shared, wanted=biased))
+            block = self.add(
+                "shared_gate_up",
+                "shared_gate_up",
+                shared_inputs,
+                norm,
+                vectors=_biases(shared_inputs, present=biased),
+            )
             self._add_back("shared_down", "shared_down", ("shared.down",), block, "", biased=biased)
 
     def _add_back(self, name: str, kind: str, weights: Names, source: str, post_norm: str, *, biased: bool) -> None:
-        """Add a projection back to the residual stream, with an optional norm before it."""
-        vectors = _biases(weights[-1:], wanted=biased and self.parts.first <= BLOCK.first)
+        """Add the projection that ends a block and adds its output to the residual stream.
+
+        If the model has post norms, a norm between the two is added as well.
+
+        Args:
+            name: Name of the op within the layer.
+            kind: Type of the op.
+            weights: Names of its tensors within the layer; the last one is the projection.
+            source: Full name of the op whose result is projected.
+            post_norm: Name of the post norm.
+            biased: Whether the projection adds a trained vector. Only the first part of a split
+                block adds it.
+
+        Raises:
+            BadInput: The block is split although its output is normalised as a whole.
+        """
+        vectors = _biases(weights[-1:], present=biased and self.parts.first <= BLOCK.first)
         if self.spec.post_norms:
             if self.parts.cuts_block:
                 message = f"{self.spec.name}: layer {self.layer}: a block that is normalised as a whole stays whole"
@@ -207,7 +276,7 @@ class _GraphBuilder:
 
 
 def parts_suffix(parts: Parts) -> str:
-    """Return the suffix of the name of an op, or of a table, that works on parts of a block only.
+    """Return the suffix of an op's name for the parts it covers; "" for attention or a whole block.
 
     >>> parts_suffix(ATTENTION), parts_suffix(BLOCK), parts_suffix(Parts(1, 3))
     ('', '', ':1-2')
@@ -215,10 +284,11 @@ def parts_suffix(parts: Parts) -> str:
     return f"{PARTS_MARK}{parts.first}-{parts.last - 1}" if parts.cuts_block else ""
 
 
-def _biases(names: Names, *, wanted: bool) -> tuple[Names, ...]:
-    return (tuple(f"{name}_bias" for name in names),) if wanted else ()
+def _biases(names: Names, *, present: bool) -> tuple[Names, ...]:
+    """Return a group with the bias name of each tensor, or no group if there are no biases."""
+    return (tuple(f"{name}_bias" for name in names),) if present else ()
 
 
 def ops_in_order(graph: nx.DiGraph[str]) -> list[Op]:
-    """Return ops in topological order, the order in which they were added."""
+    """Return the ops of a graph in topological order, the order in which they were added."""
     return list(nx.get_node_attributes(graph, "op").values())

@@ -1,6 +1,7 @@
-"""A model from a folder, a GGUF file, a config.json, or the name of a bundled one.
+"""Load a model from a folder, a GGUF file, a config.json, or by the name of a bundled one.
 
-What reads weights and tokenizers is imported where there are any: a config alone is read in half the time without.
+The readers of weights and tokenizers are imported only when needed. This halves the time to read a
+config alone.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ _HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadedModel:
-    """A model as its files state it. Without a checkpoint it can be timed, not executed.
+    """A model as its files describe it.
 
     Attributes:
+        spec: Shape and mathematics of the model.
+        checkpoint: The weights; None if there are none. A model without weights can be timed but
+            not executed.
+        tokenizer: The tokenizer; None if the folder has none in a known format.
         path: The folder or the file.
-        note: A sentence on the element type where the files state none; None where they do.
+        note: A sentence on the assumed element type, if the files state none; else None.
     """
 
     spec: ModelSpec
@@ -42,20 +47,22 @@ class LoadedModel:
 
 
 def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
-    """Return the model at ``where``: a bundled name, a folder with config.json, a GGUF file or a config file.
+    """Load a model: a bundled name, a folder with config.json, a GGUF file, or a config file.
 
-    Files of weights are opened ``with_weights`` alone, or for their element type where config.json states none;
-    otherwise there is no checkpoint.
+    A bundled name takes precedence over a folder of the same name; write ``./name`` for the folder.
+    Upper and lower case of a bundled name are equivalent unless a file or folder has the exact
+    name. A config file or a bundled configuration gives a spec only.
 
-    A bundled name wins over a folder of the same name; write ``./name`` for the folder. The case of its letters counts
-    for nothing where there is no folder or file that is so named. A config file, or the name of a bundled
-    configuration, gives the spec alone. A folder's tokenizer is None where it has none of a known form.
+    Args:
+        where: Name or path of the model.
+        with_weights: Whether to open the weights. If false, there is no checkpoint. Weights in a
+            folder are then opened only to find out an element type that config.json does not state.
 
     Raises:
-        UnknownName: it looks like a name and is not one.
-        BadModel: there is no such folder or file, or what is in it cannot be used.
+        UnknownName: ``where`` looks like a name and no bundled model has it.
+        BadModel: There is no such folder or file, or its content cannot be used.
     """
-    where, path = _named(str(where))
+    where, path = _name_and_path(str(where))
     config = path / "config.json"
     try:
         is_folder, exists, has_config = path.is_dir(), path.exists(), config.exists()
@@ -72,8 +79,8 @@ def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
     return _folder(path, config, with_weights=with_weights)
 
 
-def _named(where: str) -> tuple[str, Path]:
-    """Return the name of a model, as a bundled name where it is one, and its path."""
+def _name_and_path(where: str) -> tuple[str, Path]:
+    """Return the name of a model, in the spelling of the bundled model if any, and its path."""
     bundled = BUNDLED | CONFIGURATIONS
     if where not in bundled and not path_exists(where):
         where = known_name(where, bundled) or where
@@ -81,10 +88,13 @@ def _named(where: str) -> tuple[str, Path]:
 
 
 def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
-    """Load a folder. If config.json states no element type, it is that of the weights."""
+    """Load a model folder.
+
+    An element type that config.json does not state is taken from the weights.
+    """
     from wse.models.tokenizers.tokenizer import load_tokenizer
 
-    spec = read_config(config)  # its faults come first
+    spec = read_config(config)  # before the weights, so that faults of the config are reported first
     states_dtype = config_states_dtype(config)
     entries = _open_weights(path, spec) if with_weights or not states_dtype else None
     if entries is None:
@@ -93,14 +103,14 @@ def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
     from wse.models.tensors.checkpoint import Checkpoint
     from wse.models.tensors.tensor_entry import FLOATS
 
-    stored = next((FLOATS[entry.kind] for entry in entries.values() if entry.kind in FLOATS), "float32")
-    spec = read_config(config, unstated_dtype=stored)
+    weight_dtype = next((FLOATS[entry.kind] for entry in entries.values() if entry.kind in FLOATS), "float32")
+    spec = read_config(config, unstated_dtype=weight_dtype)
     checkpoint = Checkpoint(spec, entries) if with_weights else None
     return LoadedModel(spec=spec, checkpoint=checkpoint, tokenizer=load_tokenizer(path, spec), path=path)
 
 
 def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
-    """Open the tensors of a folder; return None where it has no weight files."""
+    """Return the tensors of a folder, with packed matrices decoded; None without weight files."""
     from wse.models.tensors.packed_tensors import unpack
     from wse.models.tensors.safetensors_file import open_model_files
 
@@ -109,12 +119,17 @@ def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
 
 
 def _dtype_note(config: Path, spec: ModelSpec) -> str:
-    """Return the note for a configuration without weights that states no element type."""
-    what = "weights are" if spec.weight_type == spec.dtype else f"all but the {spec.weight_type} weights is"
-    return f"{config.name} states no torch_dtype: {what} taken as {spec.dtype}"
+    """Return a sentence on the assumed element type of a model whose files state none."""
+    subject = "weights are" if spec.weight_type == spec.dtype else f"all but the {spec.weight_type} weights is"
+    return f"{config.name} states no torch_dtype: {subject} taken as {spec.dtype}"
 
 
 def _one_file(path: Path, *, with_weights: bool) -> LoadedModel:
+    """Load a model from a config.json or a GGUF file.
+
+    Raises:
+        BadModel: The file is of another type.
+    """
     if path.suffix == ".json":
         spec = read_config(path)
         note = None if config_states_dtype(path) else _dtype_note(path, spec)
@@ -129,6 +144,7 @@ def _one_file(path: Path, *, with_weights: bool) -> LoadedModel:
 
 
 def _gguf(path: Path, *, with_weights: bool) -> LoadedModel:
+    """Load a model from a GGUF file."""
     from wse.models.gguf.file import GgufFile
     from wse.models.gguf.model import read_gguf
     from wse.models.gguf.tokenizer import gguf_tokenizer
@@ -142,9 +158,10 @@ def _gguf(path: Path, *, with_weights: bool) -> LoadedModel:
 
 
 def _not_found(where: str, path: Path) -> Exception:
+    """Return the error for a model that does not exist, depending on what its name looks like."""
     if where in BUNDLED:
         return BadModel(f"{path}: the bundled model {where!r} is missing; install wse again")
-    if where and path.name == where and not path.suffix[1:].isalpha():  # looks like a name; "llama-3.1-8b" does too
+    if where and path.name == where and not path.suffix[1:].isalpha():  # a name, such as "llama-3.1-8b"
         return UnknownName("model or folder", where, names(), listed_by="wse models")
     if _HUB_NAME.fullmatch(where) and not path.parent.exists():
         return BadModel(_hub_remedy(where))
@@ -154,7 +171,11 @@ def _not_found(where: str, path: Path) -> Exception:
 
 
 def _hub_remedy(repository: str) -> str:
-    """Return the remedy for a name of the hub: a bundled name with its shape, or how to get its files."""
+    """Return a message for the name of a Hugging Face repository that is no local folder.
+
+    The message names the bundled configuration of the model, if any, and the command to download
+    it.
+    """
     folder = repository.partition("/")[2]
     bundled = name_of_repository(repository)
     by_name = "" if bundled is None else f"its shape comes with wse: give {bundled}; or "

@@ -1,4 +1,4 @@
-"""ModelSpec: what the compiler needs to know of a transformer, whatever file it came from."""
+"""ModelSpec: the description of a transformer that the compiler uses, whatever its file format."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rope:
-    """Rotary positions: feature p of a head rotates with feature ``p + len(frequencies)`` by position x frequency.
+    """Rotary position embeddings (RoPE) of one model.
 
-    Features from twice that number on do not turn. ``frequencies`` are radians a token and float32 values, with every
-    scaling for long contexts worked in; cosine and sine are multiplied with ``multiplier``.
+    Feature p of a head is rotated together with feature ``p + len(frequencies)``. The angle is
+    position x frequency of p. Features from ``2 * len(frequencies)`` on are not rotated.
+
+    Attributes:
+        frequencies: Angle per token in radians, as float32 values. They include any scaling for
+            long contexts.
+        multiplier: Factor of cosine and sine.
     """
 
     frequencies: tuple[float, ...]
@@ -19,11 +24,18 @@ class Rope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """The traits in which a layer may differ from its neighbours.
+    """The traits in which a layer of a model may differ from other layers.
 
-    A token sees itself and what came before; with ``window`` no further back than window - 1 tokens, with ``chunk``
-    only tokens of its own stretch of ``chunk`` tokens. ``rotary``: queries and keys are rotated. ``experts``: the
-    feed-forward block is a mixture of experts.
+    A token attends to itself and to earlier tokens, within the limits given by ``window`` and
+    ``chunk``.
+
+    Attributes:
+        rotary: Whether queries and keys are rotated by their positions.
+        window: Number of tokens that a token attends to, itself included. None if there is no
+            window.
+        chunk: Length of the chunks into which the text is divided. A token attends to its own chunk
+            only. None if the layer attends across the whole text.
+        experts: Whether the feed-forward block is a mixture of experts.
     """
 
     rotary: bool = True
@@ -34,12 +46,20 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latent:
-    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): sizes in features.
+    """Sizes of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434), in features.
 
-    The cache stores for a token one latent vector of ``kv_rank`` and ``rope_size`` rotated key features, which all
-    heads share. A head's queries and keys have ``nope_size`` features without rotation besides. Queries come out
-    of a latent vector of ``q_rank`` features, or out of the hidden vector where that is 0. Latent vectors are scaled
-    by their root mean square with an epsilon of their own, ``norm_eps``.
+    The KV cache stores for each token one latent vector and some rotated key features. All heads
+    share both. Each head also has key and query features without rotation, which are computed from
+    latent vectors.
+
+    Attributes:
+        q_rank: Size of the latent vector from which queries are computed; 0 if they are computed
+            from the hidden vector.
+        kv_rank: Size of the latent vector of keys and values.
+        nope_size: Features of a head's queries and keys that are not rotated.
+        rope_size: Features of a head's queries and keys that are rotated.
+        value_size: Features of a head's values.
+        norm_eps: Epsilon of the root mean square norms of the latent vectors.
     """
 
     q_rank: int
@@ -52,13 +72,26 @@ class Latent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
-    """A mixture of ``count`` feed-forward blocks of ``ffn_size``, of which a token uses ``active``.
+    """A mixture of experts: feed-forward blocks of which each token uses a few.
 
-    ``scoring`` (``softmax`` or ``sigmoid``) turns the router's outputs into scores. With ``correction`` a trained value
-    is added to the scores that choose, not to those that weigh. Only experts of the ``chosen_groups`` best of
-    ``groups`` equal groups are chosen, a group counting as the sum of its two best. ``normalised``: the weights of the
-    chosen ones are divided by their sum. ``scale`` multiplies them in the end. ``weighs_input``: they multiply what
-    goes into an expert, not what comes out. ``shared_size`` is the width of a block that every token uses besides.
+    The router of a layer computes a score for each expert. The ``active`` experts with the best
+    scores are selected, and their outputs are added with weights that derive from the scores.
+
+    Attributes:
+        count: Number of experts.
+        active: Number of experts per token.
+        ffn_size: Width of an expert.
+        scoring: Function that turns router outputs into scores: ``softmax`` or ``sigmoid``.
+        normalised: Whether the weights of the selected experts are divided by their sum.
+        scale: Factor of the weights, applied last.
+        groups: Number of equal groups of experts.
+        chosen_groups: Number of groups from which experts may be selected: those with the largest
+            sums of their two best scores.
+        correction: Whether a trained value per expert is added to the scores for the selection. It
+            does not affect the weights.
+        router_bias: Whether the router adds a trained vector.
+        weighs_input: Whether the weights multiply the input of an expert instead of its output.
+        shared_size: Width of a further block that every token uses; 0 if there is none.
     """
 
     count: int
@@ -77,7 +110,10 @@ class Experts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScale:
-    """A factor of queries without rotation: 1 + coefficient x ln(1 + floor((position + 1) / floor_tokens))."""
+    """A position-dependent factor of queries in layers without rotation.
+
+    The factor is 1 + coefficient * ln(1 + floor((position + 1) / floor_tokens)).
+    """
 
     coefficient: float
     floor_tokens: int
@@ -85,14 +121,18 @@ class PositionScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """The packing of a checkpoint's matrices, which changes no mathematics.
+    """The storage format of a checkpoint's quantised matrices.
 
     Attributes:
-        method: Type of the packed matrices, as ``--dtype`` calls it: ``fp8``, ``mxfp4``, ``int4`` or none ("").
-        block: (outputs, inputs) of the file's matrices that share a scale of fp8.
-        runs: By name of a matrix of ours without its layer, how many neighbouring outputs share a scale of fp8 where
-            these are not ``block[0]``, as its outputs are others or in another order than the file's.
-        unpacked: Our names, without the layer, of linear layers that the checkpoint stores in ``ModelSpec.dtype``.
+        method: Type of the packed matrices by its ``--dtype`` name: ``fp8``, ``mxfp4``, ``int4``,
+            or "" if no matrix is packed.
+        block: Number of outputs and inputs of a block with a common fp8 scale, in the matrices of
+            the file.
+        runs: Pairs of a canonical tensor name, without its layer, and the number of adjacent
+            outputs that share an fp8 scale. Only tensors for which this number is not ``block[0]``
+            are listed: their outputs are a subset of the file's, or in another order.
+        unpacked: Canonical names, without the layer, of linear layers that the checkpoint stores in
+            ``ModelSpec.dtype``.
     """
 
     method: str = ""
@@ -101,7 +141,11 @@ class Packing:
     unpacked: tuple[str, ...] = ()
 
     def run_of(self, name: str) -> int:
-        """Return the number of neighbouring outputs of a matrix that share a scale."""
+        """Return the number of adjacent outputs of a matrix that share an fp8 scale.
+
+        Args:
+            name: Canonical name of the matrix, without its layer.
+        """
         return dict(self.runs).get(name, self.block[0])
 
 
@@ -109,34 +153,52 @@ class Packing:
 class ModelSpec:
     """The shape and the mathematics of a decoder-only transformer. Defaults are those of Llama.
 
-    Sizes count elements. ``dtype`` is the element type (``float32``, ``float16`` or ``bfloat16``) of all tensors of the
-    checkpoint that are not packed. Query head h shares the keys and values of kv head ``h // queries_per_kv``.
+    Sizes count elements. Query head h uses the keys and values of KV head ``h // queries_per_kv``.
 
     Attributes:
-        attention_scale: What scores are multiplied with.
-        rope: None where no layer rotates.
-        qkv_bias, output_bias: Whether these projections add a trained vector.
-        head_norm: What is done to each head's queries and keys: nothing (""), ``rms`` (scaled by their root mean
-            square and a trained gain, before rotation) or ``l2`` (scaled without gain, after it, in layers that
-            rotate).
-        score_cap: With a cap c scores become c tanh(score / c) before the mask.
-        sinks: Each head has a trained score that takes part in the softmax and carries no value.
-        position_scale: See there.
-        latent: Sizes of latent attention; then ``head_size`` is that of a key in the cache, kv_rank + rope_size with
-            the rotated features first, and ``kv_head_count`` is 1.
-        ffn_size: Width of the dense feed-forward blocks; 0 where there are none.
-        activation: ``silu``, ``gelu_tanh`` (the tanh approximation), ``gelu`` or ``clamped_silu`` (gpt-oss: x times
-            sigmoid(1.702 x) with x at most a limit, times one more than the up half, kept from -limit to limit).
-        activation_limit: That limit of ``clamped_silu``; 0 for other activations.
-        gated: Whether the activation of one half multiplies another.
-        ffn_bias: Whether the feed-forward projections, experts among them, add a trained vector.
-        norm: ``rms``, or ``layer`` (mean removed, trained vector added).
-        norm_unit_offset: Whether gains are stored less one.
-        post_norms: Whether what a block adds to the residual stream is normalised once more.
+        name: Name of the model, for reports.
+        family: Name of its family, a module of `wse.models.families`.
+        layers: Traits of each layer, in order.
+        hidden_size: Width of the residual stream.
+        head_count, kv_head_count: Number of query heads; number of heads with their own keys and
+            values.
+        head_size: Features of a head. With latent attention, the features of a key in the cache.
+        attention_scale: Factor of the attention scores.
+        rope: Rotary position embeddings; None if no layer rotates.
+        ffn_size: Width of the dense feed-forward blocks; 0 if there are none.
+        vocab_size: Number of tokens in the vocabulary.
+        context_limit: Maximum number of tokens of a text.
+        norm_eps: Epsilon of the norms.
+        tied_embedding: Whether the output head is the embedding table.
+        dtype: Element type of all tensors of the checkpoint that are not packed: ``float32``,
+            ``float16`` or ``bfloat16``.
+        bos_token_id: Token that starts a text; None if there is none.
+        eos_token_ids: Tokens that end a text.
+        qkv_bias, output_bias: Whether these projections of attention add a trained vector.
+        head_norm: Norm of each head's queries and keys. ``rms``: root mean square with a trained
+            gain, before rotation. ``l2``: without a gain, after rotation, only in layers that
+            rotate. "": none.
+        score_cap: With a cap c, a score becomes c * tanh(score / c) before masking. None: no cap.
+        sinks: Whether each head has a trained score that takes part in the softmax without a value.
+        position_scale: Position-dependent factor of queries; None if there is none.
+        latent: Sizes of latent attention; None for other attention. With it, ``head_size`` is
+            kv_rank + rope_size, rotated features come first, and ``kv_head_count`` is 1.
+        activation: ``silu``, ``gelu``, ``gelu_tanh`` (the tanh approximation), or ``clamped_silu``
+            of gpt-oss: x * sigmoid(1.702 x) with x limited from above, times one more than the up
+            projection, which is limited from both sides.
+        activation_limit: Limit of ``clamped_silu``; 0 for other activations.
+        gated: Whether the activated gate projection multiplies the up projection.
+        ffn_bias: Whether the feed-forward projections, including those of experts, add a trained
+            vector.
+        experts: Mixture of experts; None if no layer has one.
+        norm: ``rms``, or ``layer``, which also subtracts the mean and adds a trained vector.
+        norm_unit_offset: Whether gains are stored minus one.
+        post_norms: Whether the output of a block is normalised before it is added to the residual
+            stream.
         learned_positions: Rows of a table of positions that is added to the embedding; 0 for none.
-        embedding_scale: What embeddings are multiplied with, rounded to the element type first.
-        logit_cap: As ``score_cap``, of the logits.
-        packing: How the checkpoint holds its matrices.
+        embedding_scale: Factor of embeddings, rounded to the element type before use.
+        logit_cap: Cap of the logits, applied as ``score_cap`` is. None: no cap.
+        packing: Storage format of quantised matrices in the checkpoint.
     """
 
     name: str
@@ -180,7 +242,7 @@ class ModelSpec:
     def weight_type(self) -> str:
         """Type of the published weights of linear layers: that of packed matrices, or ``dtype``.
 
-        Every machine uses this type unless ``--dtype`` names another.
+        All machines use this type unless ``--dtype`` names another one.
         """
         return self.packing.method or self.dtype
 
@@ -191,20 +253,20 @@ class ModelSpec:
 
     @property
     def queries_per_kv(self) -> int:
-        """Query heads that share one kv head."""
+        """Number of query heads per KV head."""
         return self.head_count // self.kv_head_count
 
     @property
     def rotary_size(self) -> int:
-        """Features of a head that are rotated; 0 where no layer has rotation."""
+        """Number of features of a head that are rotated; 0 if no layer rotates."""
         return 0 if self.rope is None else 2 * len(self.rope.frequencies)
 
     @property
     def has_unit_rope(self) -> bool:
-        """True if a rotation by an angle of 0 leaves features unchanged: no factor multiplies cosines."""
+        """True if a rotation by an angle of 0 leaves features unchanged (RoPE multiplier 1)."""
         return self.rope is None or self.rope.multiplier == 1.0
 
     @property
     def cache_features(self) -> int:
-        """Features that a token adds to the cache of one layer."""
+        """Number of features that each token adds to the KV cache of a layer."""
         return self.head_size if self.latent is not None else 2 * self.kv_head_count * self.head_size

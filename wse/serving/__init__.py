@@ -1,1 +1,4 @@
-"""Questions of serving, as functions over numbers: no Program. Assumptions are read from files; nothing else is."""
+"""Models of serving: operating points, prices, queues and drafts, as functions of numbers.
+
+Nothing here depends on a compiled Program. The only files that are read contain assumptions.
+"""

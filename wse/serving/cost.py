@@ -1,8 +1,9 @@
-"""Joules per token and USD per million tokens, from the power and price of wafers or GPUs, and energy from below.
+"""Energy and cost per token, from the power and price of machines, and energy from activity.
 
-The power of a wafer is the peak that its vendor states, because its draw while serving is not published. The estimate
-from below adds up what PEs and links do. It leaves out what no published figure covers (control, clocks of busy PEs,
-the host), so the real energy of a wafer lies between the two.
+The power of a wafer is the maximum that its vendor states, because its consumption while serving
+has not been published. The bottom-up estimate adds up the energy of operations on PEs and links. It
+leaves out everything without a published figure (control, clocks of busy PEs, the host). The real
+energy of a wafer is therefore between the two.
 """
 
 from __future__ import annotations
@@ -23,21 +24,36 @@ BITS_PER_BYTE: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """Counts of what all PEs and links do for one token; ``pe_s`` is their number times the seconds of the token."""
+    """Counts of the operations of all PEs and links for one token.
+
+    Attributes:
+        macs_fp16, macs_fp16_fp32, macs_fp32: Multiply-adds in fp16; of fp16 products into fp32; in
+            fp32.
+        sram_read_bytes, sram_written_bytes: Bytes read from and written to SRAM.
+        wavelet_hops: Words times links that they cross.
+        ramp_wavelets: Words that cross the ramp between a router and its compute element.
+        vector_operations: Vector operations issued.
+        pe_s: Number of PEs times the seconds of the token.
+    """
 
     macs_fp16: float = 0
-    macs_fp16_fp32: float = 0  # fp16 × fp16 into fp32
+    macs_fp16_fp32: float = 0
     macs_fp32: float = 0
     sram_read_bytes: float = 0
     sram_written_bytes: float = 0
     wavelet_hops: float = 0
-    ramp_wavelets: float = 0  # crossings between router and compute element
+    ramp_wavelets: float = 0
     vector_operations: float = 0
     pe_s: float = 0
 
 
 def joules_per_token(machines: int, power_w: float, tokens_per_s: float) -> float:
-    """Return machines × power / tokens per second of all users together.
+    """Return the energy per token: machines × power / tokens per second.
+
+    Args:
+        machines: Number of machines.
+        power_w: Power of a machine in W.
+        tokens_per_s: Output tokens per second of all users together.
 
     >>> round(joules_per_token(1, 23_000, 1_800), 1)
     12.8
@@ -46,7 +62,12 @@ def joules_per_token(machines: int, power_w: float, tokens_per_s: float) -> floa
 
 
 def usd_per_million_tokens(machines: int, usd_per_hour: float, tokens_per_s: float) -> float:
-    """Return machines × USD per hour / (3,600 × tokens per second of all users together) × 10⁶.
+    """Return the cost per million tokens: machines × price / (3,600 × tokens per second) × 10⁶.
+
+    Args:
+        machines: Number of machines.
+        usd_per_hour: Price of a machine in USD per hour.
+        tokens_per_s: Output tokens per second of all users together.
 
     >>> round(usd_per_million_tokens(1, 41.96, 1_800), 2)
     6.48
@@ -55,38 +76,63 @@ def usd_per_million_tokens(machines: int, usd_per_hour: float, tokens_per_s: flo
 
 
 def system_energy(machines: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
-    """Return `joules_per_token` on wafers or GPUs, at the assumed power and at both ends of its range."""
+    """Return the energy per token of several machines, with the range of the assumed power.
+
+    Args:
+        machines: Number of wafers or GPUs.
+        tokens_per_s: Output tokens per second of all users together.
+        economics: Power and price of one machine.
+    """
     number = economics.power_w
     low, value, high = (joules_per_token(machines, power, tokens_per_s) for power in number.low_value_high)
-    return _from(f"{economics.kind}_power_w", number, ENERGY_UNIT, value, (low, high))
+    return _proportional(f"{economics.kind}_power_w", number, ENERGY_UNIT, value, (low, high))
 
 
 def system_cost(machines: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
-    """Return `usd_per_million_tokens` on wafers or GPUs, at the assumed price and at both ends of its range."""
+    """Return the cost per million tokens of several machines, with the range of the assumed price.
+
+    Args:
+        machines: Number of wafers or GPUs.
+        tokens_per_s: Output tokens per second of all users together.
+        economics: Power and price of one machine.
+    """
     number = economics.usd_per_hour
     low, value, high = (usd_per_million_tokens(machines, price, tokens_per_s) for price in number.low_value_high)
-    return _from(f"{economics.kind}_usd_per_hour", number, PRICE_UNIT, value, (low, high))
+    return _proportional(f"{economics.kind}_usd_per_hour", number, PRICE_UNIT, value, (low, high))
 
 
-def _from(key: str, number: SourcedNumber, unit: str, value: float, ends: tuple[float, float]) -> SourcedNumber:
-    """Return a value that is proportional to a number, with the number's grade and source."""
-    return SourcedNumber(value=value, unit=unit, grade=number.grade, source=_source(key, number), range=ends)
+def _proportional(
+    key: str, number: SourcedNumber, unit: str, value: float, value_range: tuple[float, float]
+) -> SourcedNumber:
+    """Return a value that is proportional to a number, with the grade and source of that number.
+
+    Args:
+        key: Name of the number.
+        number: The number.
+        unit: Unit of the value.
+        value: The value.
+        value_range: The value at both ends of the number's range.
+    """
+    return SourcedNumber(value=value, unit=unit, grade=number.grade, source=_source(key, number), range=value_range)
 
 
 def _source(key: str, number: SourcedNumber) -> str:
+    """Return a text with the name, value, unit and source of a number."""
     return f"{key} {number.value:g} {number.unit}: {number.source}"
 
 
 def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[str, float]:
-    """Return joules at the wall of the activity of one token, by use: arithmetic, SRAM, fabric, issue, idle.
+    """Return the energy of the operations for one token, by use.
 
-    Each count is multiplied by the energy of one, and by ``wall_ratio``.
+    The uses are arithmetic, SRAM, fabric, issue and idle. Each count is multiplied by the energy
+    per operation. The sums are multiplied by ``wall_ratio``, which converts power at the PEs to
+    power at the wall.
 
     Args:
         activity: Counts for one token.
-        energies: Values of `ACTIVITY_KEYS`.
+        energies: Value of each key in `ACTIVITY_KEYS`.
     """
-    at_pes = {
+    joules_at_pes = {
         "arithmetic": activity.macs_fp16 * energies["mac_fp16_joules"]
         + activity.macs_fp16_fp32 * energies["mac_fp16_fp32_joules"]
         + activity.macs_fp32 * energies["mac_fp32_joules"],
@@ -100,18 +146,22 @@ def activity_joules(activity: Activity, energies: Mapping[str, float]) -> dict[s
         "issue": activity.vector_operations * energies["issue_joules"],
         "idle": activity.pe_s * energies["idle_w_per_pe"],
     }
-    return {use: joules * energies["wall_ratio"] for use, joules in at_pes.items()}
+    return {use: joules * energies["wall_ratio"] for use, joules in joules_at_pes.items()}
 
 
 def activity_energies(economics: Economics) -> dict[str, float]:
-    """Return the values of `ACTIVITY_KEYS` of a wafer."""
+    """Return the energies per operation of a wafer: the value of each key in `ACTIVITY_KEYS`."""
     return {key: economics.sources[key].value for key in ACTIVITY_KEYS}
 
 
 def activity_energy(activity: Activity, economics: Economics) -> SourcedNumber:
-    """Return the sum of `activity_joules` of a wafer: an estimate from below.
+    """Return the bottom-up estimate of the energy per token of a wafer.
 
-    The range has all energies at the low end of theirs, and all at the high end.
+    The range is that with all energies per operation at their minimum and at their maximum.
+
+    Args:
+        activity: Counts for one token.
+        economics: Energies per operation of the wafer.
     """
     numbers = {key: economics.sources[key] for key in ACTIVITY_KEYS}
     low, value, high = (
@@ -128,7 +178,15 @@ def activity_energy(activity: Activity, economics: Economics) -> SourcedNumber:
 
 
 def power_and_cost(wafers: int, tokens_per_s: float, economics: Economics) -> dict[str, float]:
-    """Return power at the wall, joules per token and USD per million tokens, at the assumptions and at their ends."""
+    """Return the power in W, energy per token, and cost per million tokens of some wafers.
+
+    The cost is also given at both ends of the range of the price.
+
+    Args:
+        wafers: Number of wafers.
+        tokens_per_s: Output tokens per second of all users together.
+        economics: Power and price of one wafer.
+    """
     cost = system_cost(wafers, tokens_per_s, economics)
     return {
         "power_w": wafers * economics.power_w.value,

@@ -1,8 +1,9 @@
-"""Power, price and energies of machines: the bundled numbers, those of a user's file, and prices that a user gives.
+"""Power, price and energies of machines: bundled numbers, a user's file, and given prices.
 
-A file gives a number plainly or as a table (`wse.hardware.number_file`), for all machines or by machine:
-``wafer_power_w = { wse2 = 20_000, cs4 = 30_000 }``. A wafer that the file does not name has the number of its
-generation. Keys that begin with ``gpu_`` are of GPUs; all others are of wafers.
+A file states a number as a plain number or as a table (`wse.hardware.number_file`), for all
+machines or for each machine: ``wafer_power_w = { wse2 = 20_000, cs4 = 30_000 }``. A wafer that is
+not named has the number of its generation. Keys that start with ``gpu_`` are for GPUs; all others
+are for wafers.
 """
 
 from __future__ import annotations
@@ -38,9 +39,12 @@ ACTIVITY_KEYS: Final = (
     "idle_w_per_pe",
     "wall_ratio",
 )
-"""Energies of what PEs and links of a wafer do. A multiply-add is one ``mac``; ``mac_fp16_fp32`` adds fp16 products in
-fp32; a ``ramp`` crossing is between router and compute element; ``issue`` is that of one vector operation;
-``wall_ratio`` is power at the wall over power at the PEs."""
+"""Energies per operation of the PEs and links of a wafer.
+
+``mac`` is one multiply-add; ``mac_fp16_fp32`` adds fp16 products in fp32. ``ramp`` is a crossing
+between router and compute element, ``issue`` the issue of one vector operation. ``wall_ratio`` is
+the ratio of power at the wall to power at the PEs.
+"""
 _KEYS: Final[dict[Kind, tuple[str, ...]]] = {
     "wafer": ("wafer_power_w", "wafer_usd_per_hour", *ACTIVITY_KEYS),
     "gpu": ("gpu_power_w", "gpu_usd_per_hour"),
@@ -50,11 +54,12 @@ _ALL_KEYS: Final = tuple(key for keys in _KEYS.values() for key in keys)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Economics:
-    """Power and price of one wafer or one GPU, and energies of what the PEs of a wafer do.
+    """Power and price of one wafer or one GPU, and the energies per operation of a wafer.
 
     Attributes:
         kind: Whether the machine is a wafer or a GPU.
-        sources: Each number with its unit, grade, source and range, by its key in a file of ``--economics``.
+        sources: Each number with its unit, grade, source and range, by its key in a file of
+            ``--economics``.
     """
 
     kind: Kind
@@ -62,30 +67,30 @@ class Economics:
 
     @property
     def power_w(self) -> SourcedNumber:
-        """Power of one machine at the wall while it serves."""
+        """Power of one machine at the wall while it serves, in W."""
         return self.sources[f"{self.kind}_power_w"]
 
     @property
     def usd_per_hour(self) -> SourcedNumber:
-        """Price of one machine for an hour."""
+        """Price of one machine in USD per hour."""
         return self.sources[f"{self.kind}_usd_per_hour"]
 
 
 Stated = str | Path | Mapping[str, Any]
-"""Numbers instead of the bundled ones: a TOML file, or what such a file contains."""
+"""Numbers that replace bundled ones: a TOML file, or a mapping with the content of such a file."""
 
 
 def load_economics(wafer: WaferSpec, stated: Stated | None = None, usd_per_hour: float | None = None) -> Economics:
-    """Return the economics of a wafer.
+    """Return the power, price and energies of a wafer.
 
     Args:
         wafer: The wafer.
-        stated: Numbers that replace the bundled ones.
-        usd_per_hour: A price that replaces the bundled one and that of ``stated``; it has no range.
+        stated: Numbers that replace bundled ones.
+        usd_per_hour: Price that replaces the bundled and the stated one, without a range.
 
     Raises:
-        UnknownName: an unknown key or wafer in the file; the nearest known one is named.
-        BadWafer: the file cannot be read, or a number is in another unit or out of bounds.
+        UnknownName: A key or machine in ``stated`` is unknown; the message suggests a similar one.
+        BadWafer: The file cannot be read, or a number has a wrong unit or is out of bounds.
     """
     return _economics("wafer", (wafer.name, wafer.generation), stated, usd_per_hour)
 
@@ -93,20 +98,37 @@ def load_economics(wafer: WaferSpec, stated: Stated | None = None, usd_per_hour:
 def load_gpu_economics(
     gpu: GpuSpec, stated: Stated | None = None, usd_per_hour: float | None = None
 ) -> Economics | None:
-    """Return the economics of a GPU, or None where its power or its price is stated nowhere.
+    """Return the power and price of a GPU; None if one of the two is unknown.
 
-    Arguments and errors as of `load_economics`; also BadWafer where a price is given for a GPU without a stated power.
+    Args:
+        gpu: The GPU.
+        stated: Numbers that replace bundled ones.
+        usd_per_hour: Price that replaces the bundled and the stated one, without a range.
+
+    Raises:
+        UnknownName: A key or machine in ``stated`` is unknown; the message suggests a similar one.
+        BadWafer: The file cannot be read, a number has a wrong unit or is out of bounds, or a price
+            is given for a GPU whose power is unknown.
     """
     economics = _economics("gpu", (gpu.name,), stated, usd_per_hour)
-    missing = [key for key in _KEYS["gpu"] if key not in economics.sources]
-    if missing and usd_per_hour is not None:
-        message = f"{gpu.name}: its price is given, but {missing[0]} is not; give it in a file of --economics"
+    missing_keys = [key for key in _KEYS["gpu"] if key not in economics.sources]
+    if missing_keys and usd_per_hour is not None:
+        message = f"{gpu.name}: its price is given, but {missing_keys[0]} is not; give it in a file of --economics"
         raise BadWafer(message)
-    return None if missing else economics
+    return None if missing_keys else economics
 
 
 def _economics(kind: Kind, names: Sequence[str], stated: Stated | None, usd_per_hour: float | None) -> Economics:
-    """Return what is known of a machine: the bundled numbers, then those ``stated``, then the given price."""
+    """Return the known numbers of a machine.
+
+    Numbers in ``stated`` replace bundled ones, and ``usd_per_hour`` replaces both.
+
+    Args:
+        kind: Whether the machine is a wafer or a GPU.
+        names: Names of the machine in files, the first one with precedence.
+        stated: Numbers that replace bundled ones.
+        usd_per_hour: Price that replaces all others.
+    """
     sources = _read(_BUNDLED, kind, {*bundled_wafers(), *GENERATIONS, *bundled_gpus()}, names)
     if stated is not None:
         sources |= _read(stated, kind, {*_machines(kind), *names}, names)
@@ -117,20 +139,31 @@ def _economics(kind: Kind, names: Sequence[str], stated: Stated | None, usd_per_
 
 
 def check_stated(place: str, table: Mapping[str, Any]) -> None:
-    """Check numbers that are stated in a table, for any machine; errors begin with ``place``.
+    """Check numbers in a table, for any machine.
+
+    Args:
+        place: Origin of the table, for messages.
+        table: The numbers by key.
 
     Raises:
-        UnknownName: an unknown key or machine; the nearest known one is named.
-        BadWafer: a value is not a number, or is in another unit or out of bounds.
+        UnknownName: A key or machine is unknown; the message suggests a similar one.
+        BadWafer: A value is not a number, has a wrong unit, or is out of bounds.
     """
-    for key, stated in table.items():
+    for key, raw_value in table.items():
         machines = _machines("gpu" if key in _KEYS["gpu"] else "wafer")
-        for name, number in _entries(place, key, stated, machines).items():
+        for name, number in _entries(place, key, raw_value, machines).items():
             read_number(place, name, number, float, "")
 
 
 def _read(stated: Stated, kind: Kind, machines: Collection[str], names: Sequence[str]) -> dict[str, SourcedNumber]:
-    """Return the numbers of a kind that are stated for a machine, under the first of its names that is present."""
+    """Return the numbers for one machine in a file or table.
+
+    Args:
+        stated: The file or table.
+        kind: Whether the machine is a wafer or a GPU.
+        machines: Names for which a number may be stated.
+        names: Names of the machine, the first one with precedence.
+    """
     is_table = isinstance(stated, Mapping)
     place = "economics" if is_table else str(stated)
     default_source = "" if stated == _BUNDLED else "given" if is_table else f"set in {stated}"
@@ -147,12 +180,16 @@ def _read(stated: Stated, kind: Kind, machines: Collection[str], names: Sequence
 
 
 def _machines(kind: Kind) -> set[str]:
-    """Return the names that a user's file may give numbers for."""
+    """Return the names for which a user's file may state numbers."""
     return {*known_gpus()} if kind == "gpu" else {*known_wafers(), *GENERATIONS}
 
 
 def _entries(place: str, key: str, value: Any, machines: Collection[str]) -> dict[str, Any]:
-    """Return what is stated for a key, by the key, or by the key, a point and the machine."""
+    """Return the value of a key, under the key, or for each machine under ``KEY.MACHINE``.
+
+    Raises:
+        UnknownName: The key or a machine is unknown.
+    """
     if key not in _ALL_KEYS:
         raise UnknownName("key", key, _ALL_KEYS, where=place)
     if isinstance(value, dict) and "value" in value:

@@ -1,7 +1,8 @@
-"""Tokens and chunks of prompts in transit through stages, event by event: what the closed forms are tested against.
+"""Event simulation of tokens, and of chunks of prompts, in a pipeline of stages.
 
-Two kinds of event: a job comes to a server, and a server is done with a job. A server takes jobs in the order in which
-they come.
+The closed forms of `wse.serving.pipelining` are tested against this simulation. There are two kinds
+of events: a job arrives at a server, and a server finishes a job. A server processes jobs in the
+order of their arrival.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ class Job:
     """A pass of a stream, or a chunk of a prompt.
 
     Attributes:
-        route: Its visits.
-        predecessor: The job that has to be over before this one begins, by its number; -1 for none.
-        leader: The job whose visit of the same number has to be over before one of this one begins, and which has to be
-            over before this one is; -1 for none.
+        route: Visits of the job.
+        predecessor: Index of the job that must end before this job starts; -1 for none.
+        leader: Index of the job that this job must not overtake: each visit starts only after the
+            leader has ended its visit of the same number. This job also ends after the leader. -1
+            for none.
     """
 
     route: Route
@@ -34,24 +36,39 @@ class Job:
 
 @dataclass(slots=True)
 class _Progress:
-    """The progress of a job."""
+    """The progress of a job.
 
-    visit: int = 0  # its next, or that it is in
+    Attributes:
+        visit: Index of its next or current visit.
+        over: Whether the job has ended.
+        waits: Whether the job waits for its leader.
+        followers: Jobs that start when this job ends.
+        behind_it: Jobs whose leader this job is.
+    """
+
+    visit: int = 0
     over: bool = False
-    waits: bool = False  # waits for the job that it is behind
+    waits: bool = False
     followers: list[int] = field(default_factory=list)
     behind_it: list[int] = field(default_factory=list)
 
 
 def run(jobs: Sequence[Job]) -> list[float]:
-    """Return the time at which each job is over, its last latency included.
+    """Return the time at which each job ends, including its last latency.
 
-    Jobs that wait for none begin at 0, in order.
+    Jobs without a predecessor start at time 0, in order.
     """
     return _Run(jobs).ended
 
 
 class _Run:
+    """A simulation of jobs, which runs when it is created.
+
+    Attributes:
+        jobs: The jobs.
+        ended: Time at which each job ends.
+    """
+
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.jobs = jobs
         self.ended = [0.0] * len(jobs)
@@ -59,76 +76,83 @@ class _Run:
         self._queues: dict[int, deque[int]] = {visit.server: deque() for job in jobs for visit in job.route}
         self._events: list[tuple[float, int, int, int]] = []
         self._count = 0
-        for number, job in enumerate(jobs):
+        for index, job in enumerate(jobs):
             if job.leader >= 0:
-                self._progress[job.leader].behind_it.append(number)
+                self._progress[job.leader].behind_it.append(index)
             if job.predecessor >= 0:
-                self._progress[job.predecessor].followers.append(number)
+                self._progress[job.predecessor].followers.append(index)
             else:
-                self._push(0.0, COMES, number)
+                self._push(0.0, COMES, index)
         while self._events:
-            now, _, what, number = heapq.heappop(self._events)
-            (self._arrive if what == COMES else self._finish)(now, number)
+            time, _, kind, index = heapq.heappop(self._events)
+            (self._arrive if kind == COMES else self._finish)(time, index)
 
-    def _push(self, time: float, what: int, job: int) -> None:
-        heapq.heappush(self._events, (time, self._count, what, job))  # of equal times, first requested first
+    def _push(self, time: float, kind: int, job: int) -> None:
+        """Add an event to the queue."""
+        heapq.heappush(self._events, (time, self._count, kind, job))  # at equal times, first pushed first
         self._count += 1
 
-    def _arrive(self, now: float, number: int) -> None:
-        """A job is at its next server, or at its end."""
-        route, progress = self._route(number), self._progress[number]
-        if self._waits(number):
+    def _arrive(self, time: float, index: int) -> None:
+        """Process the arrival of a job at its next server, or at the end of its route."""
+        route, progress = self._route(index), self._progress[index]
+        if self._waits(index):
             progress.waits = True
         elif progress.visit == len(route):
-            progress.over, self.ended[number] = True, now
-            self._release(now, progress)
+            progress.over, self.ended[index] = True, time
+            self._release(time, progress)
             for follower in progress.followers:
-                self._push(now, COMES, follower)
+                self._push(time, COMES, follower)
         else:
             queue = self._queues[route[progress.visit].server]
-            queue.append(number)
+            queue.append(index)
             if len(queue) == 1:
-                self._begin(now, number)
+                self._begin(time, index)
 
-    def _waits(self, number: int) -> bool:
-        """Return whether the job that it is behind has not gone where it is about to go."""
-        visit, behind = self._progress[number].visit, self.jobs[number].leader
-        if behind < 0 or self._progress[behind].over:
+    def _waits(self, index: int) -> bool:
+        """Return whether a job has to wait for its leader to end the same visit."""
+        visit, leader = self._progress[index].visit, self.jobs[index].leader
+        if leader < 0 or self._progress[leader].over:
             return False
-        if visit == len(self._route(number)):
+        if visit == len(self._route(index)):
             return True
-        return self._progress[behind].visit <= visit < len(self._route(behind))
+        return self._progress[leader].visit <= visit < len(self._route(leader))
 
-    def _release(self, now: float, progress: _Progress) -> None:
+    def _release(self, time: float, progress: _Progress) -> None:
+        """Let the jobs that wait for a job try again."""
         for job in progress.behind_it:
             if self._progress[job].waits:
                 self._progress[job].waits = False
-                self._push(now, COMES, job)
+                self._push(time, COMES, job)
 
-    def _route(self, number: int) -> Route:
-        return self.jobs[number].route
+    def _route(self, index: int) -> Route:
+        """Return the route of a job."""
+        return self.jobs[index].route
 
-    def _begin(self, now: float, number: int) -> None:
-        self._push(now + self._route(number)[self._progress[number].visit].busy_cycles, DONE, number)
+    def _begin(self, time: float, index: int) -> None:
+        """Start the visit of the first job in the queue of a server."""
+        self._push(time + self._route(index)[self._progress[index].visit].busy_cycles, DONE, index)
 
-    def _finish(self, now: float, number: int) -> None:
-        """A server is done with the first job of its queue."""
-        progress = self._progress[number]
-        visit = self._route(number)[progress.visit]
+    def _finish(self, time: float, index: int) -> None:
+        """Process the end of a visit: start the next job of the server and send this job on."""
+        progress = self._progress[index]
+        visit = self._route(index)[progress.visit]
         queue = self._queues[visit.server]
         queue.popleft()
         if queue:
-            self._begin(now, queue[0])
+            self._begin(time, queue[0])
         progress.visit += 1
-        self._push(now + visit.latency_cycles, COMES, number)
-        self._release(now, progress)
+        self._push(time + visit.latency_cycles, COMES, index)
+        self._release(time, progress)
 
 
 def passes(route: Route, streams: int, count: int) -> list[Job]:
-    """``count`` passes of each stream; job ``n * streams + m`` is the n-th of stream m."""
-    return [Job(route, predecessor=number - streams if number >= streams else -1) for number in range(streams * count)]
+    """Return ``count`` passes of each stream as jobs.
+
+    Job ``n * streams + m`` is the n-th pass of stream m.
+    """
+    return [Job(route, predecessor=index - streams if index >= streams else -1) for index in range(streams * count)]
 
 
 def chunks(routes: Sequence[Route]) -> list[Job]:
-    """Return the chunks of prompts, each behind the one before."""
-    return [Job(route, leader=number - 1) for number, route in enumerate(routes)]
+    """Return the chunks of a prompt as jobs, each of which must not overtake the previous one."""
+    return [Job(route, leader=index - 1) for index, route in enumerate(routes)]

@@ -1,4 +1,4 @@
-"""Goal: what a deployment is chosen for: users, limits on their latency, and an objective."""
+"""Goal: the users, latency limits and objective for which a deployment is chosen."""
 
 from __future__ import annotations
 
@@ -7,27 +7,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wse.serving.operating_point import OperatingPoint  # which loads files of prices; requests load nothing
+    from wse.serving.operating_point import OperatingPoint  # its import is slow, and requests do not need it
 
 LATENCY, THROUGHPUT, COST = OBJECTIVES = ("latency", "throughput", "cost")
-"""The shortest request, the most output tokens per second, the cheapest token. On given machines the last two agree."""
+"""Objectives: lowest request latency, highest output tokens per second, lowest cost per token.
+
+On a given number of machines, the last two are equivalent.
+"""
 
 
 def purpose_text(objective: str | None) -> str:
-    """Return " for throughput" of layouts that were chosen for it, to stand behind their name; "" of others."""
+    """Return " for throughput", to follow the name of a layout chosen for it, or "" for others."""
     return f" for {THROUGHPUT}" if objective == THROUGHPUT else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """The goal for which a deployment is chosen.
+    """What a deployment is chosen for.
 
     Attributes:
-        users: Requests in flight on all replicas; None for the number that serves best.
+        users: Requests in flight on all replicas; None for the best number.
         replicas: Equal machines that share the users; None for the fewest that keep the limits.
-        ttft_s: Time to first token at most; None for any.
-        tpot_s: Time per output token at most; None for any.
-        objective: What decides between deployments that keep the limits.
+        ttft_s: Upper limit of the time to first token in seconds; None for no limit.
+        tpot_s: Upper limit of the time per output token in seconds; None for no limit.
+        objective: One of `OBJECTIVES`, which decides between deployments that keep the limits.
     """
 
     users: int | None = None
@@ -37,10 +40,19 @@ class Goal:
     objective: str = LATENCY
 
     def replicas_for(self, users_of_one: int) -> int:
-        """Return the replicas that were requested, or the fewest for the users where one replica takes so many."""
+        """Return the requested number of replicas, or the fewest that can serve all users.
+
+        Args:
+            users_of_one: Maximum number of users of one replica.
+        """
         return self.replicas or math.ceil((self.users or 1) / max(1, users_of_one))
 
     def excess(self, point: OperatingPoint) -> float:
-        """Return the largest ratio of a latency to its limit; at most 1 where all limits are kept, 0 without any."""
-        pairs = ((point.ttft_s, self.ttft_s), (point.tpot_s or 0.0, self.tpot_s))
-        return max((latency_s / limit_s for latency_s, limit_s in pairs if limit_s is not None), default=0.0)
+        """Return the largest ratio of a latency to its limit.
+
+        The ratio is at most 1 if all limits are kept, and 0 if there are no limits.
+        """
+        latencies_and_limits = ((point.ttft_s, self.ttft_s), (point.tpot_s or 0.0, self.tpot_s))
+        return max(
+            (latency_s / limit_s for latency_s, limit_s in latencies_and_limits if limit_s is not None), default=0.0
+        )

@@ -1,8 +1,8 @@
-"""The path between a user and a machine that serves: network, connection, and the service's own computers.
+"""Network: the time between a user and a machine, for connection, network and service.
 
-The time to first token that a machine is timed at is from host to host. A user meets it behind a connection that has to
-be made, a request that has to come and an answer that has to go: together as long as the machine itself takes, once
-that is fast.
+The time to first token of a machine is measured from its host and to its host. A user also waits
+for a connection, for the transfer of request and answer, and for the service's own computers. On a
+fast machine, this takes as long as the machine itself.
 """
 
 from __future__ import annotations
@@ -22,32 +22,40 @@ _BUNDLED: Final = Path(__file__).parents[1] / "data" / "network.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """The assumptions about the way between a user and a service. ``sources`` has unit, grade, source and range."""
+    """Assumptions about the path between a user and a service.
+
+    Attributes:
+        network_round_trip_s: Round trip between user and service, in seconds.
+        connection_round_trips: Round trips that a new connection needs before a request can be
+            sent.
+        service_s: Seconds that the service's own computers need for a request and its first token.
+        sources: Each number with its unit, grade, source and range.
+    """
 
     network_round_trip_s: float
-    connection_round_trips: float  # of a new connection, before a request may leave
-    service_s: float  # the service's own computers, for a request and its first token
+    connection_round_trips: float
+    service_s: float
     sources: Mapping[str, SourcedNumber]
 
     @property
     def connection_s(self) -> float:
-        """Seconds that a new connection takes."""
+        """Seconds to open a new connection."""
         return self.connection_round_trips * self.network_round_trip_s
 
     @property
     def seconds(self) -> float:
-        """Seconds between a user and the machine: a connection, the request's way, the service, the token's way."""
+        """Seconds added by the path: connection, request and token in transit, and the service."""
         return self.connection_s + self.network_round_trip_s + self.service_s
 
     @property
     def weakest(self) -> tuple[Grade, str]:
-        """The grade of the weakest number, and its name."""
+        """Weakest grade among the numbers, and the name of the number that has it."""
         name = max(_NAMES, key=lambda name: list(GRADES).index(self.sources[name].grade))
         return self.sources[name].grade, name
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the most seconds that `seconds` may be: all numbers at the same end of their range."""
+        """Minimum and maximum of `seconds`, with all numbers at the same end of their ranges."""
         trip, trips, service = (self.sources[name].range or (self.sources[name].value,) * 2 for name in _NAMES)
         low, high = ((trips[end] + 1) * trip[end] + service[end] for end in (0, 1))
         return low, high
@@ -57,11 +65,11 @@ _NAMES: Final = tuple(numeric_fields(Network))
 
 
 def load_network(path: str | Path | None = None) -> Network:
-    """Return the bundled assumptions, with the numbers of a TOML file instead of theirs.
+    """Return the bundled assumptions, with some numbers replaced by those of a TOML file.
 
     Raises:
-        UnknownName: an unknown key in the file; the nearest known one is named.
-        BadWafer: the file cannot be read, or a number is in another unit or out of bounds.
+        UnknownName: The file has an unknown key; the message suggests a similar one.
+        BadWafer: The file cannot be read, or a number has a wrong unit or is out of bounds.
     """
     sources = _read(_BUNDLED, "")
     if path is not None:
@@ -70,10 +78,15 @@ def load_network(path: str | Path | None = None) -> Network:
 
 
 def _read(path: Path, default_source: str) -> dict[str, SourcedNumber]:
-    """Return the numbers of one file."""
+    """Return the numbers in one file.
+
+    Args:
+        path: The file.
+        default_source: Source of numbers for which the file states none.
+    """
     fields, numbers = numeric_fields(Network), {}
-    for key, stated in read_toml(path, BadWafer).items():
+    for key, raw_value in read_toml(path, BadWafer).items():
         if key not in fields:
             raise UnknownName("key", key, fields, where=str(path))
-        numbers[key] = read_number(path, key, stated, fields[key], default_source)
+        numbers[key] = read_number(path, key, raw_value, fields[key], default_source)
     return numbers

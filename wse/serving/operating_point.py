@@ -1,9 +1,9 @@
-"""The operating point of a deployment: what users get, and what a token costs, at one concurrency.
+"""Operating points: what users get and what a token costs, for a deployment and a concurrency.
 
-Every command takes these figures from here. The definitions are those of load generators for LLM services (AIPerf,
-vLLM's benchmark); docs/explanation/operating-point.md has them with the field's names.
+All commands take these figures from here. The definitions are those of load generators for LLM
+services (AIPerf, vLLM's benchmark). See docs/explanation/operating-point.md.
 
-    TTFT              time to first token: from the request to its first token, waiting included
+    TTFT              time to first token, from the request to its first token, with waiting
     TPOT              time per output token: (request latency - TTFT) / (output tokens - 1)
     tokens/s/user     1 / TPOT
     throughput        output tokens of all requests per second, while prompts are read too
@@ -24,12 +24,13 @@ from wse.serving.steady_state import SteadyState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestShape:
-    """The tokens of every request of a workload.
+    """The numbers of tokens of the requests of a workload, which are all equal.
 
     Attributes:
         prompt_tokens: Tokens of the prompt.
         new_tokens: Generated tokens, at least 1.
-        prefix_tokens: Tokens at the begin of the prompt that are in the cache already, fewer than the prompt's.
+        prefix_tokens: Tokens at the start of the prompt that are already in the KV cache, fewer
+            than the prompt's.
     """
 
     prompt_tokens: int
@@ -38,47 +39,48 @@ class RequestShape:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the prompt and the answer together."""
+        """Number of tokens of the prompt and the answer together."""
         return self.prompt_tokens + self.new_tokens
 
 
 class Deployment(Protocol):
-    """A model on one machine: wafers or GPUs that hold it together, in one layout and one element type."""
+    """A model on one machine of several wafers or GPUs, in one layout and one element type."""
 
     @property
     def shape(self) -> RequestShape:
-        """The requests that it serves."""
+        """Shape of the requests that the deployment serves."""
 
     @property
     def max_concurrency(self) -> int:
-        """Requests whose KV caches fit at a time."""
+        """Maximum number of requests whose KV caches fit at the same time."""
 
     @property
     def chips(self) -> int:
-        """Wafers or GPUs, those of a draft model among them."""
+        """Number of wafers or GPUs, including those of a draft model."""
 
     @property
     def economics(self) -> Economics | None:
-        """Power and price of one chip; None where they are unknown."""
+        """Power and price of one wafer or GPU; None if they are unknown."""
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state of a number of requests in flight, at least 1."""
+        """Return the steady state for a number of requests in flight, at least 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
-    """Some requests in flight on some equal deployments.
+    """The latency, throughput and cost of some requests in flight on one or more deployments.
 
     Attributes:
-        concurrency: Requests in flight on all replicas together; each is one user's.
-        replicas: Deployments that share the requests.
-        ttft_s: Mean time to first token on the replica with the most requests.
-        tpot_s: Time per output token there; None where a request has one token.
+        concurrency: Requests in flight on all replicas together, one per user.
+        replicas: Number of equal deployments that share the requests.
+        ttft_s: Mean time to first token on the replica with the most requests, in seconds.
+        tpot_s: Time per output token on this replica, in seconds; None for requests of one token.
         tokens_per_s: Output tokens of all requests per second.
-        requests_per_s: Requests that end in a second, of all replicas.
-        saturated: Whether more requests in flight would only wait.
-        usd_per_million_tokens: Price of a million output tokens, with its range; None where no price is known.
-        joules_per_token: Energy of an output token, with its range; None where no power is known.
+        requests_per_s: Requests that end per second, on all replicas.
+        saturated: Whether further requests in flight would only wait.
+        usd_per_million_tokens: Cost of a million output tokens with its range; None if no price is
+            known.
+        joules_per_token: Energy of an output token with its range; None if no power is known.
     """
 
     concurrency: int
@@ -93,26 +95,27 @@ class OperatingPoint:
 
     @property
     def tokens_per_s_per_user(self) -> float | None:
-        """Output tokens per second of each user behind the first token."""
+        """Output tokens per second of each user after the first token."""
         return None if self.tpot_s is None else 1 / self.tpot_s
 
 
 def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1) -> OperatingPoint:
-    """Return what users get, and what a token costs, with some requests in flight.
+    """Return the operating point of some requests in flight.
 
-    Requests are spread evenly over the replicas. Latencies are those of the replica with the most requests.
+    Requests are distributed evenly over the replicas. Latencies are those of the replica with the
+    most requests.
 
     Args:
-        deployment: The machine of each replica.
+        deployment: The deployment of each replica.
         concurrency: Requests in flight on all replicas, at least 1.
-        replicas: Equal deployments, at least 1.
+        replicas: Number of equal deployments, at least 1.
     """
-    fewest, fuller = divmod(concurrency, replicas)
-    most = fewest + (fuller > 0)
-    state = deployment.steady_state(most)
-    rate = state.requests_per_s * (fuller or replicas)
-    if fuller and fewest:
-        rate += deployment.steady_state(fewest).requests_per_s * (replicas - fuller)
+    min_requests, fuller_replicas = divmod(concurrency, replicas)
+    max_requests = min_requests + (fuller_replicas > 0)
+    state = deployment.steady_state(max_requests)
+    rate = state.requests_per_s * (fuller_replicas or replicas)
+    if fuller_replicas and min_requests:
+        rate += deployment.steady_state(min_requests).requests_per_s * (replicas - fuller_replicas)
     new_tokens = deployment.shape.new_tokens
     tokens_per_s = new_tokens * rate
     chips, economics = replicas * deployment.chips, deployment.economics
@@ -130,15 +133,19 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
 
 
 def largest_that(holds: Callable[[int], bool], most: int) -> int:
-    """Return the largest number from 1 to ``most`` for which a condition holds that holds for all smaller ones.
+    """Return the largest number from 1 to ``most`` that fulfils a condition; 0 if none does.
 
-    0 where it holds for none.
+    If a number fulfils the condition, all smaller numbers must fulfil it too.
+
+    Args:
+        holds: The condition.
+        most: The largest number to try.
     """
     if most < 1 or not holds(1):
         return 0
     if holds(most):
         return most
-    low, high = 1, most  # the condition holds for low and not for high
+    low, high = 1, most  # low fulfils the condition, high does not
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)

@@ -1,12 +1,16 @@
-"""Tokens and chunks of prompts in transit through stages: closed forms.
+"""Closed forms for the time of tokens, and of chunks of prompts, in a pipeline of stages.
 
-Streams take turns at every server in the order in which they come. A stream's next token follows from the one before,
-so one pass of each is in transit at a time. With one visit to each server, constant times and room for all that wait,
-such a system is a timed event graph. Its cycle time is the largest mean weight of a circuit (Baccelli, Cohen, Olsder
-and Quadrat, Synchronization and Linearity, Wiley 1992, chapter 3): of a server's own, which holds one token, or of the
-whole loop, which holds all streams. The larger of the two is exact, and if passes begin as far apart no stream waits
-anywhere except for the first server. Where a route comes back to a server the same value is a bound.
-`wse.serving.events` goes through the same routes event by event.
+Every server serves streams in the order in which they arrive. The next token of a stream depends on
+the previous one, so one pass of each stream is in transit at a time.
+
+If every server is visited once, times are constant and queues are unlimited, such a system is a
+timed event graph. Its cycle time is the largest mean weight of any circuit (Baccelli, Cohen, Olsder
+and Quadrat, Synchronization and Linearity, Wiley 1992, chapter 3). There are two kinds of circuits:
+that of one server, which has one token, and the whole loop, which has all streams. The larger value
+is exact. If passes start at this distance, streams wait only at the first server. If a route
+returns to a server, the value is a lower bound.
+
+`wse.serving.events` simulates the same routes event by event.
 """
 
 from __future__ import annotations
@@ -23,80 +27,117 @@ from wse.serving.route import Route, Visit, alone_cycles, busy_cycles, slowest, 
 
 @dataclass(frozen=True, slots=True)
 class CycleEstimate:
-    """Cycles, and whether they are exact. They are a lower bound where they are not."""
+    """A number of cycles that is exact or a lower bound.
+
+    Attributes:
+        cycles: The cycles.
+        exact: Whether they are exact. If not, they are a lower bound.
+    """
 
     cycles: float
     exact: bool
 
 
 def cycles_between_passes(route: Route, streams: int) -> CycleEstimate:
-    """Return the cycles from one pass to the next, of any stream, in the steady state: max(T / M, the slowest server).
+    """Return the cycles between the ends of two passes, of any streams, in the steady state.
+
+    The formula is max(T / M, s). T is the duration of a pass alone, M the number of streams, and s
+    the work of the busiest server.
 
     Args:
-        route: Of one pass, the same for all; T is how long it takes alone.
-        streams: M, at least 1.
+        route: Route of a pass, the same for all.
+        streams: Number of streams, at least 1.
     """
     cycles = max(alone_cycles(route) / streams, slowest(route)[1])
     return CycleEstimate(cycles, exact=streams == 1 or visits_once(route))
 
 
 def streams_to_saturate(route: Route) -> int:
-    """The fewest streams that keep the slowest server busy all the time, at best: T over its cycles, rounded up."""
+    """Return the minimum number of streams that can keep the busiest server always busy.
+
+    The number is the duration of a pass alone, divided by the work of the busiest server and
+    rounded up.
+    """
     work = slowest(route)[1]
     return max(1, math.ceil(alone_cycles(route) / work)) if work else 1
 
 
 def run_cycles(route: Route, streams: int, passes: int) -> CycleEstimate:
-    """Cycles of a finite run, with filling and draining: ``passes`` of each stream, all of which begin at once.
+    """Return the cycles of a finite run in which all streams start at once.
 
-    In the event graph the last pass ends after the heaviest path to it. Any path goes so often round the whole loop,
-    which skips ``streams`` passes, and otherwise from pass to pass at servers, of which the slowest is the heaviest.
-    Weight is linear in how often, and largest at an end of the range: T + (M - 1) s + (passes - 1) max(T, M s).
+    Filling and draining of the pipeline are included. In the event graph, the last pass ends after
+    the heaviest path to it. A path goes around the whole loop some number of times, which skips
+    ``streams`` passes each time. Otherwise it goes from pass to pass at a server, at best the
+    busiest one. Its weight is linear in this number and hence largest at an end of the range: T +
+    (M - 1) s + (passes - 1) max(T, M s).
+
+    Args:
+        route: Route of a pass, which takes T cycles alone and s cycles at the busiest server.
+        streams: Number of streams M.
+        passes: Passes of each stream.
     """
-    alone, work = alone_cycles(route), slowest(route)[1]
+    pass_cycles, busiest_cycles = alone_cycles(route), slowest(route)[1]
     if visits_once(route):
-        return CycleEstimate(alone + (streams - 1) * work + (passes - 1) * max(alone, streams * work), exact=True)
-    return CycleEstimate(max(passes * alone, streams * passes * work), exact=streams == 1)
+        return CycleEstimate(
+            pass_cycles + (streams - 1) * busiest_cycles + (passes - 1) * max(pass_cycles, streams * busiest_cycles),
+            exact=True,
+        )
+    return CycleEstimate(max(passes * pass_cycles, streams * passes * busiest_cycles), exact=streams == 1)
 
 
 def idle_fraction(routes: Sequence[Route], servers: Collection[int], cycles: float) -> float:
-    """Share of the time of ``servers`` in which they do nothing, when they execute the routes in so many cycles.
+    """Return the fraction of time in which some servers are idle while the routes are executed.
 
-    For M passes over S equal stages, from empty to empty, this is (S - 1) / (M + S - 1) (Huang et al., GPipe, NeurIPS
-    2019, section 2.3).
+    For M passes over S equal stages, from empty to empty, the fraction is (S - 1) / (M + S - 1)
+    (Huang et al., GPipe, NeurIPS 2019, section 2.3).
+
+    Args:
+        routes: Route of each pass.
+        servers: Indices of the servers.
+        cycles: Duration of all passes together.
     """
     work = busy_cycles(routes)
     return 1 - sum(work.get(server, 0.0) for server in servers) / (len(servers) * cycles)
 
 
 def chunks_cycles(routes: Sequence[Route]) -> CycleEstimate:
-    """Return the cycles from the begin of the first chunk until all are over, each in the next stage as soon as it can.
+    """Return the cycles to read a prompt, from the start of its first to the end of its last chunk.
 
-    A chunk begins a visit when the one before has ended the same visit, whose keys and values it needs. Where every
-    server works on the chunks in order, which holds if only the last comes back to a server, the recurrence over
-    chunks and visits is exact: a visit ends at max(come, end of the one before) + busy, which is a running maximum once
-    the work of the chunks before is taken off. Otherwise the bound is the longest chunk, and the work of the busiest
-    server.
+    Each chunk enters the next stage as soon as it can. It must not start a visit before the
+    previous chunk has ended the same visit, because it needs the keys and values of that chunk.
+
+    The result is exact if every server works on the chunks in order, which is the case if only the
+    last chunk returns to a server. Then a visit ends at max(arrival, end of the previous chunk) +
+    busy. This recurrence is a running maximum once the work of earlier chunks is subtracted.
+    Otherwise the result is a lower bound: the longest chunk, or the work of the busiest server.
+
+    Args:
+        routes: Route of each chunk, in order.
     """
     if not _in_line(routes):
         return CycleEstimate(max(*map(alone_cycles, routes), *busy_cycles(routes).values()), exact=False)
-    number: dict[Route, int] = {}
-    which = np.array([number.setdefault(route, len(number)) for route in routes])
-    now, over = np.zeros(len(routes)), 0.0
-    for visits in zip_longest(*number):  # those of one server
-        present = np.array([visit is not None for visit in visits])[which]  # chunks only get longer
-        _, busy, latency = np.array([visit or Visit(-1, 0.0) for visit in visits]).T[:, which[present]]
-        before = busy.cumsum() - busy
-        now = np.maximum.accumulate(now[-len(busy) :] - before) + before + busy + latency
-        over = max(over, float(now.max()))
-    return CycleEstimate(over, exact=True)
+    index_of_route: dict[Route, int] = {}
+    route_indices = np.array([index_of_route.setdefault(route, len(index_of_route)) for route in routes])
+    times, end = np.zeros(len(routes)), 0.0
+    for visits in zip_longest(*index_of_route):  # the visits to one server
+        is_present = np.array([visit is not None for visit in visits])[route_indices]  # chunks only get longer
+        _, busy, latency = np.array([visit or Visit(-1, 0.0) for visit in visits]).T[:, route_indices[is_present]]
+        earlier_work = busy.cumsum() - busy
+        times = np.maximum.accumulate(times[-len(busy) :] - earlier_work) + earlier_work + busy + latency
+        end = max(end, float(times.max()))
+    return CycleEstimate(end, exact=True)
 
 
 def _in_line(routes: Sequence[Route]) -> bool:
-    """Return whether each chunk begins with the visits of the one before, and only the last visits a server twice."""
+    """Return whether every server works on the chunks in order.
+
+    This is the case if each chunk starts with the visits of the previous one, and only the last
+    chunk visits a server twice.
+    """
     servers = {route: [visit.server for visit in route] for route in set(routes)}
 
     def follows(b: Route, a: Route) -> bool:
+        """Return whether ``a`` visits no server twice and ``b`` starts with the same visits."""
         return servers[b][: len(a)] == servers[a] and len(set(servers[a])) == len(a)
 
     return all(follows(b, a) for a, b in set(pairwise(routes)))

@@ -1,4 +1,4 @@
-"""Plan: the operating point of a deployment that comes nearest to a goal."""
+"""Plan: the operating point of a deployment that best fits a goal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from wse.serving.operating_point import Deployment, OperatingPoint, largest_that
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The operating point of a deployment that comes nearest to a goal.
+    """The operating point of a deployment that best fits a goal.
 
     Attributes:
-        point: The operating point. Where no number of users keeps the limits it is that of one user alone.
-        meets: Whether all users have room and the limits are kept.
-        excess: `Goal.excess` of the point, or users over those that have room, whichever is larger.
+        point: The operating point. If no number of users keeps the limits, it is that of a single
+            user.
+        meets: Whether all users fit and the limits are kept.
+        excess: `Goal.excess` of the point, or the ratio of users to those that fit if this is
+            larger.
     """
 
     point: OperatingPoint
@@ -24,11 +26,19 @@ class Plan:
     excess: float
 
     def rank(self, deployment: Deployment, goal: Goal) -> tuple[bool, float, float]:
-        """Return what plans are ordered by, the best first: by the objective, after those by excess that do not meet.
+        """Return the sort key of a plan; the best plan has the smallest key.
 
-        The fastest request is that of the fewest replicas: with more of them each request would be faster, up to a
-        machine for each user. Chips over tokens per second orders plans on chips of one price as their cost per token
-        does.
+        Plans that meet the goal come first, ordered by the objective. Other plans are ordered by
+        their excess.
+
+        - For latency, plans with fewer replicas come first. More replicas make each request faster,
+          up to a machine per user, so they must not decide.
+        - For other objectives, the key is chips per throughput. For chips of equal price, this is
+          the order of the cost per token.
+
+        Args:
+            deployment: The deployment of the plan.
+            goal: The goal.
         """
         if not self.meets:
             return True, self.excess, 0.0
@@ -39,27 +49,32 @@ class Plan:
 
 
 def plan(deployment: Deployment, goal: Goal) -> Plan | None:
-    """Return the operating point of a deployment that comes nearest to a goal; None without room for any user.
+    """Return the operating point of a deployment that best fits a goal; None if no user fits.
 
-    Without a number of users, that of the fastest request is one user alone. Any other objective takes the most users
-    that keep the limits, and no more than saturate the machine.
-    Without a number of replicas it has the fewest that keep the limits.
+    If the goal states no number of users, the objective determines it. For latency it is one user.
+    For other objectives it is the maximum that keeps the limits, but not more than saturate the
+    machine. If the goal states no number of replicas, it is the fewest that keep the limits.
+
+    Args:
+        deployment: The deployment.
+        goal: The goal.
     """
     if not deployment.max_concurrency:
         return None
 
     def keeps(concurrency: int) -> bool:
+        """Return whether a number of users on one replica keeps the limits."""
         return goal.excess(operating_point(deployment, concurrency)) <= 1
 
-    most = largest_that(keeps, deployment.max_concurrency)
-    if not most:
+    max_users = largest_that(keeps, deployment.max_concurrency)
+    if not max_users:
         point = operating_point(deployment, 1)
         return Plan(point=point, meets=False, excess=goal.excess(point))
     if goal.users is None:
-        users = 1 if goal.objective == LATENCY else min(most, saturating_users(deployment))
+        users = 1 if goal.objective == LATENCY else min(max_users, saturating_users(deployment))
         point = operating_point(deployment, users)
         return Plan(point=point, meets=True, excess=goal.excess(point))
-    replicas = goal.replicas_for(most)
+    replicas = goal.replicas_for(max_users)
     if goal.users > replicas * deployment.max_concurrency:
         point = operating_point(deployment, replicas * deployment.max_concurrency, replicas)
         return Plan(point=point, meets=False, excess=max(goal.excess(point), goal.users / point.concurrency))
@@ -68,7 +83,10 @@ def plan(deployment: Deployment, goal: Goal) -> Plan | None:
 
 
 def saturating_users(deployment: Deployment) -> int:
-    """Return the fewest users that saturate a deployment, or as many as fit where these do not."""
+    """Return the minimum number of users that saturate a deployment, or the maximum that fits.
+
+    The latter is returned if the users that fit do not saturate the deployment.
+    """
     unsaturated = largest_that(
         lambda users: not operating_point(deployment, users).saturated, deployment.max_concurrency
     )
@@ -76,15 +94,16 @@ def saturating_users(deployment: Deployment) -> int:
 
 
 def users_at_speed(point_of: Callable[[int], OperatingPoint], max_users: int, tokens_per_s: float) -> int:
-    """Return the most users that each get a number of tokens per second; 0 where one alone does not.
+    """Return the maximum number of users that each get a given speed; 0 if not even one user does.
 
     Args:
-        point_of: The operating point of a number of users.
-        max_users: Users to look at, such as `saturating_users`.
-        tokens_per_s: Output tokens per second of each user after the first token, at least.
+        point_of: Function from a number of users to the operating point.
+        max_users: Maximum number of users to consider, such as `saturating_users`.
+        tokens_per_s: Minimum output tokens per second of each user after the first token.
     """
 
     def is_fast(users: int) -> bool:
+        """Return whether users get the speed when there are this many of them."""
         return (point_of(users).tokens_per_s_per_user or 0.0) >= tokens_per_s
 
     return largest_that(is_fast, max_users)

@@ -1,10 +1,11 @@
-"""The way of one token, or of one chunk of a prompt, through what serves it.
+"""Routes: the path of a token, or of a chunk of a prompt, through the servers of a machine.
 
-A server does one thing at a time: the PEs of a region, the links between two regions, a wafer's link to others, the
-host's. A *route* is the visits to servers in order. Each keeps its server busy; then comes a latency in which the
-server works for others: a word in transit, the latency of a wafer link, the host's round trip.
+A server is a resource that does one thing at a time: the PEs of a region, the links between two
+regions, a wafer's link to other wafers, or the host's link. A *route* is a sequence of visits to
+servers. Each visit keeps its server busy. A latency may follow, in which the server works on other
+tokens: the transit of a word, the latency of a wafer link, or the round trip to the host.
 
-Times are cycles here, but any one unit does.
+Times are in cycles here, but any unit works.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from typing import NamedTuple
 
 
 class Visit(NamedTuple):
-    """A visit of a token to a server: its number, how long it is busy, the latency until the next visit begins."""
+    """One visit of a token to a server.
+
+    Attributes:
+        server: Index of the server.
+        busy_cycles: Cycles during which the visit keeps the server busy.
+        latency_cycles: Cycles from then until the next visit can start.
+    """
 
     server: int
     busy_cycles: float
@@ -26,12 +33,15 @@ Route = tuple[Visit, ...]
 
 
 def alone_cycles(route: Route) -> float:
-    """Cycles from the begin of the first visit to the end of the last latency, where nothing else is in transit."""
+    """Return the cycles of a route if nothing else is in transit.
+
+    They are counted from the start of the first visit to the end of the last latency.
+    """
     return sum(visit.busy_cycles + visit.latency_cycles for visit in route)
 
 
 def busy_cycles(routes: Sequence[Route]) -> dict[int, float]:
-    """Return the cycles that each server works, by its number."""
+    """Return the cycles that each server works for all routes together, by its index."""
     cycles: dict[int, float] = {}
     for route, times in Counter(routes).items():
         for visit in route:
@@ -40,20 +50,24 @@ def busy_cycles(routes: Sequence[Route]) -> dict[int, float]:
 
 
 def slowest(route: Route) -> tuple[int, float]:
-    """Return the server that works longest for one pass, and how long; of equal ones the first."""
+    """Return the busiest server of a route and its busy cycles; the first of equally busy ones."""
     return max(busy_cycles([route]).items(), key=lambda item: item[1])
 
 
 def visits_once(route: Route) -> bool:
-    """Return whether no server is visited twice. Tokens then never overtake each other."""
+    """Return whether a route visits every server at most once.
+
+    Tokens then never overtake each other.
+    """
     return max(Counter(visit.server for visit in route).values()) == 1
 
 
 def as_loop(route: Route) -> Route:
-    """Return the route of a stream that goes through it again and again.
+    """Return the route of a stream that follows it again and again.
 
-    Where it ends at the server that it begins at, with no latency between, the two visits are one: the server goes on
-    with the same stream, from the next token's id to its embedding, before it takes another.
+    If the route ends at the server where it starts, without a latency, the last and the first visit
+    are merged. The server then continues with the same stream, from the id of a new token to its
+    embedding, before it accepts another stream.
     """
     first, last = route[0], route[-1]
     if len(route) == 1 or first.server != last.server or last.latency_cycles:

@@ -1,21 +1,25 @@
-"""The steady state of a machine that serves a constant number of equal requests: a closed form.
+"""Closed form of the steady state of a machine that serves a constant number of equal requests.
 
-A *round* is the time in which every decoding request gets one token. A machine that reads a prompt spreads it over
-some rounds, beside the requests that decode. In a closed loop of N requests that begin at even distances, a request
-meets the prompts of the N - 1 others once each, so that with T further tokens, R rounds for a prompt, rounds of D
-seconds without a prompt and of P seconds with a part of one
+A *round* is the time in which every decoding request gets one token. A prompt is read over R
+rounds, alongside the requests that decode. In a closed loop of N requests that start at equal
+distances, each request meets the prompt of every other request once. With T further tokens per
+request, rounds of D seconds without a prompt, and rounds of P seconds with a part of a prompt:
 
     answer_s  = (T - (N - 1) R) D + (N - 1) R P
     request_s = R P + answer_s
     requests per second = N / request_s
 
-From (N - 1) R = T on, parts of prompts are read in every round. Where a prompt fills only a part f of what can be read
-in a round, N R / (R + T) prompts then share one. A wait that keeps no part of the machine busy, such as the round trip
-to the host, adds to the time to first token and, by Little's law, to the requests in flight.
+From (N - 1) R = T on, every round reads parts of prompts. If a prompt fills only a fraction f of
+what a round can read, N R / (R + T) prompts share a round. A wait that keeps no part of the machine
+busy, such as the round trip to the host, adds to the time to first token. By Little's law, it also
+adds to the requests in flight.
 
-The machine is saturated, so that more requests do not raise the rate, in two cases. When all rounds are full,
-N R f = R + T, more requests wait for their prompts to be read, and the time per token does not change either. When
-decoded tokens alone keep the machine busy all the time, rounds become longer with each request.
+The machine is saturated if more requests do not raise the rate. This happens in two cases:
+
+1. All rounds are full: N R f = R + T. Further requests wait for their prompts to be read, and the
+   time per token stays constant.
+2. Decoded tokens alone keep the machine busy all the time. Each further request makes the rounds
+   longer.
 
 `wse.serving.simulation.continuous` serves the same rounds event by event.
 """
@@ -28,7 +32,7 @@ from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 PRECISION: Final = 1e-12
-"""Relative error of a number of requests that is solved for."""
+"""Relative error of a number of requests that is found by iteration."""
 MAX_STEPS: Final = 100
 
 
@@ -36,9 +40,9 @@ class PromptRounds(NamedTuple):
     """The rounds in which one prompt is read.
 
     Attributes:
-        rounds: Number of rounds; a fraction where a prompt ends within a round.
-        round_s: Seconds of each of them.
-        fill: The part of what can be read in these rounds that the prompt is, at most 1.
+        rounds: Number of rounds; a fraction if a prompt ends within a round.
+        round_s: Seconds of each round.
+        fill: Size of the prompt as a fraction of what these rounds can read, at most 1.
     """
 
     rounds: float
@@ -47,17 +51,23 @@ class PromptRounds(NamedTuple):
 
 
 class RoundCosts(Protocol):
-    """Seconds of rounds of a machine for requests of one shape. Numbers of requests are real numbers."""
+    """The duration of rounds of a machine, for requests of one shape.
+
+    Numbers of requests are real numbers, as they are averages.
+    """
 
     def wait_s(self, others: float) -> float:
-        """Return the seconds of a request before its first token in which it keeps no part of the machine busy.
+        """Return the seconds before the first token in which a request keeps no server busy.
 
         Args:
-            others: Other requests in rounds.
+            others: Number of other requests in rounds.
         """
 
     def is_busy(self, decoding: float) -> bool:
-        """Return whether some decoding requests keep the machine busy all the time, so that more only slow all down."""
+        """Return whether some decoding requests keep the machine busy all the time.
+
+        If so, further requests slow all of them down.
+        """
 
     def decode_round_s(self, decoding: float) -> float:
         """Return the seconds of a round without a prompt, for at least one decoding request."""
@@ -66,19 +76,19 @@ class RoundCosts(Protocol):
         """Return the rounds in which a prompt is read.
 
         Args:
-            decoding: Requests that decode in these rounds, perhaps none.
-            prompts: Prompts of which a part is read in each of them, at least 1 and at most 1 / `PromptRounds.fill`.
+            decoding: Number of requests that decode in these rounds; may be 0.
+            prompts: Number of prompts that share each round, from 1 to 1 / `PromptRounds.fill`.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyState:
-    """The mean times of a request among others that arrive and end, and the rate of all requests.
+    """The mean times of a request, and the rate of requests, in the steady state.
 
     Attributes:
-        ttft_s: Mean time to first token, with all waiting.
-        answer_s: Seconds from the first token to the last.
-        requests_per_s: Requests that end in a second.
+        ttft_s: Mean time to first token, including all waiting.
+        answer_s: Seconds from the first to the last token.
+        requests_per_s: Requests that end per second.
         saturated: Whether more requests in flight would not raise the rate.
     """
 
@@ -90,41 +100,55 @@ class SteadyState:
 
 @dataclass(frozen=True)
 class ClosedLoop:
-    """A machine on which a constant number of requests is in flight: whenever one ends, the next begins.
+    """A machine with a constant number of requests in flight: when one ends, the next one starts.
 
     Attributes:
-        costs: Rounds of the machine.
-        new_tokens: Tokens that each request generates, at least 1; the prompt gives the first.
+        costs: Duration of the machine's rounds.
+        new_tokens: Tokens that each request generates, at least 1. Reading the prompt gives the
+            first.
     """
 
     costs: RoundCosts
     new_tokens: int
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state of a number of requests in flight, at least 1.
+        """Return the steady state for a number of requests in flight, at least 1.
 
-        A machine may serve one request at a time, so the rate is never lower than that of one request alone. Without
-        this bound the wait for a pass that is under way could make two requests of one token slower together.
+        The rate is never below that of a single request in flight, because a machine can serve one
+        request at a time. Without this bound, the wait for a running pass could make two requests
+        of one token slower together than one after the other.
         """
 
         def in_flight(in_rounds: float) -> float:
-            """Return all requests in flight where so many are in rounds and the others are delayed."""
+            """Return the number of requests in flight for a given number of requests in rounds.
+
+            The other requests are in a wait that keeps no part of the machine busy.
+            """
             if not in_rounds:
                 return 0.0
-            return in_rounds + self._in_rounds(in_rounds, part).requests_per_s * self.costs.wait_s(part * in_rounds)
+            return in_rounds + self._in_rounds(in_rounds, others_fraction).requests_per_s * self.costs.wait_s(
+                others_fraction * in_rounds
+            )
 
-        part = 1 - 1 / concurrency  # of the requests in rounds, those of other users
+        others_fraction = 1 - 1 / concurrency  # fraction of the requests in rounds that are of other users
         in_rounds = _solve(in_flight, concurrency, 0.0, concurrency)
-        state = self._in_rounds(in_rounds, part)
+        state = self._in_rounds(in_rounds, others_fraction)
         if state.requests_per_s < self._rate_alone:
             ttft_s = concurrency / self._rate_alone - state.answer_s
             return replace(state, ttft_s=ttft_s, requests_per_s=self._rate_alone)
-        return replace(state, ttft_s=state.ttft_s + self.costs.wait_s(part * in_rounds))
+        return replace(state, ttft_s=state.ttft_s + self.costs.wait_s(others_fraction * in_rounds))
 
-    def _in_rounds(self, requests: float, part: float) -> SteadyState:
-        """Return the steady state of requests that are in rounds or wait for them all the time."""
+    def _in_rounds(self, requests: float, others_fraction: float) -> SteadyState:
+        """Return the steady state of requests that are always in rounds or waiting for rounds.
+
+        Args:
+            requests: Number of requests.
+            others_fraction: Fraction of the requests in rounds that belong to other users.
+        """
         in_rounds = min(requests, self._requests_when_saturated)
-        reading_s, answer_s = self._round_times(in_rounds, min(part * in_rounds, self._requests_when_saturated - 1))
+        reading_s, answer_s = self._round_times(
+            in_rounds, min(others_fraction * in_rounds, self._requests_when_saturated - 1)
+        )
         rate = min(in_rounds / (reading_s + answer_s), self._rate_when_saturated)
         return SteadyState(
             ttft_s=max(reading_s, requests / rate - answer_s),
@@ -134,70 +158,81 @@ class ClosedLoop:
         )
 
     def _round_times(self, in_rounds: float, others: float) -> tuple[float, float]:
-        """Return the seconds in which a prompt is read and an answer decoded; formulas as of the module.
+        """Return the seconds to read a prompt and the seconds to decode an answer.
+
+        See the module for the formulas.
 
         Args:
-            in_rounds: Requests that are read or decoded, no more than `_requests_when_saturated`.
-            others: Prompts of others that each request meets while its answer is decoded.
+            in_rounds: Requests that are read or decoded, at most `_requests_when_saturated`.
+            others: Prompts of other requests that each request meets while its answer is decoded.
         """
-        further = self.new_tokens - 1
+        further_tokens = self.new_tokens - 1
         decoding = max(0.0, in_rounds - 1)
         decode_s, rounds = self.costs.decode_round_s(decoding + 1), self.costs.prompt_rounds(decoding).rounds
-        prompts_per_round = max(1.0, in_rounds * rounds / (rounds + further))
+        prompts_per_round = max(1.0, in_rounds * rounds / (rounds + further_tokens))
         prompt = self.costs.prompt_rounds(decoding, prompts_per_round)
-        answer_s = further * decode_s + min(others * rounds, further) * (prompt.round_s - decode_s)
+        answer_s = further_tokens * decode_s + min(others * rounds, further_tokens) * (prompt.round_s - decode_s)
         return rounds * prompt.round_s, answer_s
 
     @cached_property
     def _rate_alone(self) -> float:
-        """Requests per second of one request in flight."""
+        """Requests per second with one request in flight."""
         return 1 / (self.costs.wait_s(0.0) + sum(self._round_times(1.0, 0.0)))
 
     @cached_property
     def _rate_when_saturated(self) -> float:
-        """Requests per second with prompts in all rounds: with fewer requests in flight there are no more of them."""
+        """Maximum requests per second: the rate when prompts fill all rounds."""
         requests = self._requests_when_saturated
         return requests / sum(self._round_times(requests, requests - 1))
 
     @cached_property
     def _requests_when_saturated(self) -> float:
-        """The requests in rounds from which on prompts fill every round: N R f = R + T."""
-        further, alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
+        """Number of requests in rounds from which on prompts fill every round: N R f = R + T."""
+        further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 
         def excess_rounds(requests: float) -> float:
+            """Return N R f - R, which reaches T when all rounds are full."""
             prompt = self.costs.prompt_rounds(max(0.0, requests - 1))
             return prompt.rounds * (requests * prompt.fill - 1)
 
-        most = (further / alone.rounds + 1) / alone.fill  # a prompt takes no fewer rounds beside more requests
-        return _solve(excess_rounds, further, 1.0, most)
+        # An upper bound: with more requests in flight, a prompt needs at least as many rounds as alone.
+        max_requests = (further_tokens / prompt_alone.rounds + 1) / prompt_alone.fill
+        return _solve(excess_rounds, further_tokens, 1.0, max_requests)
 
 
 def _solve(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """Return the largest argument between two at which a rising function is at most a value, up to `PRECISION`.
+    """Return the largest argument in a range at which a rising function is at most a given value.
 
-    Regula falsi with the Illinois rule (Dowell and Jarratt, BIT 11, 1971): an end that stays for two steps counts half.
+    The method is regula falsi with the Illinois rule (Dowell and Jarratt, BIT 11, 1971): the value
+    of an end that stays for two steps is halved. The relative error is `PRECISION`.
+
+    Args:
+        rising: The function.
+        value: The value.
+        low, high: Ends of the range. If the function is above the value at ``low``, ``low`` is
+            returned.
     """
-    over_high = rising(high) - value
-    if over_high <= 0:
+    high_excess = rising(high) - value
+    if high_excess <= 0:
         return high
-    over_low = rising(low) - value
-    if over_low > 0:
+    low_excess = rising(low) - value
+    if low_excess > 0:
         return low
     moved_low: bool | None = None
     for _ in range(MAX_STEPS):
-        at = low - over_low * (high - low) / (over_high - over_low)
-        if not low < at < high:  # by rounding
-            at = (low + high) / 2
+        middle = low - low_excess * (high - low) / (high_excess - low_excess)
+        if not low < middle < high:  # can happen by rounding
+            middle = (low + high) / 2
         if high - low <= PRECISION * high:
             break
-        over = rising(at) - value
-        if not over:
-            return at
-        if over <= 0:
-            low, over_low = at, over
-            over_high *= 0.5 if moved_low else 1.0
+        excess = rising(middle) - value
+        if not excess:
+            return middle
+        if excess <= 0:
+            low, low_excess = middle, excess
+            high_excess *= 0.5 if moved_low else 1.0
         else:
-            high, over_high = at, over
-            over_low *= 0.5 if moved_low is False else 1.0
-        moved_low = over <= 0
+            high, high_excess = middle, excess
+            low_excess *= 0.5 if moved_low is False else 1.0
+        moved_low = excess <= 0
     return low

@@ -1,12 +1,17 @@
-"""Tiers of a service: the speed that a plain one gives each user, and that of a fast one."""
+"""Service tiers: the speed per user of a plain tier, and of a fast tier."""
 
 from __future__ import annotations
 
 from typing import Final
 
 PLAIN_SPEED_TOKENS_PER_S: Final = 50.0
-"""A plain service speed for one user: published services of 70B-class models on GPUs give 32, 49, 71 and 128 tokens/s
-(wse/data/measurements/public_tokens_per_s.csv)."""
+"""Output tokens per second of each user in a plain tier.
+
+Published services of 70B-class models on GPUs give 32, 49, 71 and 128 tokens/s
+(wse/data/measurements/public_tokens_per_s.csv).
+"""
 FAST_TIMES: Final = 2.5
-"""The speed of a fast tier over that of a plain one: a vendor sells a fast mode of up to 2.5 times the speed
-(wse/data/scenarios/fast-mode.toml has the source)."""
+"""Ratio of the speed of a fast tier to that of a plain tier.
+
+A vendor sells a fast mode of up to 2.5 times the speed (source: wse/data/scenarios/fast-mode.toml).
+"""

@@ -1,10 +1,12 @@
-"""Weights that come from outside for every pass: what that allows at most, however fast the wafer is.
+"""Upper bound of the speed of a machine that streams all weights in from outside for every pass.
 
-A pass over a batch reads every weight that one of its tokens uses once. Of a layer's n experts, of which a token uses
-k, a batch of B tokens that choose independently and evenly uses n (1 - (1 - k/n)^B): an expert is left out by one token
-with probability 1 - k/n, and expectations add. A pass takes at least those bytes over the bandwidth (the memory term of
-the roofline: Williams, Waterman and Patterson, CACM 52(4), 2009), and no less than with all weights at hand; it gives
-each of B users a token.
+A pass over a batch reads every weight that any of its tokens uses, once. In a layer with n experts,
+of which each token uses k, a batch of B tokens uses n (1 - (1 - k/n)^B) experts on average. This
+assumes independent and uniform choices: each token leaves an expert out with probability 1 - k/n.
+
+A pass takes at least these bytes divided by the bandwidth (the memory term of the roofline:
+Williams, Waterman and Patterson, CACM 52(4), 2009), and at least as long as with all weights
+present. It yields one token for each of B users.
 """
 
 from __future__ import annotations
@@ -17,9 +19,13 @@ MOST_USERS: Final = 2**40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Bytes that tokens use: those that every token does, and those of all experts of all layers.
+    """Bytes of the weights that tokens use.
 
-    ``experts`` of each layer, ``active`` of them for a token; 1 and 1 where there are none.
+    Attributes:
+        always_bytes: Bytes that every token uses.
+        expert_bytes: Bytes of all experts of all layers.
+        experts: Experts per layer; 1 if there are none.
+        active: Experts per layer that a token uses; 1 if there are none.
     """
 
     always_bytes: float
@@ -29,7 +35,12 @@ class Weights:
 
 
 def distinct_experts(experts: int, active: int, batch: float) -> float:
-    """Experts of a layer that a batch uses, as expected.
+    """Return the expected number of experts of a layer that a batch uses.
+
+    Args:
+        experts: Experts of the layer.
+        active: Experts that each token uses.
+        batch: Tokens of the batch.
 
     >>> distinct_experts(128, 4, 1), round(distinct_experts(128, 4, 64), 1), distinct_experts(8, 8, 3)
     (4.0, 111.2, 8.0)
@@ -40,21 +51,27 @@ def distinct_experts(experts: int, active: int, batch: float) -> float:
 
 
 def bytes_per_pass(weights: Weights, batch: float) -> float:
-    """Return the bytes that come from outside for one token of each user."""
-    used = distinct_experts(weights.experts, weights.active, batch) / weights.experts
-    return weights.always_bytes + weights.expert_bytes * used
+    """Return the bytes streamed in for a pass over one token of each of ``batch`` users."""
+    used_fraction = distinct_experts(weights.experts, weights.active, batch) / weights.experts
+    return weights.always_bytes + weights.expert_bytes * used_fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingBound:
-    """The bound of a pass whose weights come in at ``bytes_per_s``; ``pass_s``: seconds with all weights at hand."""
+    """The bound of a pass whose weights are streamed in.
+
+    Attributes:
+        weights: Bytes of the weights.
+        bytes_per_s: Bandwidth at which they arrive.
+        pass_s: Seconds of a pass with all weights present.
+    """
 
     weights: Weights
     bytes_per_s: float
     pass_s: float = 0.0
 
     def seconds(self, batch: int) -> float:
-        """Return the seconds of a pass, at least."""
+        """Return the minimum seconds of a pass over one token of each of ``batch`` users."""
         return max(bytes_per_pass(self.weights, batch) / self.bytes_per_s, self.pass_s)
 
     def waits(self, batch: int) -> bool:
@@ -62,15 +79,16 @@ class StreamingBound:
         return self.seconds(batch) > self.pass_s
 
     def tokens_per_s(self, batch: int) -> float:
-        """Return the tokens a second of all users together, at most."""
+        """Return the maximum tokens per second of all users together."""
         return batch / self.seconds(batch)
 
     def users_for(self, wanted_tokens_per_s: float) -> int | None:
-        """Return the smallest batch that gives so many tokens a second; None where not even ``MOST_USERS`` do.
+        """Return the smallest batch that gives a total throughput; None beyond `MOST_USERS`.
 
-        Tokens a second rise with the batch, since the bytes of a pass grow by less and less.
+        The throughput rises with the batch, because the bytes of a pass grow more slowly than the
+        batch.
         """
-        low, high = 0, 1  # low does not suffice
+        low, high = 0, 1  # low is too small
         while self.tokens_per_s(high) < wanted_tokens_per_s:
             low, high = high, 2 * high
             if high > MOST_USERS:

@@ -54,7 +54,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("deepseek_v3", {"num_experts_per_tok": 5}, "…: 2 groups hold 4 experts"),
     ("deepseek_v3", {"scoring_func": "softmax"}, "…: supported: sigmoid"),
     ("deepseek_v3", {"topk_method": "greedy"}, "…: supported: noaux_tc"),
-    ("deepseek_v3", {"moe_layer_freq": 2}, "…: every layer behind the dense ones has experts; supported: 1"),
+    ("deepseek_v3", {"moe_layer_freq": 2}, "…: every layer after the dense ones has experts; supported: 1"),
     ("deepseek_v3", {"num_key_value_heads": 2}, "…: all 4 heads share the latent vector; give 4"),
     ("deepseek_v3", {"qk_head_dim": 6}, "…: is qk_nope_head_dim + qk_rope_head_dim = 10"),
     ("deepseek_v3", {"head_dim": 6}, "…: is qk_rope_head_dim = 4"),

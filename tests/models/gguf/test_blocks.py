@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from random_gguf import BLOCKS, stored
 
-from wse.models.gguf.blocks import BLOCK_KINDS, STRETCH_BLOCKS
+from wse.models.gguf.blocks import BLOCK_KINDS, BLOCKS_AT_ONCE
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "gguf_blocks.json").read_text(encoding="utf-8"))
 
@@ -25,7 +25,7 @@ def test_values_are_those_of_the_gguf_package_bit_for_bit(kind: str) -> None:
 def test_stretches_of_blocks_are_alike(kind: str) -> None:
     block = BLOCK_KINDS[kind]
     one = stored("one", [1, block.weights], kind, 1).reshape(1, block.bytes)
-    many = block.decode_blocks(np.broadcast_to(one, (STRETCH_BLOCKS + 3, 1, block.bytes)))
+    many = block.decode_blocks(np.broadcast_to(one, (BLOCKS_AT_ONCE + 3, 1, block.bytes)))
     assert (many == block.decode_blocks(one)).all()
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from random_checkpoint import write_checkpoint
 
 from wse.models.configs.config import FAMILIES
-from wse.models.family import Piece, WantedTensor
+from wse.models.family import CanonicalTensor, FileSlice
 from wse.models.load import load_model
 from wse.models.tensors import checkpoint as checkpoint_module
 from wse.models.tensors.checkpoint import TensorRows, _Pages
@@ -64,15 +64,15 @@ def test_a_stretch_of_a_piece(given_: dict[str, Any], begin: int, count: int) ->
         return array[rows]
 
     entry = replace(plain_entry("t", "F32", array.copy(), MappedFile(Path(__file__))), rows=decode)
-    piece = Piece(file_name="t", file_shape=array.shape, **given_)
+    file_slice = FileSlice(file_name="t", file_shape=array.shape, **given_)
     whole = array[given_.get("index", ())]
     whole = whole.T if given_.get("transposed") else whole
     whole = whole[given_["rows"]] if "rows" in given_ else whole
-    assert piece.shape == whole.shape
-    np.testing.assert_array_equal(piece.cut(entry), whole)
-    stretch = piece.cut(entry, slice(begin, begin + count))
-    np.testing.assert_array_equal(stretch, whole[begin : begin + count])
-    assert decoded == [piece.read_values(len(whole)), piece.read_values(len(stretch))]
+    assert file_slice.shape == whole.shape
+    np.testing.assert_array_equal(file_slice.read(entry), whole)
+    row_range = file_slice.read(entry, slice(begin, begin + count))
+    np.testing.assert_array_equal(row_range, whole[begin : begin + count])
+    assert decoded == [file_slice.read_values(len(whole)), file_slice.read_values(len(row_range))]
 
 
 def test_all_that_is_decoded_for_a_stretch_counts_and_plain_numbers_are_not_decoded() -> None:
@@ -80,11 +80,11 @@ def test_all_that_is_decoded_for_a_stretch_counts_and_plain_numbers_are_not_deco
     file = MappedFile(Path(__file__))
     plain = plain_entry("plain", "F32", np.zeros((10, 6), np.float32), file)
     packed = replace(plain_entry("packed", "F32", np.zeros((3, 6, 10), np.float32), file), kind="MXFP4")
-    pieces = (
-        Piece(file_name="plain", file_shape=(10, 6)),
-        Piece(file_name="packed", file_shape=(3, 6, 10), index=(1, slice(None), slice(0, 10, 2)), transposed=True),
+    slices = (
+        FileSlice(file_name="plain", file_shape=(10, 6)),
+        FileSlice(file_name="packed", file_shape=(3, 6, 10), index=(1, slice(None), slice(0, 10, 2)), transposed=True),
     )
-    rows = TensorRows(WantedTensor(name="t", pieces=pieces), {"plain": plain, "packed": packed}, _Pages([file]))
+    rows = TensorRows(CanonicalTensor(name="t", slices=slices), {"plain": plain, "packed": packed}, _Pages([file]))
     assert rows.shape == (15, 6)
     assert rows.decoded_values(2, 5) == 3 * 6
     assert rows.decoded_values(11, 12) == 6 * 10

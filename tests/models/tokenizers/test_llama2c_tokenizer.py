@@ -121,7 +121,7 @@ OTHER = f"{AGAIN}, or use the tokenizer that belongs to the model"
         (b"", f"has 0 bytes, too few for a tokenizer; {AGAIN}"),
         (GOOD[:4], f"ends after 0 of the model's 16 tokens; {OTHER}"),
         (GOOD[:-1], f"ends after 15 of the model's 16 tokens; {OTHER}"),
-        (GOOD + b"abc", "has 3 bytes behind the model's 16 tokens; use the tokenizer that belongs to the model"),
+        (GOOD + b"abc", "has 3 bytes after the model's 16 tokens; use the tokenizer that belongs to the model"),
         (
             struct.pack("<i", -1) + GOOD[4:],
             "claims a longest token of -1 bytes, must be 1 to 65,536; is it a llama2.c tokenizer?",

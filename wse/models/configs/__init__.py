@@ -1,1 +1,1 @@
-"""Configs of models: config.json read key by key into the parts of a ModelSpec."""
+"""Readers of model configs: from the keys of config.json to the fields of a ModelSpec."""

@@ -1,6 +1,6 @@
-"""config.json to ModelSpec, and generation_config.json beside it.
+"""Read config.json into a ModelSpec, and generation_config.json for its end tokens.
 
-A family is one file in `wse.models.families`, found by being there, or an entry point of a package of a user's own.
+Model families are the modules of `wse.models.families` and the entry points of users' packages.
 """
 
 from __future__ import annotations
@@ -28,34 +28,40 @@ from wse.plugins import with_plugins
 def _all_families() -> dict[str, Family]:
     """Return the FAMILY of every module of `wse.models.families`, by model_type."""
     modules = sorted(module.name for module in pkgutil.iter_modules(families.__path__))
-    known: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
-    return {model_type: family for family in known for model_type in family.model_types}
+    bundled: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
+    return {model_type: family for family in bundled for model_type in family.model_types}
 
 
 FAMILIES: Final[dict[str, Family]] = _all_families()
 """The bundled families, by model_type."""
 UNSTATED_DTYPE: Final = "bfloat16"
-"""Element type of a model that is known by a config alone which names none: that of most published weights."""
+"""Assumed element type of a model whose files state none: that of most published weights."""
 CONFIG_LIMIT_BYTES: Final = 4 * 2**20
 GENERATION_LIMIT_BYTES: Final = 2**20
 
 
 @cache
 def known_families() -> Mapping[str, Family]:
-    """Return families by model_type, including those of users' packages.
+    """Return all families by model_type, including those of users' packages.
 
     Raises:
-        BadInput: a package brings one that cannot be used.
+        BadInput: A package has a family that cannot be used.
     """
     return with_plugins(GROUP, FAMILIES, _model_types)
 
 
 def family_of(model_type: str, *, where: str = "") -> Family:
-    """Return the family of a model_type. Users' packages are searched for families that are not bundled.
+    """Return the family of a model_type.
+
+    Users' packages are only searched for a model_type that is not bundled.
+
+    Args:
+        model_type: Value of ``model_type`` in a config.
+        where: File with the model_type, for the message.
 
     Raises:
-        UnknownName: there is none; ``where`` the model_type stands.
-        BadInput: a package brings one that cannot be used.
+        UnknownName: No family has this model_type.
+        BadInput: A package has a family that cannot be used.
     """
     if model_type in FAMILIES:
         return FAMILIES[model_type]
@@ -64,26 +70,28 @@ def family_of(model_type: str, *, where: str = "") -> Family:
     return known_families()[model_type]
 
 
-def _model_types(thing: Any) -> tuple[str, ...]:
-    if not isinstance(thing, Family):
-        message = f"a {type(thing).__name__} is no wse.models.family.Family"
+def _model_types(plugin: Any) -> tuple[str, ...]:
+    """Return the model_types of a plug-in; raise TypeError if the plug-in is not a Family."""
+    if not isinstance(plugin, Family):
+        message = f"a {type(plugin).__name__} is no wse.models.family.Family"
         raise TypeError(message)
-    return thing.model_types
+    return plugin.model_types
 
 
 def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpec:
     """Return the model that a Hugging Face config.json describes.
 
-    The name of the model is that of the folder, or of the file where that is not called config.json.
+    Its name is the name of the file without suffix, or of the folder if the file is called
+    config.json.
 
     Args:
         path: The file.
-        unstated_dtype: The element type of a config that names none.
+        unstated_dtype: Element type to use if the config states none.
 
     Raises:
-        UnknownName: the architecture is not one of `known_families`.
-        BadModel: the file cannot be read, a value is missing or impossible, or a key asks for
-            mathematics that is not supported.
+        UnknownName: The architecture is not one of `known_families`.
+        BadModel: The file cannot be read, a value is missing or impossible, or a key requests
+            mathematics that are not supported.
     """
     folder = path.absolute().parent
     name = path.stem if path.name != "config.json" else folder.name or folder.anchor
@@ -91,38 +99,45 @@ def read_config(path: Path, *, unstated_dtype: str = UNSTATED_DTYPE) -> ModelSpe
 
 
 def config_states_dtype(path: Path) -> bool:
-    """Return whether a config.json names an element type.
+    """Return whether a config.json states an element type.
 
-    Raises BadModel for a file that cannot be read.
+    Raises:
+        BadModel: The file cannot be read.
     """
     return states_dtype(ConfigReader(path, read_object(path, CONFIG_LIMIT_BYTES)))
 
 
 def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the model ``name`` that the keys of a config describe.
+    """Return the model that the keys of a config describe.
 
-    Errors are those of `read_config`.
+    Args:
+        config: Keys of the config. Every key must be read by the family or be harmless.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        UnknownName, BadModel: As for `read_config`.
     """
-    kind = config.value("model_type")
-    if not isinstance(kind, str):
+    model_type = config.value("model_type")
+    if not isinstance(model_type, str):
         family_names = ", ".join(sorted(known_families()))
-        if kind is None:
+        if model_type is None:
             msg = f"{config.path}: has no model_type, so is no model's config; add it (known: {family_names})"
             raise BadModel(msg)
-        config.refuse("model_type", kind, f"give one of {family_names}")
-    family = family_of(kind, where=str(config.path))
+        config.refuse("model_type", model_type, f"give one of {family_names}")
+    family = family_of(model_type, where=str(config.path))
     spec = family.read(config, name, unstated_dtype)
-    layers = {layer.experts: layer for layer in spec.layers}  # one of each kind
+    layers = {layer.experts: layer for layer in spec.layers}  # packing is the same in layers of one type
     packing = read_packing(config, family.tensors(replace(spec, layers=tuple(layers.values())), ()))
     finish(config, family.harmless_keys)
     return replace(spec, packing=packing)
 
 
 def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:
-    """Return ``eos_token_id`` of the generation config in a model folder; empty without one.
+    """Return the end tokens in generation_config.json of a model folder; () if it has no such file.
 
     Raises:
-        BadModel: the file is damaged, or an id is outside the vocabulary.
+        BadModel: The file is damaged, or a token id is outside the vocabulary.
     """
     path = folder / "generation_config.json"
     if not path.exists():

@@ -1,4 +1,4 @@
-"""ConfigReader: typed, bounded access to the keys of one config, which notices the keys nobody read."""
+"""ConfigReader: typed, range-checked access to the keys of a config. Unread keys are detected."""
 
 from __future__ import annotations
 
@@ -10,82 +10,111 @@ from typing import Any, NoReturn
 from wse.errors import BadModel
 
 _MISSING: Any = object()
-LONGEST_SHOWN = 120  # characters of an offending value in a message
+LONGEST_SHOWN = 120  # characters of a faulty value in a message
 
 
 class ConfigReader:
-    """The keys of a config.json. Every method that returns a value marks its key as read.
+    """The keys of a JSON object in a config file.
 
-    Every error is a `BadModel` of one line: file, key, value, remedy.
+    Methods that return a value mark its key as read. Keys that were not read are refused by
+    `finish`. All errors are `BadModel` with the file, the key, the value and the remedy.
     """
 
     def __init__(self, path: Path, values: dict[str, Any], prefix: str = "") -> None:
-        """Create a reader. ``prefix`` precedes every key in messages, for keys of nested objects."""
+        """Create a reader.
+
+        Args:
+            path: File with the object, for messages.
+            values: The object.
+            prefix: Text before the keys in messages, such as ``rope_scaling.``, for a nested
+                object.
+        """
         self.path = path
         self._values = values
         self.prefix = prefix
         self._read: set[str] = set()
 
     def is_stated(self, key: str) -> bool:
-        """Return whether the key is present, even with null.
-
-        Counts as reading it.
-        """
+        """Return whether the key is present, even with the value null. Marks the key as read."""
         self._read.add(key)
         return key in self._values
 
     def has(self, key: str) -> bool:
-        """Return whether the key is present with a value other than null.
-
-        Counts as reading it.
-        """
+        """Return whether the key is present with a value other than null. Marks the key as read."""
         self._read.add(key)
         return self._values.get(key) is not None
 
     def value(self, key: str) -> Any:
-        """Return the value as it is in the file, None where absent."""
+        """Return the value of a key without checking it; None if the key is absent."""
         self._read.add(key)
         return self._values.get(key)
 
     def integer(self, key: str, low: int, high: int, default: int = _MISSING) -> int:
-        """Return an integer from ``low`` to ``high``; ``default`` where absent or null, if there is one."""
+        """Return an integer value.
+
+        Args:
+            key: The key.
+            low: Minimum.
+            high: Maximum.
+            default: Value to return if the key is absent or null. Without a default, this is an
+                error.
+        """
         value = self._get(key, default, f"an integer from {low:,} to {high:,}")
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             self.refuse(key, value, f"give an integer from {low:,} to {high:,}")
         return value
 
     def number(self, key: str, low: float, high: float, default: float = _MISSING) -> float:
-        """Return a number strictly above ``low`` and at most ``high``; ``default`` where absent or null."""
+        """Return a numerical value as a float.
+
+        Args:
+            key: The key.
+            low: Exclusive lower bound.
+            high: Inclusive upper bound.
+            default: Value to return if the key is absent or null. Without a default, this is an
+                error.
+        """
         rule = f"a number above {low:g}, at most {high:g}"
         value = self._get(key, default, rule)
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.refuse(key, value, f"give {rule}")
-        if not low < value <= high:  # false of what is no number too
+        if not low < value <= high:  # refuses NaN as well
             self.refuse(key, value, f"give {rule}")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:  # noqa: FBT001 (a value, not a switch)
-        """Return true or false; ``default`` where the key is absent or null."""
+        """Return a Boolean value; ``default`` if the key is absent or null."""
         value = self._get(key, default, "true or false")
         if not isinstance(value, bool):
             self.refuse(key, value, "give true or false")
         return value
 
     def choice(self, key: str, choices: Collection[str], default: str = _MISSING) -> str:
-        """Return the string under a key, one of ``choices``; ``default`` where absent or null, if there is one."""
+        """Return a string value that must be one of ``choices``.
+
+        If the key is absent or null, ``default`` is returned. Without a default, this is an error.
+        """
         value = self._get(key, default, f"one of {', '.join(choices)}")
         if not isinstance(value, str) or value not in choices:
             self.refuse(key, value, f"supported: {', '.join(choices)}")
         return value
 
     def require(self, key: str, allowed: Iterable[Any], why: str) -> None:
-        """Accept an absent key, null, or one of ``allowed``; refuse any other value, saying ``why``."""
+        """Raise an error unless a key is absent, null, or has one of the allowed values.
+
+        Args:
+            key: The key.
+            allowed: Allowed values. Their types must match, too.
+            why: Reason or remedy for the message.
+        """
         value = self.value(key)
-        if value is not None and not any(type(value) is type(good) and value == good for good in allowed):
+        if value is not None and not any(
+            type(value) is type(allowed_value) and value == allowed_value for allowed_value in allowed
+        ):
             self.refuse(key, value, why)
 
     def table(self, key: str) -> ConfigReader | None:
-        """Return the object under the key, None where absent, null or empty."""
+        """Return a reader of the object under a key; None if it is absent, null or empty."""
         value = self.value(key)
         if value is not None and not isinstance(value, dict):
             self.refuse(key, value, "give an object or null")
@@ -96,7 +125,7 @@ class ConfigReader:
         return [*self._values]
 
     def integers(self, key: str, low: int, high: int) -> tuple[int, ...] | None:
-        """Return a list of integers from ``low`` to ``high``; None where absent or null."""
+        """Return a list of integers from ``low`` to ``high``; None if the key is absent or null."""
         value = self.value(key)
         if value is None:
             return None
@@ -105,7 +134,10 @@ class ConfigReader:
         return tuple(value)
 
     def numbers(self, key: str, count: int, low: float, high: float) -> tuple[float, ...]:
-        """Return a list of ``count`` numbers above ``low``, at most ``high``."""
+        """Return a list of ``count`` numbers that are above ``low`` and at most ``high``.
+
+        The key must be present.
+        """
         rule = f"a list of {count:,} numbers above {low:g}, at most {high:g}"
         value = self._get(key, _MISSING, rule)
         if not isinstance(value, list) or len(value) != count:
@@ -115,7 +147,11 @@ class ConfigReader:
         return tuple(float(item) for item in value)
 
     def ids(self, key: str, vocab_size: int) -> tuple[int, ...]:
-        """Return token ids in the vocabulary: an integer, a list of integers, or null (none)."""
+        """Return the token ids under a key without repetitions; () if there are none.
+
+        The value may be an integer, a list of integers, or null. Every id must be in the
+        vocabulary.
+        """
         value = self.value(key)
         ids = [] if value is None else value if isinstance(value, list) else [value]
         for i in ids:
@@ -124,15 +160,18 @@ class ConfigReader:
         return tuple(dict.fromkeys(ids))
 
     def finish(self, harmless: Collection[str]) -> None:
-        """Refuse every key that was neither read nor is in ``harmless``.
+        """Raise an error for the first key that was neither read nor is harmless.
 
-        A null says that the feature is off, so it passes whatever its key.
+        Keys with the value null are accepted, as null means that a feature is not used.
+
+        Args:
+            harmless: Keys that do not affect the results.
         """
         for key in sorted(self._values.keys() - self._read - set(harmless)):
             if self._values[key] is None:
                 continue
-            close = difflib.get_close_matches(key, self._read, n=1, cutoff=0.8)
-            hint = f"did you mean {self.prefix + close[0]!r}? otherwise " if close else ""
+            similar_keys = difflib.get_close_matches(key, self._read, n=1, cutoff=0.8)
+            hint = f"did you mean {self.prefix + similar_keys[0]!r}? otherwise " if similar_keys else ""
             self.refuse(
                 key,
                 self._values[key],
@@ -140,14 +179,20 @@ class ConfigReader:
             )
 
     def refuse(self, key: str, value: Any, remedy: str) -> NoReturn:
-        """Raise the error about the value of ``key``."""
-        shown = repr(value)
-        if len(shown) > LONGEST_SHOWN:
-            shown = shown[:LONGEST_SHOWN] + "…"
-        msg = f"{self.path}: {self.prefix}{key} = {shown}: {remedy}"
+        """Raise the error about a value: file, key, value and remedy."""
+        value_text = repr(value)
+        if len(value_text) > LONGEST_SHOWN:
+            value_text = value_text[:LONGEST_SHOWN] + "…"
+        msg = f"{self.path}: {self.prefix}{key} = {value_text}: {remedy}"
         raise BadModel(msg)
 
     def _get(self, key: str, default: Any, rule: str) -> Any:
+        """Return the value of a key, or its default.
+
+        Raises:
+            BadModel: The key is absent or null and has no default. The message states the rule for
+                its value.
+        """
         value = self.value(key)
         if value is None:
             if default is _MISSING:

@@ -1,4 +1,4 @@
-"""The keys that the configs of most families share, read into the parts of a `ModelSpec`."""
+"""Read the config keys that most model families share into the parts of a ModelSpec."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from wse.models.configs.rope_config import RopeConfig
 from wse.models.spec import Layer, ModelSpec
 from wse.number_formats import DTYPES
 
-# Bounds that no published model comes near; they keep a damaged file from asking for terabytes.
+# Upper bounds far above any published model. They prevent a damaged file from requesting terabytes.
 MOST_LAYERS: Final = 10_000
 MOST_HEADS: Final = 65_536
 MOST_EXPERTS: Final = 65_536
 WIDEST: Final = 2**20
 LARGEST_TABLE: Final = 2**24
 DTYPE_KEYS: Final = ("dtype", "torch_dtype")
-"""Keys of a config that name the element type, in the new and in the old spelling."""
+"""Config keys of the element type, in the new and in the old spelling."""
 
 
 SILU: Final[Mapping[str, str]] = MappingProxyType({"silu": "silu", "swish": "silu"})
 
-HARMLESS_KEYS: Final = frozenset(  # bookkeeping, training and sampling: no part of the logits
+HARMLESS_KEYS: Final = frozenset(  # bookkeeping, training and sampling: without effect on the logits
     {
         *("transformers_version", "_name_or_path", "name_or_path", "_commit_hash", "tokenizer_class", "auto_map"),
         *("transformers.js_config", "unsloth_version", "unsloth_fixed"),
@@ -56,7 +56,13 @@ HARMLESS_KEYS: Final = frozenset(  # bookkeeping, training and sampling: no part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heads:
-    """The numbers of query heads and key heads, and the features of each."""
+    """The attention heads of a model.
+
+    Attributes:
+        count: Number of query heads.
+        kv_count: Number of heads with their own keys and values.
+        size: Features per head.
+    """
 
     count: int
     kv_count: int
@@ -64,30 +70,45 @@ class Heads:
 
 
 def require_class(config: ConfigReader, *architectures: str) -> None:
-    """Refuse a config whose ``architectures`` names an unsupported class."""
-    stated = config.value("architectures")
-    if stated not in (None, [], *([name] for name in architectures)):
-        config.refuse("architectures", stated, f"only {architectures[0]} predicts tokens")
+    """Raise an error if ``architectures`` names a class other than the given ones.
+
+    Args:
+        config: The config.
+        architectures: Supported classes of Hugging Face transformers. The first appears in the
+            message.
+    """
+    stated_classes = config.value("architectures")
+    if stated_classes not in (None, [], *([name] for name in architectures)):
+        config.refuse("architectures", stated_classes, f"only {architectures[0]} predicts tokens")
 
 
-def read_heads(config: ConfigReader, *, size: int | None = None, kv_count: bool = False) -> Heads:
-    """Return the attention heads.
+def read_heads(config: ConfigReader, *, default_size: int | None = None, requires_kv_count: bool = False) -> Heads:
+    """Return the attention heads of a config.
 
-    ``size`` is that of a head where ``head_dim`` is absent: without it, hidden size / heads. ``kv_count``: whether the
-    number of heads with keys of their own must be stated, null meaning all; else it is all where it is absent.
+    Args:
+        config: The config.
+        default_size: Features per head if ``head_dim`` is absent. None means hidden size / heads.
+        requires_kv_count: Whether ``num_key_value_heads`` must be present. If it is null, or absent
+            and not required, every query head has its own keys and values.
+
+    Raises:
+        BadModel: A value is missing or impossible, or the number of heads is no multiple of the
+            number of KV heads.
     """
     hidden_size = config.integer("hidden_size", 1, WIDEST)
-    count = config.integer("num_attention_heads", 1, MOST_HEADS)
+    head_count = config.integer("num_attention_heads", 1, MOST_HEADS)
     key = "num_key_value_heads"
-    if kv_count and not config.is_stated(key):
+    if requires_kv_count and not config.is_stated(key):
         config.integer(key, 1, MOST_HEADS)
-    kv = config.integer(key, 1, MOST_HEADS, default=count)
-    if count % kv:
-        config.refuse(key, kv, f"give a divisor of num_attention_heads = {count}")
-    if size is None and not config.has("head_dim") and hidden_size % count:
-        config.refuse("hidden_size", hidden_size, f"give a multiple of num_attention_heads = {count}, or add head_dim")
-    size = config.integer("head_dim", 1, WIDEST, default=size or hidden_size // count)
-    return Heads(count=count, kv_count=kv, size=size)
+    kv_count = config.integer(key, 1, MOST_HEADS, default=head_count)
+    if head_count % kv_count:
+        config.refuse(key, kv_count, f"give a divisor of num_attention_heads = {head_count}")
+    if default_size is None and not config.has("head_dim") and hidden_size % head_count:
+        config.refuse(
+            "hidden_size", hidden_size, f"give a multiple of num_attention_heads = {head_count}, or add head_dim"
+        )
+    size = config.integer("head_dim", 1, WIDEST, default=default_size or hidden_size // head_count)
+    return Heads(count=head_count, kv_count=kv_count, size=size)
 
 
 def read_decoder(
@@ -103,14 +124,23 @@ def read_decoder(
     activation_key: str = "hidden_act",
     tied: bool = False,
 ) -> ModelSpec:
-    """Return a spec with root mean square norms and gated activations.
+    """Return a ModelSpec with root mean square norms and gated activations, as in Llama.
 
-    ``activations`` maps names in the config to ours; the first of them holds where ``activation_key`` is absent.
-
-    ``tied``: whether the head is the embedding where the config says nothing.
+    Args:
+        config: The config.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+        family: Name of the model family.
+        heads: Attention heads.
+        rope: Rotary position embeddings.
+        layers: Traits of each layer.
+        activations: Names of activations in the config, mapped to names in wse. The first is used
+            if ``activation_key`` is absent.
+        activation_key: Key of the activation.
+        tied: Whether the output head is the embedding table if the config does not say.
     """
     vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
-    written = config.choice(activation_key, activations, default=next(iter(activations)))
+    activation_name = config.choice(activation_key, activations, default=next(iter(activations)))
     return ModelSpec(
         name=name,
         family=family,
@@ -129,7 +159,7 @@ def read_decoder(
         dtype=read_dtype(config, unstated_dtype),
         bos_token_id=read_bos(config, vocab_size),
         eos_token_ids=config.ids("eos_token_id", vocab_size),
-        activation=activations[written],
+        activation=activations[activation_name],
     )
 
 
@@ -138,27 +168,34 @@ def layer_count(config: ConfigReader) -> int:
     return config.integer("num_hidden_layers", 1, MOST_LAYERS)
 
 
-def read_dtype(config: ConfigReader, unstated: str) -> str:
-    """Return the element type under either of `DTYPE_KEYS`, ``unstated`` where both are absent."""
-    stated: dict[str, Any] = {key: config.choice(key, DTYPES) for key in DTYPE_KEYS if config.has(key)}
-    if len(set(stated.values())) > 1:
-        config.refuse("torch_dtype", stated["torch_dtype"], f"contradicts dtype = {stated['dtype']!r}; keep one")
-    return str(next(iter(stated.values()), unstated))
+def read_dtype(config: ConfigReader, unstated_dtype: str) -> str:
+    """Return the element type under either of `DTYPE_KEYS`, or a default if both are absent."""
+    stated_dtypes: dict[str, Any] = {key: config.choice(key, DTYPES) for key in DTYPE_KEYS if config.has(key)}
+    if len(set(stated_dtypes.values())) > 1:
+        config.refuse(
+            "torch_dtype", stated_dtypes["torch_dtype"], f"contradicts dtype = {stated_dtypes['dtype']!r}; keep one"
+        )
+    return str(next(iter(stated_dtypes.values()), unstated_dtype))
 
 
 def states_dtype(config: ConfigReader) -> bool:
-    """Return whether a config, or the ``text_config`` in it, names its element type."""
+    """Return whether a config, or its ``text_config``, states an element type."""
     text = config.table("text_config")
     return any(table.has(key) for table in (config, text) if table is not None for key in DTYPE_KEYS)
 
 
 def read_bos(config: ConfigReader, vocab_size: int) -> int | None:
-    """Return the token that starts a text."""
+    """Return the id of the token that starts a text; None if the config has none."""
     return config.integer("bos_token_id", 0, vocab_size - 1) if config.has("bos_token_id") else None
 
 
 def finish(config: ConfigReader, harmless: frozenset[str]) -> None:
-    """Refuse what no supported decoder does, and every key that was not read."""
+    """Raise an error for settings that no supported decoder has, and for keys that were not read.
+
+    Args:
+        config: The config, after all supported keys have been read.
+        harmless: Keys of the family without effect on the results.
+    """
     for key in ("is_encoder_decoder", "add_cross_attention", "tie_encoder_decoder"):
         config.require(key, (False,), "only decoders are supported; supported: false")
     config.require("pruned_heads", ({},), "pruned heads are not supported; supported: {}")

@@ -1,4 +1,4 @@
-"""The keys of a mixture of experts that the configs of several families share."""
+"""Read the config keys of a mixture of experts that several model families share."""
 
 from __future__ import annotations
 
@@ -11,59 +11,88 @@ from wse.models.configs.decoder_config import LARGEST_TABLE, MOST_EXPERTS, MOST_
 from wse.models.spec import Experts, Layer, ModelSpec
 
 COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
-"""Ways to write the number of experts; transformers 5 reads each for the others."""
+"""Spellings of the number of experts. transformers 5 treats them as equivalent."""
 
 
-def read_experts(config: ConfigReader, width: str) -> Experts:
-    """Return the number of experts, the number per token, and their width, stored under the key ``width``."""
-    stated = [key for key in COUNTS if config.has(key)] or [COUNTS[0]]
-    counts = [config.integer(key, 1, MOST_EXPERTS) for key in stated]
+def read_experts(config: ConfigReader, width_key: str) -> Experts:
+    """Return a mixture of experts with the stated number, number per token and width of experts.
+
+    Args:
+        config: The config.
+        width_key: Key of the width of an expert.
+    """
+    stated_keys = [key for key in COUNTS if config.has(key)] or [COUNTS[0]]
+    counts = [config.integer(key, 1, MOST_EXPERTS) for key in stated_keys]
     if len(set(counts)) > 1:
-        config.refuse(stated[1], counts[1], f"contradicts {stated[0]} = {counts[0]}; keep one")
+        config.refuse(stated_keys[1], counts[1], f"contradicts {stated_keys[0]} = {counts[0]}; keep one")
     return Experts(
         count=counts[0],
         active=config.integer("num_experts_per_tok", 1, counts[0]),
-        ffn_size=config.integer(width, 1, LARGEST_TABLE),
+        ffn_size=config.integer(width_key, 1, LARGEST_TABLE),
     )
 
 
-def add_experts(layers: Sequence[Layer], chosen: Sequence[bool]) -> tuple[Layer, ...]:
-    """Return the layers with experts where ``chosen``."""
+def add_experts(layers: Sequence[Layer], has_experts: Sequence[bool]) -> tuple[Layer, ...]:
+    """Return the layers with a mixture of experts in those for which ``has_experts`` is true."""
     return tuple(
         Layer(rotary=layer.rotary, window=layer.window, chunk=layer.chunk, experts=experts)
-        for layer, experts in zip(layers, chosen, strict=True)
+        for layer, experts in zip(layers, has_experts, strict=True)
     )
 
 
-def with_mixture(spec: ModelSpec, chosen: Sequence[bool], experts: Experts) -> ModelSpec:
-    """Return the spec with ``experts`` in the layers where ``chosen``; dense blocks are left where they are not."""
-    return replace(spec, ffn_size=0 if all(chosen) else spec.ffn_size, experts=experts if any(chosen) else None)
+def with_mixture(spec: ModelSpec, has_experts: Sequence[bool], experts: Experts) -> ModelSpec:
+    """Return a spec with the mixture of experts, if any of its layers has one.
+
+    The width of dense blocks is set to 0 if all layers have experts.
+
+    Args:
+        spec: The model.
+        has_experts: For each layer, whether its feed-forward block is a mixture of experts.
+        experts: The mixture.
+    """
+    return replace(
+        spec, ffn_size=0 if all(has_experts) else spec.ffn_size, experts=experts if any(has_experts) else None
+    )
 
 
-def layers_with_experts(config: ConfigReader, count: int, unstated: int) -> list[bool]:
-    """Return whether each of ``count`` layers has experts: all except the first ``first_k_dense_replace``."""
-    config.require("moe_layer_freq", (1,), "every layer behind the dense ones has experts; supported: 1")
-    dense = config.integer("first_k_dense_replace", 0, MOST_LAYERS, default=unstated)
-    return [index >= dense for index in range(count)]
+def layers_with_experts(config: ConfigReader, count: int, unstated_dense: int) -> list[bool]:
+    """Return for each layer whether it has experts: all except the first ``first_k_dense_replace``.
+
+    Args:
+        config: The config.
+        count: Number of layers.
+        unstated_dense: Number of dense layers if the config does not state it.
+    """
+    config.require("moe_layer_freq", (1,), "every layer after the dense ones has experts; supported: 1")
+    dense_layers = config.integer("first_k_dense_replace", 0, MOST_LAYERS, default=unstated_dense)
+    return [index >= dense_layers for index in range(count)]
 
 
 def read_sigmoid_experts(config: ConfigReader, *, groups: int, chosen_groups: int, scale: float) -> Experts:
-    """Return experts as DeepSeek-V3 chooses them (arXiv 2412.19437, section 2.1.2): corrected sigmoid scores.
+    """Return experts with the routing of DeepSeek-V3: sigmoid scores, corrected for the selection.
 
-    ``groups``, ``chosen_groups`` and ``scale`` hold where the config does not state them.
+    Source: arXiv 2412.19437, section 2.1.2.
+
+    Args:
+        config: The config.
+        groups: Number of groups of experts if the config does not state it.
+        chosen_groups: Number of selected groups if the config does not state it.
+        scale: Factor of the weights if the config does not state it.
     """
     experts = read_experts(config, "moe_intermediate_size")
     groups = config.integer("n_group", 1, experts.count, default=groups)
     if experts.count % groups or (groups > 1 and experts.count // groups < 2):
         config.refuse("n_group", groups, f"give a divisor of {experts.count} experts, with two or more a group")
-    chosen = config.integer("topk_group", 1, groups, default=chosen_groups)
-    if experts.active > chosen * (experts.count // groups):
+    selected_groups = config.integer("topk_group", 1, groups, default=chosen_groups)
+    if experts.active > selected_groups * (experts.count // groups):
         config.refuse(
-            "num_experts_per_tok", experts.active, f"{chosen} groups hold {chosen * (experts.count // groups)} experts"
+            "num_experts_per_tok",
+            experts.active,
+            f"{selected_groups} groups hold {selected_groups * (experts.count // groups)} experts",
         )
     config.require("scoring_func", ("sigmoid",), "supported: sigmoid")
     config.require("topk_method", ("noaux_tc",), "supported: noaux_tc")
-    shared = config.integer("n_shared_experts", 0, MOST_EXPERTS, default=1)
+    shared_experts = config.integer("n_shared_experts", 0, MOST_EXPERTS, default=1)
     return Experts(
         count=experts.count,
         active=experts.active,
@@ -72,7 +101,7 @@ def read_sigmoid_experts(config: ConfigReader, *, groups: int, chosen_groups: in
         normalised=config.flag("norm_topk_prob", default=True),
         scale=config.number("routed_scaling_factor", 0.0, 1e6, default=scale),
         groups=groups,
-        chosen_groups=chosen,
+        chosen_groups=selected_groups,
         correction=True,
-        shared_size=shared * experts.ffn_size,
+        shared_size=shared_experts * experts.ffn_size,
     )

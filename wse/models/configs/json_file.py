@@ -1,4 +1,4 @@
-"""JSON objects from files that nobody has checked: size, encoding, syntax, duplicates."""
+"""Read JSON objects from user files, with checks of size, encoding, syntax and duplicate keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from wse.files import read_file
 def read_object(path: Path, limit_bytes: int) -> dict[str, Any]:
     """Return the JSON object in a file.
 
-    Errors are those of `wse.files.read_file` and `parse_object`.
+    Raises:
+        BadModel: The file cannot be read, is larger than ``limit_bytes``, or is no JSON object as
+            described in `parse_object`.
     """
     return parse_object(read_file(path, limit_bytes, BadModel), str(path))
 
@@ -22,8 +24,12 @@ def read_object(path: Path, limit_bytes: int) -> dict[str, Any]:
 def parse_object(data: bytes, where: str) -> dict[str, Any]:
     """Return the JSON object in UTF-8 bytes. NaN, Infinity and duplicate keys are refused.
 
+    Args:
+        data: The bytes.
+        where: Path of the file, for messages.
+
     Raises:
-        BadModel: with ``where``, and with line and column where the syntax is wrong.
+        BadModel: The bytes are not a JSON object. A syntax error is reported with line and column.
     """
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
@@ -49,6 +55,7 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
 
 
 def _unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a dictionary; raise ValueError for a duplicate key."""
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
@@ -59,5 +66,6 @@ def _unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
+    """Raise ValueError for NaN, Infinity or -Infinity, which Python would accept as JSON."""
     msg = f"{name} is not a number of JSON"
     raise ValueError(msg)

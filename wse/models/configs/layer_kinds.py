@@ -1,4 +1,4 @@
-"""Kinds of layers by what they see: ``layer_types``, or the older keys about windows."""
+"""Read the attention types of layers, full or windowed: ``layer_types``, or older window keys."""
 
 from __future__ import annotations
 
@@ -13,49 +13,82 @@ FULL: Final = "full_attention"
 SLIDING: Final = "sliding_attention"
 
 
-def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated: Sequence[str]) -> tuple[str, ...]:
-    """Return the kind of each layer; ``unstated``, of the same length, where the config has no layer_types."""
+def layer_kinds(config: ConfigReader, choices: Sequence[str], unstated_kinds: Sequence[str]) -> tuple[str, ...]:
+    """Return the attention type of each layer.
+
+    Args:
+        config: The config.
+        choices: Supported types.
+        unstated_kinds: Type of each layer if the config has no ``layer_types``.
+    """
     kinds = config.value("layer_types")
     if kinds is None:
-        return tuple(unstated)
-    if not isinstance(kinds, list) or len(kinds) != len(unstated) or any(kind not in choices for kind in kinds):
-        config.refuse("layer_types", kinds, f"give one of {', '.join(choices)} for each of {len(unstated):,} layers")
+        return tuple(unstated_kinds)
+    if not isinstance(kinds, list) or len(kinds) != len(unstated_kinds) or any(kind not in choices for kind in kinds):
+        config.refuse(
+            "layer_types", kinds, f"give one of {', '.join(choices)} for each of {len(unstated_kinds):,} layers"
+        )
     return tuple(kinds)
 
 
-def read_window(config: ConfigReader, unstated: int | None = None) -> int | None:
-    """Return the tokens that a layer with a sliding window sees, itself included; None without a window."""
+def read_window(config: ConfigReader, unstated_window: int | None = None) -> int | None:
+    """Return the number of tokens that a layer with a sliding window attends to, including itself.
+
+    Args:
+        config: The config.
+        unstated_window: Window if ``sliding_window`` is absent.
+
+    Returns:
+        The number of tokens. None if ``sliding_window`` is null, or absent without a default.
+    """
     if config.is_stated("sliding_window") and not config.has("sliding_window"):
         return None
-    if unstated is None and not config.has("sliding_window"):
+    if unstated_window is None and not config.has("sliding_window"):
         return None
-    return config.integer("sliding_window", 1, LONGEST_CONTEXT, default=unstated or 1)
+    return config.integer("sliding_window", 1, LONGEST_CONTEXT, default=unstated_window or 1)
 
 
-def windowed_layers(config: ConfigReader, unstated: Sequence[str], window: int | None) -> tuple[Layer, ...]:
-    """Return layers of both kinds, by layer_types or else by ``unstated``; ``window`` belongs to the sliding ones."""
-    kinds = layer_kinds(config, (FULL, SLIDING), unstated)
+def windowed_layers(config: ConfigReader, unstated_kinds: Sequence[str], window: int | None) -> tuple[Layer, ...]:
+    """Return layers with full and with windowed attention.
+
+    Args:
+        config: The config.
+        unstated_kinds: Type of each layer if the config has no ``layer_types``.
+        window: Window of the windowed layers; None is allowed if there are none.
+    """
+    kinds = layer_kinds(config, (FULL, SLIDING), unstated_kinds)
     if SLIDING in kinds and window is None:
         config.refuse("sliding_window", None, f"layers of {SLIDING} need one: give an integer")
     return tuple(Layer(window=window if kind == SLIDING else None) for kind in kinds)
 
 
 def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[Layer, ...]:
-    """Return ``count`` layers with the same window, or none; layer_types may only agree."""
+    """Return ``count`` equal layers with a window, or without one if ``window`` is None.
+
+    An error is raised if ``layer_types`` of the config states anything else.
+    """
     kind = FULL if window is None else SLIDING
-    stated = config.value("layer_types")
-    if stated is not None and (not isinstance(stated, list) or any(item != kind for item in stated)):
-        config.refuse("layer_types", stated, f"supported: {kind} in every layer")
+    stated_kinds = config.value("layer_types")
+    if stated_kinds is not None and (not isinstance(stated_kinds, list) or any(item != kind for item in stated_kinds)):
+        config.refuse("layer_types", stated_kinds, f"supported: {kind} in every layer")
     return (Layer(window=window),) * count
 
 
 def alternating_kinds(count: int) -> list[str]:
-    """Return the kinds of layers with a sliding window in every other layer, beginning with the first."""
+    """Return the types of layers of which every other one has a window, starting with the first."""
     return [FULL if index % 2 else SLIDING for index in range(count)]
 
 
 def qwen_layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
-    """Return layers of Qwen2 and Qwen3: with use_sliding_window, those from max_window_layers on have the window."""
+    """Return the layers of a Qwen2 or Qwen3 model.
+
+    If ``use_sliding_window`` is set, the layers from ``max_window_layers`` on have a window, unless
+    ``layer_types`` states otherwise.
+
+    Args:
+        config: The config.
+        count: Number of layers.
+    """
     has_window = config.flag("use_sliding_window", default=False)
     window = read_window(config)
     if not has_window:

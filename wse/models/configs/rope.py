@@ -1,6 +1,7 @@
-"""Rotary frequencies of every scaling for long contexts, as Hugging Face transformers computes them: in float32.
+"""Rotary frequencies, with each kind of scaling for long contexts.
 
-Frequencies without scaling are those of RoFormer (Su and others, arXiv 2104.09864): base ** (-2 p / size).
+The float32 results equal those of Hugging Face transformers. Frequencies without scaling are those
+of RoFormer (Su et al., arXiv 2104.09864): base ** (-2 p / size) for pair p.
 """
 
 from __future__ import annotations
@@ -17,30 +18,52 @@ F32 = npt.NDArray[np.float32]
 
 
 def plain_rope(size: int, base: float) -> Rope:
-    """``base ** (-2 p / size)`` for each pair p of ``size`` features (even)."""
+    """Return RoPE without scaling: frequency ``base ** (-2 p / size)`` for pair p.
+
+    Args:
+        size: Number of rotated features of a head, even.
+        base: Base of the frequencies.
+    """
     return Rope(frequencies=as_tuple(_inverse(_periods(size, base))))
 
 
 def linear_rope(size: int, base: float, factor: float) -> Rope:
-    """Positions divided by ``factor`` (position interpolation, Chen and others, arXiv 2306.15595)."""
+    """Return RoPE with all positions divided by a factor.
+
+    This is position interpolation (Chen et al., arXiv 2306.15595).
+
+    Args:
+        size: Number of rotated features of a head, even.
+        base: Base of the frequencies.
+        factor: Divisor of positions.
+    """
     return Rope(frequencies=as_tuple(_inverse(_periods(size, base)) / np.float32(factor)))
 
 
 def llama3_rope(size: int, base: float, *, factor: float, low: float, high: float, original: int) -> Rope:
-    """Llama 3.1: waves longer than ``original / low`` tokens are slowed by ``factor``, those in between partly.
+    """Return RoPE with the scaling of Llama 3.1.
 
-    Waves shorter than ``original / high`` stay as they are. With ``low == high`` nothing lies in between.
-    Source: meta-llama/llama-models, models/llama3/model.py, apply_scaling.
+    Frequencies with a wavelength above ``original / low`` tokens are divided by ``factor``. Those
+    with a wavelength below ``original / high`` are unchanged. Frequencies in between are
+    interpolated. Source: meta-llama/llama-models, models/llama3/model.py, apply_scaling.
+
+    Args:
+        size: Number of rotated features of a head, even.
+        base: Base of the frequencies.
+        factor: Divisor of the low frequencies.
+        low: Ratio of the original context to the wavelength above which frequencies are scaled.
+        high: Ratio of the original context to the wavelength below which frequencies are unchanged.
+        original: Context in tokens before scaling.
     """
     plain = _inverse(_periods(size, base))
-    wave = _inverse(plain) * np.float32(2 * math.pi)
-    slowed = plain / np.float32(factor)
-    frequencies = np.where(wave > np.float32(original / low), slowed, plain)
+    wavelengths = _inverse(plain) * np.float32(2 * math.pi)
+    scaled = plain / np.float32(factor)
+    frequencies = np.where(wavelengths > np.float32(original / low), scaled, plain)
     if high != low:
-        smooth = (_inverse(wave) * np.float32(original) - np.float32(low)) / np.float32(high - low)
-        between = (np.float32(1) - smooth) * plain / np.float32(factor) + smooth * plain
-        inside = (wave >= np.float32(original / high)) & (wave <= np.float32(original / low))
-        frequencies = np.where(inside, between, frequencies)
+        smooth = (_inverse(wavelengths) * np.float32(original) - np.float32(low)) / np.float32(high - low)
+        interpolated = (np.float32(1) - smooth) * plain / np.float32(factor) + smooth * plain
+        is_between = (wavelengths >= np.float32(original / high)) & (wavelengths <= np.float32(original / low))
+        frequencies = np.where(is_between, interpolated, frequencies)
     return Rope(frequencies=as_tuple(frequencies))
 
 
@@ -55,50 +78,88 @@ def yarn_rope(
     truncate: bool,
     multiplier: float,
 ) -> Rope:
-    """YaRN (Peng and others, arXiv 2309.00071, section 3.2): ``base`` above 1.
+    """Return RoPE with YaRN scaling (Peng et al., arXiv 2309.00071, section 3.2).
 
-    Pairs that turn more than ``fast`` times in ``original`` tokens stay as they are, those that turn less than ``slow``
-    times are slowed by ``factor``, with a ramp over the pairs between; with ``truncate`` its ends are whole pairs.
+    Pairs that rotate more than ``fast`` times in the original context are unchanged. The
+    frequencies of pairs that rotate less than ``slow`` times are divided by ``factor``. In between,
+    the two are mixed with a linear ramp over the index of the pair.
+
+    Args:
+        size: Number of rotated features of a head, even.
+        base: Base of the frequencies, above 1.
+        factor: Divisor of the low frequencies.
+        fast: Rotations in the original context at the start of the ramp.
+        slow: Rotations in the original context at the end of the ramp.
+        original: Context in tokens before scaling.
+        truncate: Whether the ends of the ramp are rounded outwards to whole pairs.
+        multiplier: Factor of cosine and sine.
     """
     periods = _periods(size, base)
     ends = [size * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base)) for turns in (fast, slow)]
     first, last = (math.floor(ends[0]), math.ceil(ends[1])) if truncate else ends
     first, last = max(first, 0), min(last, size - 1)
     if first == last:
-        last += 0.001  # as the authors' code does: a step instead of a ramp
+        last += 0.001  # avoids a division by zero, as in the authors' code
     ramp = (np.arange(size // 2, dtype=np.float32) - np.float32(first)) / np.float32(last - first)
-    unscaled = np.float32(1) - np.clip(ramp, np.float32(0), np.float32(1))
-    slowed = _inverse(np.float32(factor) * periods)
-    frequencies = slowed * (np.float32(1) - unscaled) + _inverse(periods) * unscaled
+    unscaled_weight = np.float32(1) - np.clip(ramp, np.float32(0), np.float32(1))
+    scaled = _inverse(np.float32(factor) * periods)
+    frequencies = scaled * (np.float32(1) - unscaled_weight) + _inverse(periods) * unscaled_weight
     return Rope(frequencies=as_tuple(frequencies), multiplier=multiplier)
 
 
 def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
-    """YaRN's factor of cosine and sine: 0.1 weight ln(factor) + 1 (arXiv 2309.00071, equation 22)."""
+    """Return the factor of cosine and sine in YaRN: 0.1 * weight * ln(factor) + 1.
+
+    It is 1 for factors up to 1. Source: arXiv 2309.00071, equation 22.
+
+    Args:
+        factor: Ratio of the extended context to the original one.
+        weight: ``mscale`` of DeepSeek's configs; 1 in the paper.
+    """
     return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
 
 
 def long_rope(size: int, base: float, *, factors: Sequence[float], multiplier: float) -> Rope:
-    """LongRoPE (Ding and others, arXiv 2402.13753): each pair is slowed by a factor of its own."""
-    slowed = np.array(factors, np.float32) * _periods(size, base)
-    return Rope(frequencies=as_tuple(_inverse(slowed)), multiplier=multiplier)
+    """Return RoPE with LongRoPE scaling: each frequency is divided by its own factor.
+
+    Source: Ding et al., arXiv 2402.13753.
+
+    Args:
+        size: Number of rotated features of a head, even.
+        base: Base of the frequencies.
+        factors: Divisors of the size / 2 frequencies.
+        multiplier: Factor of cosine and sine.
+    """
+    scaled_periods = np.array(factors, np.float32) * _periods(size, base)
+    return Rope(frequencies=as_tuple(_inverse(scaled_periods)), multiplier=multiplier)
 
 
 def long_rope_magnitude(factor: float, original: int) -> float:
-    """sqrt(1 + ln(factor) / ln(original)) (microsoft/LongRoPE and the code of Phi-3); ``original`` above 1."""
+    """Return the factor of cosine and sine in LongRoPE: sqrt(1 + ln(factor) / ln(original)).
+
+    It is 1 for factors up to 1. Source: microsoft/LongRoPE and the code of Phi-3.
+
+    Args:
+        factor: Ratio of the extended context to the original one.
+        original: Context in tokens before scaling, above 1.
+    """
     return 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
 
 
 def as_tuple(frequencies: F32) -> tuple[float, ...]:
-    """float32 values as Python numbers."""
+    """Return float32 values as a tuple of Python floats."""
     return tuple(float(value) for value in frequencies)
 
 
 def _periods(size: int, base: float) -> F32:
-    """Rounded once from float64, so that they are the same on every machine."""
+    """Return ``base ** (2 p / size)`` for each pair p, the inverse frequencies.
+
+    The powers are computed in float64 and rounded once, so they are the same on every machine.
+    """
     exponents = np.arange(0, size, 2, dtype=np.float32) / np.float32(size)
     return np.power(float(base), exponents.astype(np.float64)).astype(np.float32)
 
 
 def _inverse(values: F32) -> F32:
+    """Return 1 / values in float32."""
     return np.asarray(np.float32(1.0) / values, np.float32)

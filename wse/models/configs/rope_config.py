@@ -1,8 +1,8 @@
-"""Rotary positions in a config, in both spellings of Hugging Face transformers.
+"""Read rotary position embeddings from a config, in the spellings of two transformers versions.
 
-4.x  ``rope_theta`` and ``partial_rotary_factor`` on their own, and the table ``rope_scaling`` with ``rope_type`` or
-     ``type``
-5.x  all of it in the table ``rope_parameters``
+4.x  keys ``rope_theta`` and ``partial_rotary_factor``; table ``rope_scaling`` with ``rope_type``
+     or ``type``
+5.x  everything in the table ``rope_parameters``
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LARGEST_BASE: Final = 1e15
 SMALLEST_FACTOR: Final = 1e-6
 LARGEST_FACTOR: Final = 1e6
 ORIGINAL_BASE: Final = 10_000.0
-"""The base of configs that were written before the key existed."""
+"""Base of configs older than the key ``rope_theta``."""
 
 TABLES: Final = ("rope_parameters", "rope_scaling")
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
@@ -40,9 +40,12 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeConfig:
-    """Rotary positions as a config states them.
+    """Rotary position embeddings of a config, and the settings derived from them.
 
-    ``context_limit``: tokens for which ``rope`` holds. ``score_factor``: the factor of scores in DeepSeek's YaRN.
+    Attributes:
+        rope: The frequencies.
+        context_limit: Maximum number of tokens for which ``rope`` is valid.
+        score_factor: Factor of attention scores in DeepSeek's variant of YaRN; 1 otherwise.
     """
 
     rope: Rope
@@ -55,24 +58,29 @@ def read_rope(
     head_size: int,
     *,
     base: float = ORIGINAL_BASE,
-    share: float | None = None,
+    rotated_fraction: float | None = None,
     kinds: Mapping[str, str] = KINDS,
-    unstated: Mapping[str, Any] = MappingProxyType({}),
+    unstated_table: Mapping[str, Any] = MappingProxyType({}),
 ) -> RopeConfig:
-    """Return the rotary positions of heads of ``head_size`` features.
+    """Return the rotary position embeddings of a config.
 
     Args:
         config: The config.
-        head_size: Features of a head; with a share, that part of them turns, the first ones.
-        base: Base where none is stated.
-        share: Share of a head that turns where none is stated; None where the family knows whole heads only.
-        kinds: The scalings that the family knows, by the names that its configs use.
-        unstated: What holds where the config has no table.
+        head_size: Features of a head.
+        base: Base if the config states none.
+        rotated_fraction: Fraction of a head's features that is rotated if the config states none;
+            the first features are rotated. None if the family only supports the rotation of whole
+            heads.
+        kinds: Supported scalings: names in the config mapped to names in `KINDS`.
+        unstated_table: Table of settings to use if the config has none.
+
+    Raises:
+        BadModel: A setting is missing, impossible, contradictory or not supported.
     """
-    table = _table(config, unstated)
+    table = _table(config, unstated_table)
     kind = _kind(config, table, kinds)
     base = _base(config, table, base)
-    size = _rotated_features(config, table, head_size, share)
+    size = _rotated_features(config, table, head_size, rotated_fraction)
     context = config.integer("max_position_embeddings", 1, LONGEST_CONTEXT)
     original = _original(config, table, context)
     limit, factor = context, 1.0
@@ -92,84 +100,110 @@ def read_rope(
     elif kind == "longrope":
         rope, limit = _longrope(table, size, base, context, original), min(context, original)
     else:
-        if kind == "dynamic":  # changes the base beyond the context alone, which is refused
+        if kind == "dynamic":  # would change the base only beyond the context limit, which no text may exceed
             table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR)
         rope = plain_rope(size, base)
     table.finish(())
     return RopeConfig(rope=rope, context_limit=limit, score_factor=factor)
 
 
-def _table(config: ConfigReader, unstated: Mapping[str, Any]) -> ConfigReader:
-    """Return the table of either spelling; both are accepted where they say the same."""
+def _table(config: ConfigReader, unstated_table: Mapping[str, Any]) -> ConfigReader:
+    """Return the table of rotary settings under its new or its old name.
+
+    Both may be present if they are equal. Without either, the table has the settings
+    ``unstated_table``.
+    """
     tables = [table for table in map(config.table, TABLES) if table is not None]
-    newer, older = (config.value(key) for key in TABLES)
-    if len(tables) == 2 and newer != older:
-        config.refuse(TABLES[1], older, f"contradicts {TABLES[0]} = {newer!r}; keep one")
-    return tables[0] if tables else ConfigReader(config.path, dict(unstated), f"{config.prefix}{TABLES[0]}.")
+    new_table, old_table = (config.value(key) for key in TABLES)
+    if len(tables) == 2 and new_table != old_table:
+        config.refuse(TABLES[1], old_table, f"contradicts {TABLES[0]} = {new_table!r}; keep one")
+    return tables[0] if tables else ConfigReader(config.path, dict(unstated_table), f"{config.prefix}{TABLES[0]}.")
 
 
 def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -> str:
-    stated = [table.value(key) for key in ("rope_type", "type") if table.has(key)]
-    for kind in stated:
-        if not isinstance(kind, str) or kind not in kinds or kinds[kind] != kinds[stated[0]]:
+    """Return the kind of scaling; "default" if none is stated. Raise an error if not supported."""
+    stated_kinds = [table.value(key) for key in ("rope_type", "type") if table.has(key)]
+    for kind in stated_kinds:
+        if not isinstance(kind, str) or kind not in kinds or kinds[kind] != kinds[stated_kinds[0]]:
             key = next(key for key in TABLES if config.has(key))
             config.refuse(
                 key,
                 config.value(key),
                 f"this scaling of rotary positions is not supported; supported: {', '.join(sorted(kinds))}",
             )
-    return kinds[stated[0]] if stated else "default"
+    return kinds[stated_kinds[0]] if stated_kinds else "default"
 
 
-def _base(config: ConfigReader, table: ConfigReader, unstated: float) -> float:
+def _base(config: ConfigReader, table: ConfigReader, unstated_base: float) -> float:
+    """Return the base of the frequencies, or ``unstated_base`` if none is stated."""
     key = "rope_theta"
-    stated = {reader: reader.number(key, 1.0, LARGEST_BASE) for reader in (config, table) if reader.has(key)}
-    return _agreed_value(key, stated, unstated)
+    stated_bases = {reader: reader.number(key, 1.0, LARGEST_BASE) for reader in (config, table) if reader.has(key)}
+    return _agreed_value(key, stated_bases, unstated_base)
 
 
-def _agreed_value(key: str, stated: Mapping[ConfigReader, float], unstated: float) -> float:
-    """Return the value that every reader states, ``unstated`` without one."""
-    if len(set(stated.values())) > 1:
-        conflict = ", ".join(f"{reader.prefix}{key} = {value:g}" for reader, value in stated.items())
-        path = next(iter(stated)).path
+def _agreed_value(key: str, stated_values: Mapping[ConfigReader, float], default: float) -> float:
+    """Return the value that one or several tables state, or a default if none does.
+
+    Args:
+        key: Key of the value, for the message.
+        stated_values: The value of each table that has the key.
+        default: Value to return if there is none.
+
+    Raises:
+        BadModel: The tables state different values.
+    """
+    if len(set(stated_values.values())) > 1:
+        conflict = ", ".join(f"{reader.prefix}{key} = {value:g}" for reader, value in stated_values.items())
+        path = next(iter(stated_values)).path
         msg = f"{path}: {conflict} contradict each other; keep one"
         raise BadModel(msg)
-    return next(iter(stated.values()), unstated)
+    return next(iter(stated_values.values()), default)
 
 
-def _rotated_features(config: ConfigReader, table: ConfigReader, head_size: int, unstated: float | None) -> int:
-    """Features of a head that turn."""
+def _rotated_features(
+    config: ConfigReader, table: ConfigReader, head_size: int, unstated_fraction: float | None
+) -> int:
+    """Return the number of features of a head that are rotated.
+
+    Args:
+        config: The config.
+        table: Its table of rotary settings.
+        head_size: Features of a head.
+        unstated_fraction: Rotated fraction of a head if none is stated; None if only whole heads
+            are supported.
+    """
     key = "partial_rotary_factor"
-    if unstated is None:
+    if unstated_fraction is None:
         for reader in (config, table):
             reader.require(key, (1.0, 1), "only whole heads are rotated; supported: 1.0")
-        share = 1.0
+        fraction = 1.0
     else:
-        stated = {reader: reader.number(key, 0.0, 1.0) for reader in (config, table) if reader.has(key)}
-        share = _agreed_value(key, stated, unstated)
-    size = int(head_size * share)
+        stated_fractions = {reader: reader.number(key, 0.0, 1.0) for reader in (config, table) if reader.has(key)}
+        fraction = _agreed_value(key, stated_fractions, unstated_fraction)
+    size = int(head_size * fraction)
     if size < 2 or size % 2:
-        what = "head_dim" if config.has("head_dim") else "hidden_size / num_attention_heads"
-        what = what if share == 1.0 else f"{what} = {head_size} x {key}"
-        config.refuse(what, size, "rotary positions pair features of a head: give an even size")
+        size_name = "head_dim" if config.has("head_dim") else "hidden_size / num_attention_heads"
+        size_name = size_name if fraction == 1.0 else f"{size_name} = {head_size} x {key}"
+        config.refuse(size_name, size, "rotary positions pair features of a head: give an even size")
     return size
 
 
 def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
-    """Return the tokens of the context before it was made longer."""
+    """Return the number of tokens of the context before it was extended."""
     key = "original_max_position_embeddings"
-    stated: dict[ConfigReader, float] = {
+    stated_contexts: dict[ConfigReader, float] = {
         reader: reader.integer(key, 2, LONGEST_CONTEXT) for reader in (config, table) if reader.has(key)
     }
-    return int(_agreed_value(key, stated, context))
+    return int(_agreed_value(key, stated_contexts, context))
 
 
 def _yarn(table: ConfigReader, size: int, base: float, context: int, original: int) -> tuple[Rope, float]:
+    """Return the RoPE of a config with YaRN, and the factor of attention scores."""
     factor = table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=context / original)
     weight, weight_all = _weight(table, "mscale"), _weight(table, "mscale_all_dim")
-    unstated = yarn_magnitude(factor)
+    default_multiplier = yarn_magnitude(factor)
     if weight and weight_all:
-        unstated = yarn_magnitude(factor, weight) / yarn_magnitude(factor, weight_all)
+        default_multiplier = yarn_magnitude(factor, weight) / yarn_magnitude(factor, weight_all)
     rope = yarn_rope(
         size,
         base,
@@ -178,20 +212,21 @@ def _yarn(table: ConfigReader, size: int, base: float, context: int, original: i
         slow=table.number("beta_slow", SMALLEST_FACTOR, LARGEST_FACTOR, default=1.0),
         original=original,
         truncate=table.flag("truncate", default=True),
-        multiplier=table.number("attention_factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=unstated),
+        multiplier=table.number("attention_factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=default_multiplier),
     )
     return rope, yarn_magnitude(factor, weight_all) ** 2 if weight_all else 1.0
 
 
 def _weight(table: ConfigReader, key: str) -> float:
-    """0 and null both say that there is none."""
+    """Return a weight of the YaRN magnitude; 0 if it is absent, null or 0, which all mean none."""
     return 0.0 if table.value(key) in (None, 0) else table.number(key, SMALLEST_FACTOR, LARGEST_FACTOR)
 
 
 def _longrope(table: ConfigReader, size: int, base: float, context: int, original: int) -> Rope:
-    """Return the factors for short contexts: with them the first ``original`` tokens are computed.
+    """Return the RoPE of a config with LongRoPE, valid for texts up to the original context.
 
-    A longer text would have all its positions computed anew with the factors for long ones, its first tokens too.
+    The factors for short contexts are used. A longer text would need the long factors for all of
+    its positions, including those already computed.
     """
     table.numbers("long_factor", size // 2, SMALLEST_FACTOR, LARGEST_FACTOR)
     factor = table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=context / original)

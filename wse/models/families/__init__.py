@@ -1,1 +1,1 @@
-"""Model families, one a file: how its config keys and tensor names map to ours."""
+"""One file for each model family. Every file defines a `FAMILY`."""

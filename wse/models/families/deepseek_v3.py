@@ -1,4 +1,7 @@
-"""DeepSeek-V3, R1 and Kimi K2: latent attention, experts chosen by groups (arXiv 2412.19437, section 2.1)."""
+"""DeepSeek-V3, DeepSeek-R1 and Kimi K2: latent attention, and experts selected by groups.
+
+Source: arXiv 2412.19437, section 2.1.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +16,40 @@ from wse.models.configs.decoder_config import MOST_HEADS, WIDEST, Heads, layer_c
 from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import Family, Piece, WantedTensor, harmless_names_beyond
+from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names_beyond
 from wse.models.spec import Latent, ModelSpec
 from wse.models.tensors.tensor_names import (
     LAYERS,
     NAMES,
     SIGMOID_NAMES,
     Shape,
-    expert_pieces,
+    canonical_tensors,
+    expert_slices,
     rows_of_heads,
     split_halves,
-    wanted_tensors,
 )
 
 UNSTATED_DENSE: Final = 3
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a DeepSeek-V3 config."""
+    """Return the specification of a DeepSeek-V3 model.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
     require_class(config, "DeepseekV3ForCausalLM")
     heads = config.integer("num_attention_heads", 1, MOST_HEADS)
     latent = _latent(config)
     _require_derived(config, heads, latent)
     rope = read_rope(config, latent.rope_size)
     count = layer_count(config)
-    chosen = layers_with_experts(config, count, UNSTATED_DENSE)
+    has_experts = layers_with_experts(config, count, UNSTATED_DENSE)
     spec = read_decoder(
         config,
         name,
@@ -45,12 +57,12 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="deepseek_v3",
         heads=Heads(count=heads, kv_count=1, size=latent.kv_rank + latent.rope_size),
         rope=rope,
-        layers=add_experts(equal_layers(config, count, None), chosen),
+        layers=add_experts(equal_layers(config, count, None), has_experts),
     )
     experts = read_sigmoid_experts(config, groups=8, chosen_groups=4, scale=2.5)
     biased = config.flag("attention_bias", default=False)
     return replace(
-        with_mixture(spec, chosen, experts),
+        with_mixture(spec, has_experts, experts),
         attention_scale=(latent.nope_size + latent.rope_size) ** -0.5 * rope.score_factor,
         latent=latent,
         qkv_bias=biased,
@@ -59,13 +71,16 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def _latent(config: ConfigReader) -> Latent:
-    """Return the sizes of latent attention. Queries come from the hidden vector where ``q_lora_rank`` is null."""
-    plain = config.is_stated("q_lora_rank") and not config.has("q_lora_rank")
+    """Return the sizes of latent attention.
+
+    If ``q_lora_rank`` is null, queries are computed from the hidden vector.
+    """
+    has_no_query_latent = config.is_stated("q_lora_rank") and not config.has("q_lora_rank")
     rope_size = config.integer("qk_rope_head_dim", 2, WIDEST)
     if rope_size % 2:
         config.refuse("qk_rope_head_dim", rope_size, "rotary positions pair features of a head: give an even size")
     return Latent(
-        q_rank=0 if plain else config.integer("q_lora_rank", 1, WIDEST),
+        q_rank=0 if has_no_query_latent else config.integer("q_lora_rank", 1, WIDEST),
         kv_rank=config.integer("kv_lora_rank", 1, WIDEST),
         nope_size=config.integer("qk_nope_head_dim", 1, WIDEST),
         rope_size=rope_size,
@@ -74,7 +89,7 @@ def _latent(config: ConfigReader) -> Latent:
 
 
 def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
-    """Check keys of the config whose values follow from others."""
+    """Raise an error if a key that follows from other keys has another value."""
     config.require("num_key_value_heads", (heads,), f"all {heads} heads share the latent vector; give {heads}")
     size = latent.nope_size + latent.rope_size
     config.require("qk_head_dim", (size,), f"is qk_nope_head_dim + qk_rope_head_dim = {size}")
@@ -82,33 +97,41 @@ def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
     config.require("rope_interleave", (True,), "rotated pairs must be neighbours; supported: true")
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a DeepSeek-V3 checkpoint, in which rotated pairs are neighbours."""
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield the location of every tensor of a DeepSeek-V3 checkpoint.
+
+    Rotated pairs are adjacent rows in the file. They are reordered into split halves.
+
+    Args:
+        spec: The model.
+        file_names: Names of the tensors in the checkpoint.
+    """
     latent = spec.latent
     if latent is None:
         return
     heads, nope, rope, value = spec.head_count, latent.nope_size, latent.rope_size, latent.value_size
     query = "q_b_proj" if latent.q_rank else "q_proj"
-    turned = split_halves(rope)
-    rows = {  # of the file's matrix of so many rows
+    split_order = split_halves(rope)
+    rows = {  # canonical name: the file's matrix, its number of rows, and the rows to take
         "q_nope": (query, heads * (nope + rope), rows_of_heads(heads, nope + rope, np.arange(nope))),
-        "q_rope": (query, heads * (nope + rope), rows_of_heads(heads, nope + rope, nope + turned)),
+        "q_rope": (query, heads * (nope + rope), rows_of_heads(heads, nope + rope, nope + split_order)),
         "kv_a": ("kv_a_proj_with_mqa", latent.kv_rank + rope, np.arange(latent.kv_rank)),
-        "k_rope": ("kv_a_proj_with_mqa", latent.kv_rank + rope, latent.kv_rank + turned),
+        "k_rope": ("kv_a_proj_with_mqa", latent.kv_rank + rope, latent.kv_rank + split_order),
         "k_b": ("kv_b_proj", heads * (nope + value), rows_of_heads(heads, nope + value, np.arange(nope))),
         "v_b": ("kv_b_proj", heads * (nope + value), rows_of_heads(heads, nope + value, nope + np.arange(value))),
     }
 
-    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slices of a tensor of latent attention or of experts; () for other tensors."""
         projection = name.removesuffix("_bias")
         if projection not in rows:
-            return expert_pieces(name, spec, f"{LAYERS}{layer}.mlp.experts", file_names)
-        matrix, outputs, taken = rows[projection]
+            return expert_slices(name, spec, f"{LAYERS}{layer}.mlp.experts", file_names)
+        matrix, outputs, row_order = rows[projection]
         part = "weight" if name == projection else "bias"
         file_name = f"{LAYERS}{layer}.self_attn.{matrix}.{part}"
-        return (Piece(file_name=file_name, file_shape=(outputs, *shape[1:]), rows=taken),)
+        return (FileSlice(file_name=file_name, file_shape=(outputs, *shape[1:]), rows=row_order),)
 
-    yield from wanted_tensors(spec, {**NAMES, **SIGMOID_NAMES, **LATENT_NAMES}, cut=cut)
+    yield from canonical_tensors(spec, {**NAMES, **SIGMOID_NAMES, **LATENT_NAMES}, slices_of=slices_of)
 
 
 LATENT_NAMES: Final = {

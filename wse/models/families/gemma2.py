@@ -1,4 +1,7 @@
-"""Gemma 2: capped scores and logits, norms before and after each block, every other layer windowed, gated GELU."""
+"""Gemma 2: capped scores and logits, norms before and after blocks, windows, and gated GELU.
+
+Every other layer has a sliding window.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import alternating_kinds, read_window, windowed_layers
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import Family, WantedTensor
+from wse.models.family import CanonicalTensor, Family
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import NAMES, wanted_tensors
+from wse.models.tensors.tensor_names import NAMES, canonical_tensors
 
 UNSTATED_HEAD_SIZE: Final = 256
 UNSTATED_WINDOW: Final = 4096
@@ -20,12 +23,21 @@ ACTIVATIONS: Final = {"gelu_pytorch_tanh": "gelu_tanh"}
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Gemma 2 config.
+    """Return the specification of a Gemma 2 model.
 
-    Gains are stored minus one; embeddings are scaled by the root of the hidden size.
+    Gains of norms are stored minus one. Embeddings are multiplied by the square root of the hidden
+    size.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "Gemma2ForCausalLM")
-    heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
+    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
     window = read_window(config, UNSTATED_WINDOW)
     spec = read_decoder(
         config,
@@ -39,7 +51,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         activation_key="hidden_activation",
         tied=True,
     )
-    config.require("hidden_act", tuple(ACTIVATIONS), "supported: gelu_pytorch_tanh")  # the same, in older configs
+    config.require("hidden_act", tuple(ACTIVATIONS), "supported: gelu_pytorch_tanh")  # key of older configs
     config.require("sliding_window_size", (window,), f"contradicts sliding_window = {window}; remove it")
     config.require("use_bidirectional_attention", (False,), "only decoders are supported; supported: false")
     biased = config.flag("attention_bias", default=False)
@@ -56,11 +68,11 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     )
 
 
-def _cap(config: ConfigReader, key: str, unstated: float) -> float | None:
-    """Return the cap under a key; none where it is null."""
+def _cap(config: ConfigReader, key: str, default: float) -> float | None:
+    """Return the cap under a key: None if it is null, ``default`` if it is absent."""
     if config.is_stated(key) and not config.has(key):
         return None
-    return config.number(key, 0.0, 1e6, default=unstated)
+    return config.number(key, 0.0, 1e6, default=default)
 
 
 NORM_NAMES: Final = {
@@ -70,9 +82,14 @@ NORM_NAMES: Final = {
 }
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a Gemma 2 checkpoint."""
-    return wanted_tensors(spec, {**NAMES, **NORM_NAMES})
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield the location of every tensor of a Gemma 2 checkpoint.
+
+    Args:
+        spec: The model.
+        file_names: Names of the tensors in the checkpoint.
+    """
+    return canonical_tensors(spec, {**NAMES, **NORM_NAMES})
 
 
 FAMILY: Final = Family(model_types=("gemma2",), read=read, tensors=tensors)

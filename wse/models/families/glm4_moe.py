@@ -1,4 +1,7 @@
-"""GLM-4-MoE (GLM-4.5 to 4.7): half of each head rotated, experts chosen as in DeepSeek-V3, dense layers first."""
+"""GLM-4-MoE (GLM-4.5 to 4.7): the routing of DeepSeek-V3, and rotation of half of each head.
+
+The first layers have dense feed-forward blocks.
+"""
 
 from __future__ import annotations
 
@@ -11,44 +14,61 @@ from wse.models.configs.decoder_config import layer_count, read_decoder, read_he
 from wse.models.configs.expert_config import add_experts, layers_with_experts, read_sigmoid_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import Family, Piece, WantedTensor, harmless_names_beyond
+from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names_beyond
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, SIGMOID_NAMES, Shape, expert_pieces, wanted_tensors
+from wse.models.tensors.tensor_names import LAYERS, NAMES, SIGMOID_NAMES, Shape, canonical_tensors, expert_slices
 
-UNSTATED_SHARE: Final = 0.5
+UNSTATED_FRACTION: Final = 0.5
 UNSTATED_DENSE: Final = 1
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a GLM-4-MoE config. Only queries, keys and values have biases."""
+    """Return the specification of a GLM-4-MoE model.
+
+    If the config has ``attention_bias``, only queries, keys and values have biases, not the output.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
     require_class(config, "Glm4MoeForCausalLM")
-    heads = read_heads(config, kv_count=True)
+    heads = read_heads(config, requires_kv_count=True)
     count = layer_count(config)
-    chosen = layers_with_experts(config, count, UNSTATED_DENSE)
+    has_experts = layers_with_experts(config, count, UNSTATED_DENSE)
     spec = read_decoder(
         config,
         name,
         unstated_dtype,
         family="glm4_moe",
         heads=heads,
-        rope=read_rope(config, heads.size, share=UNSTATED_SHARE),
-        layers=add_experts(equal_layers(config, count, None), chosen),
+        rope=read_rope(config, heads.size, rotated_fraction=UNSTATED_FRACTION),
+        layers=add_experts(equal_layers(config, count, None), has_experts),
     )
     experts = read_sigmoid_experts(config, groups=1, chosen_groups=1, scale=1.0)
     return replace(
-        with_mixture(spec, chosen, experts),
+        with_mixture(spec, has_experts, experts),
         qkv_bias=config.flag("attention_bias", default=False),
         head_norm="rms" if config.flag("use_qk_norm", default=False) else "",
     )
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a GLM-4-MoE checkpoint."""
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield the location of every tensor of a GLM-4-MoE checkpoint.
 
-    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
-        return expert_pieces(name, spec, f"{LAYERS}{layer}.mlp.experts", file_names)
+    Args:
+        spec: The model.
+        file_names: Names of the tensors in the checkpoint.
+    """
 
-    return wanted_tensors(spec, {**NAMES, **SIGMOID_NAMES}, cut=cut)
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slices of a canonical tensor if it contains experts, else ()."""
+        return expert_slices(name, spec, f"{LAYERS}{layer}.mlp.experts", file_names)
+
+    return canonical_tensors(spec, {**NAMES, **SIGMOID_NAMES}, slices_of=slices_of)
 
 
 FAMILY: Final = Family(

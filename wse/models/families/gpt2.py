@@ -1,4 +1,7 @@
-"""GPT-2: LayerNorm, learned positions, GELU, biases everywhere, one matrix [in, out] for queries, keys and values."""
+"""GPT-2: LayerNorm, learned positions, GELU and biases.
+
+Matrices are stored as [in, out]. Queries, keys and values are in one matrix.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,24 @@ from wse.models.configs.decoder_config import (
     require_class,
 )
 from wse.models.configs.rope_config import LONGEST_CONTEXT
-from wse.models.family import Family, Piece, WantedTensor, harmless_names
+from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.tensor_names import Shape, wanted_tensors
+from wse.models.tensors.tensor_names import Shape, canonical_tensors
 
 ACTIVATIONS: Final = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a GPT-2 config, whose keys have names of their own."""
+    """Return the specification of a GPT-2 model, whose config keys differ from other families.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
     require_class(config, "GPT2LMHeadModel")
     hidden_size = config.integer("n_embd", 1, WIDEST)
     heads = config.integer("n_head", 1, MOST_HEADS)
@@ -71,27 +83,40 @@ FUSED: Final = {"q": "attn.c_attn", "k": "attn.c_attn", "v": "attn.c_attn"}
 TRANSPOSED: Final = FUSED | {"o": "attn.c_proj", "up": "mlp.c_fc", "down": "mlp.c_proj"}
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a GPT-2 checkpoint, with or without ``transformer.`` before the names."""
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield the location of every tensor of a GPT-2 checkpoint.
+
+    The names in the file may have the prefix ``transformer.``.
+
+    Args:
+        spec: The model.
+        file_names: Names of the tensors in the checkpoint.
+    """
     prefix = "transformer." if "transformer.wte.weight" in file_names else ""
     hidden = spec.hidden_size
 
-    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the part of the file's matrix or bias that is the canonical tensor.
+
+        Return () for a tensor that is stored as it is.
+        """
         projection = name.removesuffix("_bias")
         if projection not in TRANSPOSED:
             return ()
-        at = f"{prefix}h.{layer}.{TRANSPOSED[projection]}"
-        fused = projection in FUSED
-        outputs = 3 * hidden if fused else shape[0]
-        first = hidden * "qkv".index(projection) if fused else 0
+        file_prefix = f"{prefix}h.{layer}.{TRANSPOSED[projection]}"
+        is_fused = projection in FUSED
+        outputs = 3 * hidden if is_fused else shape[0]
+        first = hidden * "qkv".index(projection) if is_fused else 0
         output_slice = slice(first, first + shape[0])
         if name != projection:
-            return (Piece(file_name=f"{at}.bias", file_shape=(outputs,), index=(output_slice,)),)
+            return (FileSlice(file_name=f"{file_prefix}.bias", file_shape=(outputs,), index=(output_slice,)),)
         index = (slice(None), output_slice)
-        return (Piece(file_name=f"{at}.weight", file_shape=(shape[1], outputs), index=index, transposed=True),)
+        return (
+            FileSlice(file_name=f"{file_prefix}.weight", file_shape=(shape[1], outputs), index=index, transposed=True),
+        )
 
     tables = {name: prefix + file_name for name, file_name in TABLES.items()}
-    return wanted_tensors(spec, tables | NORMS | {"head": "lm_head.weight"}, f"{prefix}h.", cut)
+    return canonical_tensors(spec, tables | NORMS | {"head": "lm_head.weight"}, f"{prefix}h.", slices_of)
 
 
 FAMILY: Final = Family(

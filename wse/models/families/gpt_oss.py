@@ -1,4 +1,7 @@
-"""gpt-oss: attention sinks, every other layer windowed, YaRN, biases everywhere, clamped SwiGLU in its experts."""
+"""gpt-oss: attention sinks, windows in every other layer, YaRN, biases, and experts in all layers.
+
+The experts use a clamped SwiGLU activation.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from wse.models.configs.decoder_config import layer_count, read_decoder, read_he
 from wse.models.configs.expert_config import add_experts, read_experts
 from wse.models.configs.layer_kinds import alternating_kinds, read_window, windowed_layers
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import Family, Piece, WantedTensor
+from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, stacked_pieces, wanted_tensors
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, stacked_slices
 
 UNSTATED_HEAD_SIZE: Final = 64
 UNSTATED_WINDOW: Final = 128
 UNSTATED_BASE: Final = 150_000.0
 UNSTATED_LIMIT: Final = 7.0
-LARGEST_LIMIT: Final = 65504.0  # of half precision
+LARGEST_LIMIT: Final = 65504.0  # largest float16 number
 UNSTATED_SCALING: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "rope_type": "yarn",
@@ -34,9 +37,21 @@ UNSTATED_SCALING: Final[Mapping[str, Any]] = MappingProxyType(
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a gpt-oss config. The softmax over the chosen scores is that over all of them, normalised."""
+    """Return the specification of a gpt-oss model.
+
+    gpt-oss applies a softmax to the scores of the selected experts. This equals a softmax over all
+    experts, divided by the sum over the selected ones, which is the default of `Experts`.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
     require_class(config, "GptOssForCausalLM")
-    heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
+    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
     count = layer_count(config)
     layers = windowed_layers(config, alternating_kinds(count), read_window(config, UNSTATED_WINDOW))
     spec = read_decoder(
@@ -45,13 +60,13 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         unstated_dtype,
         family="gpt_oss",
         heads=heads,
-        rope=read_rope(config, heads.size, base=UNSTATED_BASE, unstated=UNSTATED_SCALING),
+        rope=read_rope(config, heads.size, base=UNSTATED_BASE, unstated_table=UNSTATED_SCALING),
         layers=add_experts(layers, [True] * count),
     )
     config.require("swiglu_alpha", (1.702,), "supported: 1.702")
     experts = replace(read_experts(config, "intermediate_size"), router_bias=True)
     config.require("experts_per_token", (experts.active,), f"contradicts num_experts_per_tok = {experts.active}")
-    config.value("initial_context_length")  # original_max_position_embeddings by another name
+    config.value("initial_context_length")  # repeats original_max_position_embeddings
     biased = config.flag("attention_bias", default=True)
     return replace(
         spec,
@@ -66,15 +81,23 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     )
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a gpt-oss checkpoint: experts are [experts, in, out], with gate and up interleaved."""
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield the location of every tensor of a gpt-oss checkpoint.
 
-    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
-        at = f"{LAYERS}{layer}.mlp.experts"
-        return stacked_pieces(name, spec, at, transposed=True, interleaved=True)
+    Expert matrices are stored as [experts, in, out], with the outputs of gate and up interleaved.
+
+    Args:
+        spec: The model.
+        file_names: Names of the tensors in the checkpoint.
+    """
+
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slices of a canonical tensor if it contains experts, else ()."""
+        prefix = f"{LAYERS}{layer}.mlp.experts"
+        return stacked_slices(name, spec, prefix, transposed=True, interleaved=True)
 
     names = {**NAMES, "sinks": "self_attn.sinks", "router": "mlp.router.weight"}
-    return wanted_tensors(spec, names, cut=cut)
+    return canonical_tensors(spec, names, slices_of=slices_of)
 
 
 FAMILY: Final = Family(model_types=("gpt_oss",), read=read, tensors=tensors)

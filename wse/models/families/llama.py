@@ -1,7 +1,4 @@
-"""Llama 2 and 3: RMSNorm, rotary positions over split halves, grouped-query attention, SwiGLU.
-
-What configs leave unsaid is taken from the code of transformers 5, as in all files of this folder.
-"""
+"""The Llama family: the model on whose structure most other families are based."""
 
 from __future__ import annotations
 
@@ -18,9 +15,15 @@ from wse.models.tensors.tensor_names import plain_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Llama config.
+    """Return the specification of a Llama model.
 
-    Raises `BadModel` for anything that this family does not cover.
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
     """
     require_class(config, "LlamaForCausalLM", "LLaMAForCausalLM")
     heads = read_heads(config)

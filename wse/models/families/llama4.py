@@ -1,4 +1,4 @@
-"""Llama 4, its text model: attention in chunks, layers without rotation, experts whose input is weighed."""
+"""Llama 4, text model only: chunked attention, layers without rotation, weighted expert inputs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from wse.models.configs.decoder_config import (
 from wse.models.configs.expert_config import read_experts
 from wse.models.configs.layer_kinds import FULL, layer_kinds
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
-from wse.models.family import Family, Piece, WantedTensor, harmless_names
+from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
 from wse.models.spec import Layer, ModelSpec, PositionScale
-from wse.models.tensors.tensor_names import NAMES, Shape, rows_of_heads, split_halves, stacked_pieces, wanted_tensors
+from wse.models.tensors.tensor_names import NAMES, Shape, canonical_tensors, rows_of_heads, split_halves, stacked_slices
 
 CHUNKED: Final = "chunked_attention"
 UNSTATED_HEAD_SIZE: Final = 128
@@ -32,7 +32,18 @@ UNSTATED_INTERVAL: Final = 4
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Llama 4 config, of its ``text_config`` for a model with images."""
+    """Return the specification of a Llama 4 model.
+
+    For a multimodal model, the specification is that of ``text_config``.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
     require_class(config, "Llama4ForConditionalGeneration", "Llama4ForCausalLM")
     text = config.table("text_config")
     if text is None:
@@ -44,14 +55,15 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
             text.require(key, (dtype,), f"contradicts {dtype!r} outside of text_config; keep one")
     config.require("tie_word_embeddings", (spec.tied_embedding,), "contradicts text_config; keep one")
     finish(text, FAMILY.harmless_keys)
-    outer = config.ids("eos_token_id", spec.vocab_size)
-    return replace(spec, eos_token_ids=spec.eos_token_ids or outer)
+    outer_end_ids = config.ids("eos_token_id", spec.vocab_size)
+    return replace(spec, eos_token_ids=spec.eos_token_ids or outer_end_ids)
 
 
 def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
+    """Return the specification of the text model from its own config."""
     require_class(config, "Llama4ForCausalLM", "Llama4ForConditionalGeneration")
     config.require("model_type", ("llama4", "llama4_text"), "give llama4_text")
-    heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
+    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
     layers = _layers(config)
     spec = read_decoder(
         config,
@@ -63,8 +75,8 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
         layers=layers,
     )
     experts = read_experts(config, "intermediate_size")
-    wide = config.integer("intermediate_size_mlp", 1, LARGEST_TABLE)
-    mixed = [layer.experts for layer in layers]
+    dense_width = config.integer("intermediate_size_mlp", 1, LARGEST_TABLE)
+    has_experts = [layer.experts for layer in layers]
     biased = config.flag("attention_bias", default=False)
     return replace(
         spec,
@@ -72,15 +84,19 @@ def _read_text(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpe
         output_bias=biased,
         head_norm="l2" if config.flag("use_qk_norm", default=True) else "",
         position_scale=_position_scale(config),
-        ffn_size=0 if all(mixed) else wide,
+        ffn_size=0 if all(has_experts) else dense_width,
         experts=replace(experts, scoring="sigmoid", normalised=False, weighs_input=True, shared_size=experts.ffn_size)
-        if any(mixed)
+        if any(has_experts)
         else None,
     )
 
 
 def _layers(config: ConfigReader) -> tuple[Layer, ...]:
-    """Return the layers: ``no_rope_layers`` has a 1 for each layer with rotation, which by default sees chunks."""
+    """Return the layers of a Llama 4 model.
+
+    ``no_rope_layers`` has a 1 for each layer with rotation. By default, these layers attend within
+    chunks, and the other layers attend to all earlier tokens.
+    """
     count = layer_count(config)
     interval = config.integer("no_rope_layer_interval", 1, MOST_LAYERS, default=UNSTATED_INTERVAL)
     rotary = config.integers("no_rope_layers", 0, 1) or tuple(
@@ -88,24 +104,27 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     )
     if len(rotary) != count:
         config.refuse("no_rope_layers", list(rotary), f"give 0 or 1 for each of {count:,} layers")
-    kinds = layer_kinds(config, (FULL, CHUNKED), [CHUNKED if turns else FULL for turns in rotary])
+    kinds = layer_kinds(config, (FULL, CHUNKED), [CHUNKED if is_rotary else FULL for is_rotary in rotary])
     chunk = config.integer("attention_chunk_size", 1, LONGEST_CONTEXT, default=UNSTATED_CHUNK)
     if CHUNKED in kinds and config.is_stated("attention_chunk_size") and not config.has("attention_chunk_size"):
         config.refuse("attention_chunk_size", None, f"layers of {CHUNKED} need one: give an integer")
     step = config.integer("interleave_moe_layer_step", 1, MOST_LAYERS, default=1)
-    mixed = config.integers("moe_layers", 0, count - 1)
-    mixed = tuple(range(step - 1, count, step)) if mixed is None else mixed
+    expert_layers = config.integers("moe_layers", 0, count - 1)
+    expert_layers = tuple(range(step - 1, count, step)) if expert_layers is None else expert_layers
     return tuple(
-        Layer(rotary=bool(rotary[index]), chunk=chunk if kinds[index] == CHUNKED else None, experts=index in mixed)
+        Layer(
+            rotary=bool(rotary[index]), chunk=chunk if kinds[index] == CHUNKED else None, experts=index in expert_layers
+        )
         for index in range(count)
     )
 
 
 def _position_scale(config: ConfigReader) -> PositionScale | None:
+    """Return the position-dependent factor of queries; None if the config disables it."""
     tokens = config.integer("floor_scale", 1, LONGEST_CONTEXT, default=8192)
     coefficient = config.number("attn_scale", 0.0, 1e6, default=0.1)
     key = "attn_temperature_tuning"
-    config.require(key, (True, False, 4), "give true or false")  # 4, which was as good as true, in the first configs
+    config.require(key, (True, False, 4), "give true or false")  # the first configs have 4, which means true
     if config.has(key) and not config.value(key):
         return None
     return PositionScale(coefficient=coefficient, floor_tokens=tokens)
@@ -120,23 +139,32 @@ BLOCK_NAMES: Final = {
 TABLES: Final = ("embedding", "final_norm", "head")
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a Llama 4 checkpoint: experts are [experts, in, out], rotated pairs are neighbours."""
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield the location of every tensor of a Llama 4 checkpoint.
+
+    Expert matrices are stored as [experts, in, out]. Rotated pairs are adjacent rows in the file
+    and are reordered into split halves.
+
+    Args:
+        spec: The model.
+        file_names: Names of the tensors in the checkpoint.
+    """
     prefix = "language_model." if "language_model.model.embed_tokens.weight" in file_names else ""
     layers = f"{prefix}model.layers."
     names = {**NAMES, **BLOCK_NAMES, **{table: prefix + NAMES[table] for table in TABLES}}
-    turned = split_halves(spec.head_size)
+    split_order = split_halves(spec.head_size)
 
-    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slices of rotated queries or keys, or of experts; () for other tensors."""
         projection = name.removesuffix("_bias")
         if projection in ("q", "k") and spec.layers[layer].rotary:
             part = "weight" if name == projection else "bias"
             file_name = f"{layers}{layer}.self_attn.{projection}_proj.{part}"
-            rows = rows_of_heads(shape[0] // spec.head_size, spec.head_size, turned)
-            return (Piece(file_name=file_name, file_shape=shape, rows=rows),)
-        return stacked_pieces(name, spec, f"{layers}{layer}.{BLOCK}.experts", transposed=True)
+            rows = rows_of_heads(shape[0] // spec.head_size, spec.head_size, split_order)
+            return (FileSlice(file_name=file_name, file_shape=shape, rows=rows),)
+        return stacked_slices(name, spec, f"{layers}{layer}.{BLOCK}.experts", transposed=True)
 
-    return wanted_tensors(spec, names, layers, cut)
+    return canonical_tensors(spec, names, layers, slices_of)
 
 
 FAMILY: Final = Family(

@@ -1,4 +1,4 @@
-"""Mistral: Llama with a sliding window in every layer, or in none."""
+"""Mistral: Llama with a sliding window in all layers or in none."""
 
 from __future__ import annotations
 
@@ -16,9 +16,18 @@ UNSTATED_WINDOW: Final = 4096
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Mistral config."""
+    """Return the specification of a Mistral model.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
     require_class(config, "MistralForCausalLM")
-    heads = read_heads(config, kv_count=True)
+    heads = read_heads(config, requires_kv_count=True)
     return read_decoder(
         config,
         name,

@@ -1,4 +1,4 @@
-"""Mixtral: Mistral with a mixture of experts in every layer; softmax over the chosen ones."""
+"""Mixtral: Mistral with a mixture of experts in every layer."""
 
 from __future__ import annotations
 
@@ -11,18 +11,30 @@ from wse.models.configs.decoder_config import layer_count, read_decoder, read_he
 from wse.models.configs.expert_config import add_experts, read_experts
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import Family, Piece, WantedTensor
+from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, expert_pieces, wanted_tensors
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, expert_slices
 
 UNSTATED_BASE: Final = 1e6
-OLD, NEW = "block_sparse_moe", "mlp"
+PUBLISHED_BLOCK, MEMORY_BLOCK = "block_sparse_moe", "mlp"
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Mixtral config. Dividing by the sum of the chosen scores is their softmax."""
+    """Return the specification of a Mixtral model.
+
+    Mixtral applies a softmax to the scores of the selected experts. This equals a softmax over all
+    experts, divided by the sum over the selected ones, which is the default of `Experts`.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
     require_class(config, "MixtralForCausalLM")
-    heads = read_heads(config, kv_count=True)
+    heads = read_heads(config, requires_kv_count=True)
     layers = equal_layers(config, layer_count(config), read_window(config))
     spec = read_decoder(
         config,
@@ -36,15 +48,24 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     return replace(spec, ffn_size=0, experts=read_experts(config, "intermediate_size"))
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a Mixtral checkpoint; transformers 5 calls the block ``mlp`` in memory."""
-    block = OLD if f"{LAYERS}0.{OLD}.gate.weight" in file_names else NEW
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield the location of every tensor of a Mixtral checkpoint.
 
-    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
-        at = f"{LAYERS}{layer}.{block}.experts"
-        return expert_pieces(name, spec, at, file_names, ("w1", "w3", "w2"))
+    Published files call the feed-forward block ``block_sparse_moe``. transformers 5 calls it
+    ``mlp`` in memory, which is accepted as well.
 
-    return wanted_tensors(spec, {**NAMES, "router": f"{block}.gate.weight"}, cut=cut)
+    Args:
+        spec: The model.
+        file_names: Names of the tensors in the checkpoint.
+    """
+    block = PUBLISHED_BLOCK if f"{LAYERS}0.{PUBLISHED_BLOCK}.gate.weight" in file_names else MEMORY_BLOCK
+
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slices of a canonical tensor if it contains experts, else ()."""
+        prefix = f"{LAYERS}{layer}.{block}.experts"
+        return expert_slices(name, spec, prefix, file_names, ("w1", "w3", "w2"))
+
+    return canonical_tensors(spec, {**NAMES, "router": f"{block}.gate.weight"}, slices_of=slices_of)
 
 
 FAMILY: Final = Family(model_types=("mixtral",), read=read, tensors=tensors)

@@ -1,4 +1,4 @@
-"""Phi-3 and Phi-4: Llama with fused projections, LongRoPE, and a sliding window in every layer, or in none."""
+"""Phi-3 and Phi-4: Llama with fused projections, LongRoPE, and optional sliding windows."""
 
 from __future__ import annotations
 
@@ -9,16 +9,25 @@ from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import layer_count, read_decoder, read_heads, require_class
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import Family, Piece, WantedTensor
+from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, Shape, wanted_tensors
+from wse.models.tensors.tensor_names import LAYERS, Shape, canonical_tensors
 
 SCALINGS: Final = {"default": "default", "longrope": "longrope", "su": "longrope", "yarn": "longrope"}
-"""Older configs have other names for LongRoPE."""
+"""Names of supported RoPE scalings. Older configs use ``su`` and ``yarn`` for LongRoPE."""
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Phi-3 config."""
+    """Return the specification of a Phi-3 or Phi-4 model.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
     require_class(config, "Phi3ForCausalLM")
     heads = read_heads(config)
     for key in ("attention_bias", "mlp_bias", "lm_head_bias"):
@@ -31,29 +40,37 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         unstated_dtype,
         family="phi3",
         heads=heads,
-        rope=read_rope(config, heads.size, share=1.0, kinds=SCALINGS),
+        rope=read_rope(config, heads.size, rotated_fraction=1.0, kinds=SCALINGS),
         layers=equal_layers(config, layer_count(config), read_window(config)),
     )
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a Phi-3 checkpoint, in which q, k and v are one matrix, and so are gate and up."""
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield the location of every tensor of a Phi-3 checkpoint.
+
+    The file has q, k and v in one matrix, and gate and up in another.
+
+    Args:
+        spec: The model.
+        file_names: Names of the tensors in the checkpoint.
+    """
     queries, keys = spec.head_count * spec.head_size, spec.kv_head_count * spec.head_size
-    first = {"q": 0, "k": queries, "v": queries + keys, "gate": 0, "up": spec.ffn_size}
-    fused = {
+    first_rows = {"q": 0, "k": queries, "v": queries + keys, "gate": 0, "up": spec.ffn_size}
+    fused_matrices = {
         **dict.fromkeys("qkv", ("self_attn.qkv_proj", queries + 2 * keys)),
         **dict.fromkeys(("gate", "up"), ("mlp.gate_up_proj", 2 * spec.ffn_size)),
     }
 
-    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
-        if name not in fused:
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the rows of a fused matrix that form a canonical tensor; () if it is not fused."""
+        if name not in fused_matrices:
             return ()
-        matrix, outputs = fused[name]
-        taken = slice(first[name], first[name] + shape[0])
+        matrix, outputs = fused_matrices[name]
+        rows = slice(first_rows[name], first_rows[name] + shape[0])
         file_name = f"{LAYERS}{layer}.{matrix}.weight"
-        return (Piece(file_name=file_name, file_shape=(outputs, shape[1]), index=(taken,)),)
+        return (FileSlice(file_name=file_name, file_shape=(outputs, shape[1]), index=(rows,)),)
 
-    return wanted_tensors(spec, cut=cut)
+    return canonical_tensors(spec, slices_of=slices_of)
 
 
 FAMILY: Final = Family(model_types=("phi3",), read=read, tensors=tensors)

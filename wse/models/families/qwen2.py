@@ -1,4 +1,7 @@
-"""Qwen2 and Qwen2.5: Llama with biases of queries, keys and values, and windows in the upper layers where requested."""
+"""Qwen2 and Qwen2.5: Llama with biases for queries, keys and values, and optional sliding windows.
+
+If a config requests windows, the layers from a given index on have them.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,21 @@ from wse.models.tensors.tensor_names import plain_tensors
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Qwen2 config. Its biases are not stated by any key."""
+    """Return the specification of a Qwen2 or Qwen2.5 model.
+
+    The query, key and value projections always have biases (``qkv_bias``). A Qwen2 config has no
+    key that says so.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported, such as ``use_mrope``.
+    """
     require_class(config, "Qwen2ForCausalLM")
-    heads = read_heads(config, kv_count=True)
+    heads = read_heads(config, requires_kv_count=True)
     spec = read_decoder(
         config,
         name,

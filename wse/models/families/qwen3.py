@@ -1,4 +1,4 @@
-"""Qwen3: Llama with a root mean square norm over each head's queries and keys, before they are rotated."""
+"""Qwen3: Llama with a root mean square norm of each head's queries and keys before rotation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,18 @@ UNSTATED_HEAD_SIZE: Final = 128
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Qwen3 config."""
+    """Return the specification of a Qwen3 model.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
     require_class(config, "Qwen3ForCausalLM")
-    heads = read_heads(config, size=UNSTATED_HEAD_SIZE, kv_count=True)
+    heads = read_heads(config, default_size=UNSTATED_HEAD_SIZE, requires_kv_count=True)
     spec = read_decoder(
         config,
         name,

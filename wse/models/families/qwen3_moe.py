@@ -11,19 +11,30 @@ from wse.models.configs.decoder_config import MOST_LAYERS, layer_count, read_dec
 from wse.models.configs.expert_config import add_experts, read_experts, with_mixture
 from wse.models.configs.layer_kinds import equal_layers, read_window
 from wse.models.configs.rope_config import read_rope
-from wse.models.family import Family, Piece, WantedTensor
+from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, expert_pieces, wanted_tensors
+from wse.models.tensors.tensor_names import LAYERS, NAMES, Shape, canonical_tensors, expert_slices
 
 
 def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
-    """Return the spec of a Qwen3-MoE config."""
+    """Return the specification of a Qwen3-MoE model.
+
+    Every ``decoder_sparse_step``-th layer has experts, except those in ``mlp_only_layers``.
+
+    Args:
+        config: The keys of config.json.
+        name: Name of the model.
+        unstated_dtype: Element type to use if the config states none.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
     require_class(config, "Qwen3MoeForCausalLM")
-    heads = read_heads(config, kv_count=True)
+    heads = read_heads(config, requires_kv_count=True)
     count = layer_count(config)
-    dense = config.integers("mlp_only_layers", 0, count - 1) or ()
+    dense_layers = config.integers("mlp_only_layers", 0, count - 1) or ()
     step = config.integer("decoder_sparse_step", 1, MOST_LAYERS, default=1)
-    chosen = [index not in dense and (index + 1) % step == 0 for index in range(count)]
+    has_experts = [index not in dense_layers and (index + 1) % step == 0 for index in range(count)]
     spec = read_decoder(
         config,
         name,
@@ -31,7 +42,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
         family="qwen3_moe",
         heads=heads,
         rope=read_rope(config, heads.size),
-        layers=add_experts(_layers(config, count), chosen),
+        layers=add_experts(_layers(config, count), has_experts),
     )
     experts = replace(
         read_experts(config, "moe_intermediate_size"), normalised=config.flag("norm_topk_prob", default=False)
@@ -40,11 +51,14 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     config.require("qkv_bias", (False,), "name biases with attention_bias; supported: false")
     config.require("shared_expert_intermediate_size", (0,), "there is no shared expert; supported: 0")
     biased = config.flag("attention_bias", default=False)
-    return replace(with_mixture(spec, chosen, experts), head_norm="rms", qkv_bias=biased, output_bias=biased)
+    return replace(with_mixture(spec, has_experts, experts), head_norm="rms", qkv_bias=biased, output_bias=biased)
 
 
 def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
-    """Return layers with the same window, if one is used: max_window_layers has no effect in this family."""
+    """Return equal layers, with the sliding window if ``use_sliding_window`` is set.
+
+    Unlike in Qwen3, ``max_window_layers`` has no effect on this family.
+    """
     window = read_window(config)
     has_window = config.flag("use_sliding_window", default=False)
     if has_window and not config.is_stated("sliding_window"):
@@ -52,14 +66,20 @@ def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
     return equal_layers(config, count, window if has_window else None)
 
 
-def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor of a Qwen3-MoE checkpoint."""
+def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield the location of every tensor of a Qwen3-MoE checkpoint.
 
-    def cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
-        at = f"{LAYERS}{layer}.mlp.experts"
-        return expert_pieces(name, spec, at, file_names)
+    Args:
+        spec: The model.
+        file_names: Names of the tensors in the checkpoint.
+    """
 
-    return wanted_tensors(spec, {**NAMES, "router": "mlp.gate.weight"}, cut=cut)
+    def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+        """Return the slices of a canonical tensor if it contains experts, else ()."""
+        prefix = f"{LAYERS}{layer}.mlp.experts"
+        return expert_slices(name, spec, prefix, file_names)
+
+    return canonical_tensors(spec, {**NAMES, "router": "mlp.gate.weight"}, slices_of=slices_of)
 
 
 FAMILY: Final = Family(

@@ -1,1 +1,1 @@
-"""GGUF files: their blocks, their metadata as a config, their tensors under the names that the families know."""
+"""Readers of GGUF files: metadata as a Hugging Face config, tensors, blocks and tokenizers."""

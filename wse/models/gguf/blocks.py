@@ -1,10 +1,12 @@
-"""The blocks of ggml's quantised types, decoded to float32.
+"""Decode the blocks of ggml's quantised types to float32.
 
-Layouts and formulas: ggml's ``ggml-common.h`` (block structures) and ``ggml-quants.c`` (``dequantize_row_*``),
-github.com/ggml-org/ggml. Products are rounded in the order of those functions, so that values are theirs bit for bit.
+Layouts and formulas are those of ggml (github.com/ggml-org/ggml): ``ggml-common.h`` for the block
+structures and ``dequantize_row_*`` in ``ggml-quants.c``. Products are rounded in the same order, so
+values are equal bit for bit.
 
     Q8_0          d q                  q int8
-    Q4_0, Q5_0    d (q - 8), d (q - 16)        low halves of the bytes first, then high halves; q's fifth bit from qh
+    Q4_0, Q5_0    d (q - 8), d (q - 16)        low halves of the bytes first, then high halves; the
+                                               fifth bit of q is from qh
     Q4_1, Q5_1    d q + m
     Q4_K, Q5_K    (d s) q - (dmin m)   a scale s and an offset m of six bits for each 32 of 256
     Q6_K          (d s) (q - 32)       a scale s int8 for each 16 of 256
@@ -26,12 +28,12 @@ F32 = NDArray[np.float32]
 U8 = NDArray[np.uint8]
 Records = NDArray[Any]
 
-STRETCH_BLOCKS: Final = 8192
-"""Blocks that are decoded at a time, which bounds what is held besides the result."""
+BLOCKS_AT_ONCE: Final = 8192
+"""Number of blocks decoded at a time, to limit the memory for intermediate results."""
 
 LOW_HALVES: Final = np.uint64(0x0F0F0F0F0F0F0F0F)
 SIXTEEN_BYTES: Final = np.dtype((np.void, 16))
-"""Moved as one element: numpy takes as long for each stretch of a row as for some ten bytes in it."""
+"""Element type for copies of 16 bytes. numpy copies one large element faster than small ones."""
 NIBBLES: Final = np.array([0, 4], np.uint8)[:, None]
 PAIRS_OF_BITS: Final = np.array([0, 2, 4, 6], np.uint8)[:, None]
 BITS: Final = np.arange(8, dtype=np.uint8)[:, None]
@@ -39,7 +41,13 @@ BITS: Final = np.arange(8, dtype=np.uint8)[:, None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockKind:
-    """A quantised type: weights and bytes per block, and the function that decodes blocks to ``[n, weights]``."""
+    """A quantised type of ggml.
+
+    Attributes:
+        weights: Number of weights per block.
+        record: Structure of a block.
+        decode: Function from records [n] to float32 [n, weights].
+    """
 
     weights: int
     record: np.dtype[Any]
@@ -47,31 +55,38 @@ class BlockKind:
 
     @property
     def bytes(self) -> int:
-        """Bytes of a block."""
+        """Size of a block in bytes."""
         return self.record.itemsize
 
     def decode_blocks(self, blocks: U8) -> F32:
-        """Return ``blocks [..., blocks, bytes]`` decoded, float32 ``[..., blocks x weights]``."""
+        """Decode blocks.
+
+        Args:
+            blocks: uint8 [..., blocks, bytes].
+
+        Returns:
+            float32 [..., blocks x weights].
+        """
         flat = np.ascontiguousarray(blocks).reshape(-1, self.bytes).view(self.record)[:, 0]
         result = np.empty((len(flat), self.weights), np.float32)
-        for begin in range(0, len(flat), STRETCH_BLOCKS):
-            stretch = slice(begin, begin + STRETCH_BLOCKS)
-            result[stretch] = self.decode(flat[stretch])
+        for begin in range(0, len(flat), BLOCKS_AT_ONCE):
+            block_range = slice(begin, begin + BLOCKS_AT_ONCE)
+            result[block_range] = self.decode(flat[block_range])
         return result.reshape(*blocks.shape[:-2], blocks.shape[-2] * self.weights)
 
 
 def _d(records: Records, name: str = "d") -> F32:
-    """Return a float16 of each block as float32 ``[n, 1]``."""
+    """Return a float16 field of each block as float32 [n, 1]."""
     return records[name].astype(np.float32)[:, None]
 
 
 def _bits(values: U8, shifts: U8, mask: int) -> U8:
-    """Return the values shifted right by each of the ``shifts``, masked."""
+    """Return the values shifted right by each of the ``shifts`` and then masked."""
     return np.asarray((values >> shifts) & np.uint8(mask), np.uint8)
 
 
 def _halves(qs: U8) -> U8:
-    """Return the low halves of ``qs [n, 16]``, then the high halves, ``[n, 32]``."""
+    """Return the low halves of the bytes [n, 16], then the high halves, as uint8 [n, 32]."""
     eight = np.ascontiguousarray(qs).view(np.uint64)
     halves = np.empty((len(qs), 2), SIXTEEN_BYTES)
     halves[:, 0] = (eight & LOW_HALVES).view(SIXTEEN_BYTES)[:, 0]
@@ -80,74 +95,91 @@ def _halves(qs: U8) -> U8:
 
 
 def _fifth_bits(qh: U8) -> U8:
-    """Return 16 where bit j of ``qh [n, 4]`` (little-endian) is set, else 0, ``[n, 32]``."""
+    """Return 16 for each set bit of ``qh`` [n, 4] (little-endian), else 0, as uint8 [n, 32]."""
     return np.unpackbits(qh, axis=1, bitorder="little") << np.uint8(4)
 
 
 def _scaled(records: Records, numbers: NDArray[np.integer]) -> F32:
-    """Return the whole numbers ``[n, 32]`` of each block times its d."""
+    """Return the integers [n, 32] of each block times its scale d, in float32."""
     values = numbers.astype(np.float32)
     values *= _d(records)
     return values
 
 
-def _with_least(records: Records, values: F32) -> F32:
-    """Return the values of each block plus its m."""
+def _with_offset(records: Records, values: F32) -> F32:
+    """Return the values of each block plus its offset m. The values are changed in place."""
     values += _d(records, "m")
     return values
 
 
 def _q8_0(records: Records) -> F32:
+    """Decode Q8_0 blocks."""
     return _scaled(records, records["qs"])
 
 
 def _q4_0(records: Records) -> F32:
+    """Decode Q4_0 blocks."""
     return _scaled(records, _halves(records["qs"]).view(np.int8) - np.int8(8))
 
 
 def _q4_1(records: Records) -> F32:
-    return _with_least(records, _scaled(records, _halves(records["qs"])))
+    """Decode Q4_1 blocks."""
+    return _with_offset(records, _scaled(records, _halves(records["qs"])))
 
 
 def _q5_0(records: Records) -> F32:
+    """Decode Q5_0 blocks."""
     numbers = _halves(records["qs"]) | _fifth_bits(records["qh"])
     return _scaled(records, numbers.view(np.int8) - np.int8(16))
 
 
 def _q5_1(records: Records) -> F32:
+    """Decode Q5_1 blocks."""
     numbers = _halves(records["qs"]) | _fifth_bits(records["qh"])
-    return _with_least(records, _scaled(records, numbers))
+    return _with_offset(records, _scaled(records, numbers))
 
 
-def _six_bits(packed: U8) -> tuple[F32, F32]:
-    """Return scales and offsets, each ``[n, 8, 1]``, from 12 bytes with six bits each."""
-    first, second, third = packed[:, :4], packed[:, 4:8], packed[:, 8:]
+def _six_bits(packed_numbers: U8) -> tuple[F32, F32]:
+    """Return the scales and offsets of Q4_K and Q5_K blocks, each float32 [n, 8, 1].
+
+    Args:
+        packed_numbers: uint8 [n, 12], which contains 16 numbers of six bits per block.
+    """
+    first, second, third = packed_numbers[:, :4], packed_numbers[:, 4:8], packed_numbers[:, 8:]
     scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], axis=1)
     offsets = np.concatenate([second & 63, (third >> 4) | (second >> 6 << 4)], axis=1)
     return scales.astype(np.float32)[:, :, None], offsets.astype(np.float32)[:, :, None]
 
 
 def _decode_k(records: Records, numbers: U8) -> F32:
-    """Return Q4_K and Q5_K values from ``numbers [n, 8, 32]``."""
+    """Return the values of Q4_K and Q5_K blocks as float32 [n, 256].
+
+    Args:
+        records: The blocks.
+        numbers: Their codes, uint8 [n, 8, 32].
+    """
     scales, offsets = _six_bits(records["scales"])
     d, dmin = _d(records)[:, None], _d(records, "dmin")[:, None]
     return ((d * scales) * numbers.astype(np.float32) - dmin * offsets).reshape(-1, 256)
 
 
 def _k_halves(qs: U8) -> U8:
-    """Return for each 32 bytes the low halves, then the high halves, ``[n, 8, 32]``."""
+    """Return the low, then the high halves of every 32 bytes, as uint8 [n, 8, 32]."""
     return _bits(qs.reshape(-1, 4, 1, 32), NIBBLES, 15).reshape(-1, 8, 32)
 
 
 def _q4_k(records: Records) -> F32:
+    """Decode Q4_K blocks."""
     return _decode_k(records, _k_halves(records["qs"]))
 
 
 def _q5_k(records: Records) -> F32:
+    """Decode Q5_K blocks."""
     return _decode_k(records, _k_halves(records["qs"]) | _bits(records["qh"][:, None], BITS, 1) << np.uint8(4))
 
 
 def _q6_k(records: Records) -> F32:
+    """Decode Q6_K blocks."""
     low = _bits(records["ql"].reshape(-1, 2, 1, 64), NIBBLES, 15).reshape(-1, 8, 32)
     high = _bits(records["qh"].reshape(-1, 2, 1, 32), PAIRS_OF_BITS, 3).reshape(-1, 8, 32)
     numbers = ((low | high << np.uint8(4)).astype(np.float32) - np.float32(32)).reshape(-1, 16, 16)
@@ -156,6 +188,7 @@ def _q6_k(records: Records) -> F32:
 
 
 def _mxfp4(records: Records) -> F32:
+    """Decode MXFP4 blocks."""
     return decode_e8m0(records["e"])[:, None] * SIGNED_E2M1[_halves(records["qs"])]
 
 

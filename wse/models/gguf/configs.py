@@ -1,6 +1,6 @@
-"""GGUF metadata as the keys of a Hugging Face config, for the architectures that `ARCHITECTURES` names.
+"""Convert GGUF metadata to the keys of a Hugging Face config, for each supported architecture.
 
-Which metadata means what, and what an architecture implies without saying it: gguf-py's ``constants.py``,
+Sources for the meaning of keys and for what an architecture implies: gguf-py's ``constants.py``,
 ``convert_hf_to_gguf.py`` and ``src/models`` of github.com/ggml-org/llama.cpp.
 """
 
@@ -17,12 +17,12 @@ Config = dict[str, Any]
 DEFAULT_ROPE_BASE: Final = 10000.0
 LAYERS_OF_GEMMA_2_27B: Final = 46
 EXPERTS_OF_MAVERICK: Final = 128
-LLAMA_4_STRETCH: Final = 8192  # tokens
+LLAMA_4_CHUNK: Final = 8192  # tokens
 LONG_FACTORS: Final = ("rope_factors_short.weight", "rope_factors_long.weight")
 
 
 def common(header: Header) -> Config:
-    """Return the keys that all architectures with rotary positions and RMSNorm share."""
+    """Return the keys of all architectures with rotary positions and RMSNorm."""
     heads, size = header.size("attention.head_count"), header.head_size
     config = {**_rotary(header), "num_attention_heads": heads, "num_key_value_heads": header.kv_heads, "head_dim": size}
     header.require("attention.value_length", (size,), f"supported: as many as of a key, {size}")
@@ -34,7 +34,7 @@ def common(header: Header) -> Config:
 
 
 def _rotary(header: Header) -> Config:
-    """Return the keys of models with rotary positions and RMSNorm, whatever their attention."""
+    """Return the keys that all models with rotary positions and RMSNorm share, except attention."""
     return {
         **_every_model(header),
         "hidden_size": header.size("embedding_length"),
@@ -47,6 +47,7 @@ def _rotary(header: Header) -> Config:
 
 
 def _every_model(header: Header) -> Config:
+    """Return the keys of every model: vocabulary size, tied embedding and special tokens."""
     vocabulary = header.gguf.tensors.get(EMBEDDING)
     rows = vocabulary.shape[0] if vocabulary is not None else None
     return {
@@ -58,7 +59,10 @@ def _every_model(header: Header) -> Config:
 
 
 def rope_scaling(header: Header) -> Config | None:
-    """Return the scaling of rotary positions, without the factors of a tensor rope_freqs."""
+    """Return the scaling of rotary positions; None if there is none.
+
+    The factors in a tensor ``rope_freqs`` are not included.
+    """
     kind = header.text("rope.scaling.type")
     if kind in (None, "none"):
         linear = header.positive("rope.scale_linear", 1.0)
@@ -85,20 +89,26 @@ def _llama(header: Header) -> Config:
     return {**common(header), "model_type": "llama", **biases}
 
 
-def _experts(header: Header, count: str) -> Config:
-    return {count: header.size("expert_count"), "num_experts_per_tok": header.size("expert_used_count")}
+def _experts(header: Header, count_key: str) -> Config:
+    """Return the number of experts, under the key ``count_key``, and the number per token."""
+    return {count_key: header.size("expert_count"), "num_experts_per_tok": header.size("expert_used_count")}
 
 
 def _qwen2(header: Header) -> Config:
+    """Return the keys of a Qwen2 model."""
     return {**common(header), "model_type": "qwen2"}
 
 
 def _qwen3(header: Header) -> Config:
+    """Return the keys of a Qwen3 model."""
     return {**common(header), "model_type": "qwen3"}
 
 
 def _qwen3_moe(header: Header) -> Config:
-    """Return the keys of Qwen3-MoE. Weights of chosen experts are always normalised."""
+    """Return the keys of a Qwen3-MoE model.
+
+    Weights of the selected experts are always normalised.
+    """
     header.require("expert_gating_func", (1,), "supported: 1 (softmax)")
     return {
         **common(header),
@@ -114,14 +124,17 @@ def _qwen3_moe(header: Header) -> Config:
 
 
 def _gemma2(header: Header) -> Config:
-    """Return the keys of Gemma 2. Scores are scaled by the head size, in the 27B model by hidden size / heads."""
+    """Return the keys of a Gemma 2 model.
+
+    Scores are scaled by the head size; in the 27B model by hidden size / number of heads.
+    """
     config = common(header)
-    of_27b = config["num_hidden_layers"] == LAYERS_OF_GEMMA_2_27B
+    is_27b = config["num_hidden_layers"] == LAYERS_OF_GEMMA_2_27B
     return {
         **config,
         "model_type": "gemma2",
         "query_pre_attn_scalar": config["hidden_size"] // config["num_attention_heads"]
-        if of_27b
+        if is_27b
         else config["head_dim"],
         "attn_logit_softcapping": header.positive("attn_logit_softcapping", 50.0),
         "final_logit_softcapping": header.positive("final_logit_softcapping", 30.0),
@@ -132,6 +145,7 @@ def _gemma2(header: Header) -> Config:
 
 
 def _phi3(header: Header) -> Config:
+    """Return the keys of a Phi-3 model; refuse LongRoPE factors, which cannot be read from GGUF."""
     config = {**common(header), "model_type": "phi3"}
     if header.has("rope.scaling.original_context_length"):
         config["original_max_position_embeddings"] = header.size("rope.scaling.original_context_length")
@@ -148,6 +162,7 @@ def _phi3(header: Header) -> Config:
 
 
 def _gpt2(header: Header) -> Config:
+    """Return the keys of a GPT-2 model."""
     return {
         **_every_model(header),
         "model_type": "gpt2",
@@ -162,7 +177,10 @@ def _gpt2(header: Header) -> Config:
 
 
 def _gpt_oss(header: Header) -> Config:
-    """Return the keys of gpt-oss. Layers alternate between a window and all tokens."""
+    """Return the keys of a gpt-oss model.
+
+    Every other layer has a window, starting with the first.
+    """
     config = common(header)
     if "rope_scaling" in config:
         config["rope_scaling"]["truncate"] = False
@@ -178,12 +196,18 @@ def _gpt_oss(header: Header) -> Config:
 
 
 def _llama4(header: Header) -> Config:
-    """Return the keys of Llama 4. Chunks and the scale of queries are not stored in GGUF files.
+    """Convert the GGUF metadata of a Llama 4 model to the keys of a Hugging Face config.
 
-    So llama.cpp takes them (``src/models/llama4``).
+    GGUF files do not store the following settings. They are set as in llama.cpp
+    (``src/models/llama4``):
+
+    - attention chunks of 8,192 tokens
+    - the position-dependent scale of queries (``attn_temperature_tuning``, ``floor_scale``,
+      ``attn_scale``)
+    - normalised queries and keys, except in the model with 128 experts
     """
     if header.has("attention.sliding_window"):
-        header.size("attention.sliding_window")  # 0 would mean that all layers see all tokens
+        header.size("attention.sliding_window")  # refuses 0, which would mean full attention in all layers
     experts = _experts(header, "num_local_experts")
     config = common(header)
     return {
@@ -193,16 +217,16 @@ def _llama4(header: Header) -> Config:
         "intermediate_size": header.size("expert_feed_forward_length"),
         "intermediate_size_mlp": config["intermediate_size"],
         "interleave_moe_layer_step": header.size("interleave_moe_layer_step"),
-        "attention_chunk_size": LLAMA_4_STRETCH,
+        "attention_chunk_size": LLAMA_4_CHUNK,
         "use_qk_norm": experts["num_local_experts"] != EXPERTS_OF_MAVERICK,
         "attn_temperature_tuning": True,
-        "floor_scale": LLAMA_4_STRETCH,
+        "floor_scale": LLAMA_4_CHUNK,
         "attn_scale": 0.1,
     }
 
 
 def _glm4_moe(header: Header) -> Config:
-    """Return the keys of GLM-4-MoE, without the layers that predict further tokens."""
+    """Return the keys of a GLM-4-MoE model, without its layers for multi-token prediction."""
     config = common(header)
     config["num_hidden_layers"] -= header.count("nextn_predict_layers")
     return {
@@ -215,7 +239,7 @@ def _glm4_moe(header: Header) -> Config:
 
 
 def _expert_routing(header: Header) -> Config:
-    """Return a sigmoid router over groups of experts, with a shared expert beside them."""
+    """Return the keys of a sigmoid router over groups of experts, with a shared expert."""
     header.require("expert_gating_func", (2,), "supported: 2 (sigmoid)")
     return {
         **_experts(header, "n_routed_experts"),
@@ -230,12 +254,16 @@ def _expert_routing(header: Header) -> Config:
 
 
 def _deepseek(header: Header) -> Config:
-    """Return the keys of DeepSeek. Sizes with ``_mla`` are those of heads, the others those of the compressed cache."""
+    """Return the keys of a DeepSeek model.
+
+    GGUF sizes with the suffix ``_mla`` are those of heads. The same keys without it are sizes in
+    the compressed cache.
+    """
     heads, rotated = header.size("attention.head_count"), header.size("rope.dimension_count")
-    of_key = header.size("attention.key_length_mla", header.size("attention.key_length"))
-    if rotated >= of_key:
-        header.refuse("rope.dimension_count", rotated, f"give less than the {of_key} features of a key")
-    header.kv_heads  # noqa: B018 (either as many as heads, or 1 for the cache)
+    key_size = header.size("attention.key_length_mla", header.size("attention.key_length"))
+    if rotated >= key_size:
+        header.refuse("rope.dimension_count", rotated, f"give less than the {key_size} features of a key")
+    header.kv_heads  # noqa: B018 (marked as read: the number of heads, or 1 for the compressed cache)
     header.size("attention.value_length", 1)
     scaling = rope_scaling(header)
     if scaling is not None and header.has("rope.scaling.yarn_log_multiplier"):
@@ -251,8 +279,8 @@ def _deepseek(header: Header) -> Config:
         "q_lora_rank": header.size("attention.q_lora_rank") if header.has("attention.q_lora_rank") else None,
         "kv_lora_rank": header.size("attention.kv_lora_rank"),
         "qk_rope_head_dim": rotated,
-        "qk_nope_head_dim": of_key - rotated,
-        "v_head_dim": header.size("attention.value_length_mla", header.size("attention.value_length", of_key)),
+        "qk_nope_head_dim": key_size - rotated,
+        "v_head_dim": header.size("attention.value_length_mla", header.size("attention.value_length", key_size)),
     }
 
 
@@ -269,19 +297,20 @@ ARCHITECTURES: Final[dict[str, Callable[[Header], Config]]] = {
     "glm4moe": _glm4_moe,
     "deepseek2": _deepseek,
 }
-"""The config that a header stands for, by general.architecture."""
+"""Function that converts the metadata to config keys, by general.architecture."""
 
 HARMLESS: Final = (
     *("rope.scaling.finetuned", "rope.scaling.yarn_log_multiplier", "rope.dimension_count", "tensor_data_layout"),
     *("expert_feed_forward_length", "expert_shared_feed_forward_length", "attention.layer_norm_epsilon"),
 )
-"""Keys that say again what an architecture implies, or tell how a file was made."""
+"""Keys that repeat what an architecture implies, or that describe how the file was made."""
 
 
 def hugging_face_config(header: Header) -> Config:
-    """Return the config.
+    """Return the Hugging Face config that the metadata of a GGUF file stand for.
 
-    Raises `BadModel` for a key that is missing, impossible or not understood.
+    Raises:
+        BadModel: A key is missing, impossible or not understood.
     """
     config = ARCHITECTURES[header.architecture](header)
     header.require("attention.causal", (True,), "supported: true")

@@ -1,11 +1,14 @@
-"""Reader of GGUF 2 and 3, little-endian: metadata and tensors, every size checked before anything is read by it.
+"""Read GGUF files, versions 2 and 3, little-endian: metadata and locations of tensors.
+
+Every size is checked before it is used.
 
     4 bytes       "GGUF", then version u32, number of tensors u64, number of metadata items u64
-    items         key (text), kind u32, value; an array: kind of its elements u32, number u64, elements
-    tensors       name (text), dimensions u32, sizes u64 (the innermost first), type u32, offset u64 into the data
-    the data      begins at the next multiple of general.alignment (32 by default), as every tensor does
+    items         key (text), type u32, value; an array: type of elements u32, number u64, elements
+    tensors       name (text), dimensions u32, sizes u64 (innermost first), type u32, offset u64
+    the data      starts at the next multiple of general.alignment (32 by default), as each tensor
 
-A text is its number of bytes u64 and UTF-8. Source: docs/gguf.md and ggml.h of github.com/ggml-org/ggml.
+A text is its number of bytes, u64, and UTF-8. Offsets of tensors count from the start of the data.
+Source: docs/gguf.md and ggml.h of github.com/ggml-org/ggml.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from wse.models.gguf.blocks import BLOCK_KINDS
 from wse.models.tensors.tensor_entry import MappedFile
 
 FETCH_AGAIN: Final = "fetch the file again"
-LONGEST_NAME: Final = 2**16 - 1  # bytes of a key; the format's own limit
+LONGEST_NAME: Final = 2**16 - 1  # bytes of a key, limited by the format
 LONGEST_TEXT: Final = 16 * 2**20
 MOST_ITEMS: Final = 2**16
 MOST_TENSORS: Final = 2**18
@@ -40,7 +43,7 @@ MOST_NAMED: Final = 10
 SCALARS: Final = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 TEXT, ARRAY = 8, 9
 LENGTH: Final = struct.Struct("<Q")
-"""The bytes of a text that follow."""
+"""Number of bytes of a text, stored before the text."""
 
 PLAIN: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
     {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
@@ -55,16 +58,19 @@ TYPES: Final = dict(
         )
     )
 )
-"""ggml's types by number (enum ggml_type)."""
+"""ggml's names of tensor types by number (enum ggml_type)."""
 
 SUPPORTED: Final = (*PLAIN, *BLOCK_KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufArray:
-    """An array of metadata that stays in the file until it is read; ``begin`` is the byte of its first element.
+    """An array in the metadata, whose elements stay in the file until they are read.
 
-    ``kind`` is a key of `SCALARS`, or TEXT.
+    Attributes:
+        kind: Type of the elements: a key of `SCALARS`, or TEXT.
+        count: Number of elements.
+        begin: Offset of the first element in the file.
     """
 
     kind: int
@@ -74,7 +80,15 @@ class GgufArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufTensor:
-    """A tensor of the file: ``shape`` with the innermost size last, and the bytes that it occupies."""
+    """Name, type and location of a tensor in a GGUF file.
+
+    Attributes:
+        name: Name of the tensor.
+        kind: Name of its type in ggml, such as Q4_K.
+        shape: Shape with the innermost size last.
+        begin: Offset of its first byte in the file.
+        size_bytes: Number of bytes that it occupies.
+    """
 
     name: str
     kind: str
@@ -84,14 +98,20 @@ class GgufTensor:
 
 
 class GgufFile:
-    """A GGUF file's content. ``metadata`` values are bool, int, float, str or GgufArray."""
+    """Metadata and tensors of a GGUF file.
+
+    Attributes:
+        file: The mapped file.
+        metadata: Values by key: bool, int, float, str or `GgufArray`.
+        tensors: Location of each tensor, by name, in the order of the file.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Map and check a file.
+        """Map a file into memory and check it.
 
         Raises:
-            BadModel: it is missing, cut short, big-endian, in parts, or breaks the format, or a tensor is of a type
-                that is not supported.
+            BadModel: The file is missing, incomplete, big-endian, one part of several, or violates
+                the format. Or a tensor has a type that is not supported.
         """
         self.file = MappedFile(path)
         reader = _Reader(self.file)
@@ -104,12 +124,12 @@ class GgufFile:
             self.metadata[key] = reader.value(key)
         _refuse_parts(path, self.metadata.get("split.count"))
         alignment = self.metadata.get("general.alignment", 32)
-        good = isinstance(alignment, int) and 1 <= alignment <= LARGEST_ALIGNMENT and alignment.bit_count() == 1
-        if not good:
+        is_valid = isinstance(alignment, int) and 1 <= alignment <= LARGEST_ALIGNMENT and alignment.bit_count() == 1
+        if not is_valid:
             reader.fail(f"general.alignment = {alignment!r} must be a power of two up to {LARGEST_ALIGNMENT:,}")
-        raw = [_read_tensor(reader, alignment) for _ in range(tensor_count)]
-        data_begin = -(-reader.at // alignment) * alignment
-        self.tensors = _place_tensors(reader, raw, data_begin)
+        descriptions = [_read_tensor(reader, alignment) for _ in range(tensor_count)]
+        data_begin = -(-reader.position // alignment) * alignment
+        self.tensors = _place_tensors(reader, descriptions, data_begin)
 
     @property
     def path(self) -> Path:
@@ -117,10 +137,10 @@ class GgufFile:
         return self.file.path
 
     def elements(self, key: str) -> list[Any] | None:
-        """Return the elements of an array of metadata; None where there is no such key.
+        """Return the elements of an array in the metadata; None if the key is absent.
 
         Raises:
-            BadModel: the value is no array, or a text is not UTF-8.
+            BadModel: The value is not an array, or a text is not UTF-8.
         """
         array = self.metadata.get(key)
         if array is None:
@@ -128,7 +148,7 @@ class GgufFile:
         reader = _Reader(self.file)
         if not isinstance(array, GgufArray):
             reader.fail(f"{key} must be an array")
-        reader.at = array.begin
+        reader.position = array.begin
         if array.kind == TEXT:
             return reader.texts(array.count, LONGEST_TEXT, key)
         scalars = np.frombuffer(self.file.bytes, SCALARS[array.kind], array.count, array.begin)
@@ -136,69 +156,87 @@ class GgufFile:
 
 
 class _Reader:
-    """A read position in the file that advances as values are read."""
+    """A read position in a GGUF file, which advances as values are read.
+
+    Methods raise BadModel if the file ends too early. Their argument ``item_name`` says in the
+    message what was being read.
+    """
 
     def __init__(self, file: MappedFile) -> None:
-        self.path, self.at = file.path, 0
+        self.path, self.position = file.path, 0
         self._bytes = file.bytes.data
         self.size = len(self._bytes)
 
-    def fail(self, what: str) -> NoReturn:
-        """Refuse the file."""
-        msg = f"{self.path}: {what}; {FETCH_AGAIN}"
+    def fail(self, fault: str) -> NoReturn:
+        """Raise BadModel with the path, the fault, and the advice to fetch the file again."""
+        msg = f"{self.path}: {fault}; {FETCH_AGAIN}"
         raise BadModel(msg)
 
-    def take(self, count: int, what: str) -> int:
-        """Advance the read position by ``count`` bytes and return the old position."""
-        begin = self.at
-        if count > self.size - begin:
-            self.fail(f"ends inside {what}: {count:,} bytes wanted at byte {begin:,}, {self.size - begin:,} are left")
-        self.at = begin + count
+    def take(self, byte_count: int, item_name: str) -> int:
+        """Advance the read position by ``byte_count`` bytes and return the old position.
+
+        Args:
+            byte_count: Number of bytes to advance by.
+            item_name: What the bytes contain, for the error message.
+
+        Raises:
+            BadModel: Fewer than ``byte_count`` bytes are left in the file.
+        """
+        begin = self.position
+        if byte_count > self.size - begin:
+            left = self.size - begin
+            self.fail(f"ends inside {item_name}: {byte_count:,} bytes wanted at byte {begin:,}, {left:,} are left")
+        self.position = begin + byte_count
         return begin
 
-    def scalar(self, code: str, what: str) -> Any:
-        """Return a number or a truth value."""
-        (value,) = struct.unpack_from(code, self._bytes, self.take(struct.calcsize(code), what))
+    def scalar(self, struct_format: str, item_name: str) -> Any:
+        """Return the number or Boolean at the read position, in a format of the module struct."""
+        (value,) = struct.unpack_from(struct_format, self._bytes, self.take(struct.calcsize(struct_format), item_name))
         return value
 
-    def text(self, longest: int, what: str) -> str:
-        """Return a text of at most ``longest`` bytes."""
-        [text] = self.texts(1, longest, what)
+    def text(self, max_bytes: int, item_name: str) -> str:
+        """Return the text at the read position, of at most ``max_bytes`` bytes."""
+        [text] = self.texts(1, max_bytes, item_name)
         return text
 
-    def texts(self, count: int, longest: int, what: str) -> list[str]:
-        """Return the next ``count`` texts, one after another, each of at most ``longest`` bytes."""
-        first, found = self.at, []
-        stretches = list(self.stretches(count, longest, what))
-        whole = bytes(self._bytes[first : self.at])
-        for begin, length in stretches:
+    def texts(self, count: int, max_bytes: int, item_name: str) -> list[str]:
+        """Return the next ``count`` texts, each of at most ``max_bytes`` bytes."""
+        first, texts = self.position, []
+        ranges = list(self.text_ranges(count, max_bytes, item_name))
+        data = bytes(self._bytes[first : self.position])
+        for begin, length in ranges:
             try:
-                found.append(whole[begin - first : begin - first + length].decode())
+                texts.append(data[begin - first : begin - first + length].decode())
             except UnicodeDecodeError:
-                self.fail(f"{what} at byte {begin:,} is not UTF-8")
-        return found
+                self.fail(f"{item_name} at byte {begin:,} is not UTF-8")
+        return texts
 
-    def stretches(self, count: int, longest: int, what: str) -> Iterator[tuple[int, int]]:
-        """Return the first byte and the length of ``count`` consecutive texts."""
-        at, size, file_bytes, length_at = self.at, self.size, self._bytes, LENGTH.unpack_from
+    def text_ranges(self, count: int, max_bytes: int, item_name: str) -> Iterator[tuple[int, int]]:
+        """Yield the offset and the length of each of ``count`` consecutive texts, without decoding.
+
+        This is the fast path for vocabularies of many thousand texts. The read position is only set
+        when all of them have been yielded or one of them is faulty.
+        """
+        position, size, file_bytes, length_at = self.position, self.size, self._bytes, LENGTH.unpack_from
         for _ in range(count):
-            begin = at + LENGTH.size
-            length = length_at(file_bytes, at)[0] if begin <= size else longest + 1
-            if length > longest or length > size - begin:
-                self.at = at
-                self._stretch(longest, what)  # says what is wrong
+            begin = position + LENGTH.size
+            length = length_at(file_bytes, position)[0] if begin <= size else max_bytes + 1
+            if length > max_bytes or length > size - begin:
+                self.position = position
+                self._text_range(max_bytes, item_name)  # raises the error
             yield begin, length
-            at = begin + length
-        self.at = at
+            position = begin + length
+        self.position = position
 
-    def _stretch(self, longest: int, what: str) -> tuple[int, int]:
-        length = self.scalar("<Q", what)
-        if length > longest:
-            self.fail(f"{what} claims {length:,} bytes, the limit is {longest:,}")
-        return self.take(length, what), length
+    def _text_range(self, max_bytes: int, item_name: str) -> tuple[int, int]:
+        """Return the offset and the length of one text; raise BadModel if the text is faulty."""
+        length = self.scalar("<Q", item_name)
+        if length > max_bytes:
+            self.fail(f"{item_name} claims {length:,} bytes, the limit is {max_bytes:,}")
+        return self.take(length, item_name), length
 
     def value(self, key: str) -> Any:
-        """Return the kind and the value of one item; arrays are skipped."""
+        """Return the value of a metadata item. The elements of an array are skipped, not read."""
         kind = self.scalar("<I", key)
         if kind in SCALARS:
             return self.scalar(SCALARS[kind], key)
@@ -211,9 +249,9 @@ class _Reader:
             self.fail(f"{key} is an array of kind {kind}; numbers and texts are supported")
         if count > MOST_ARRAY_ELEMENTS:
             self.fail(f"{key} claims {count:,} elements, the limit is {MOST_ARRAY_ELEMENTS:,}")
-        begin = self.at
+        begin = self.position
         if kind == TEXT:
-            for _ in self.stretches(count, LONGEST_TEXT, key):
+            for _ in self.text_ranges(count, LONGEST_TEXT, key):
                 pass
         else:
             self.take(count * struct.calcsize(SCALARS[kind]), key)
@@ -221,50 +259,70 @@ class _Reader:
 
 
 def _read_head(reader: _Reader) -> tuple[int, int]:
-    """Return the numbers of tensors and of metadata items."""
+    """Return the numbers of tensors and of metadata items.
+
+    Raises:
+        BadModel: The file is not GGUF, or of an unsupported version, or the numbers are
+            implausible.
+    """
     if reader.scalar("4s", "its first four bytes") != b"GGUF":
         msg = f"{reader.path}: does not begin with 'GGUF'; is it a GGUF file?"
         raise BadModel(msg)
     version = reader.scalar("<I", "the version")
     if version not in (2, 3):
-        big = version & 0xFFFF == 0
-        what = "is big-endian; convert it to little-endian" if big else f"is GGUF version {version}; supported: 2, 3"
-        msg = f"{reader.path}: {what}"
+        is_big_endian = version & 0xFFFF == 0
+        fault = (
+            "is big-endian; convert it to little-endian"
+            if is_big_endian
+            else f"is GGUF version {version}; supported: 2, 3"
+        )
+        msg = f"{reader.path}: {fault}"
         raise BadModel(msg)
     tensors, items = reader.scalar("<Q", "the number of tensors"), reader.scalar("<Q", "the number of keys")
-    for count, most, what in ((tensors, MOST_TENSORS, "tensors"), (items, MOST_ITEMS, "keys")):
-        if count > most:
-            reader.fail(f"claims {count:,} {what}, the limit is {most:,}")
+    for count, limit, item_name in ((tensors, MOST_TENSORS, "tensors"), (items, MOST_ITEMS, "keys")):
+        if count > limit:
+            reader.fail(f"claims {count:,} {item_name}, the limit is {limit:,}")
     return tensors, items
 
 
 def _refuse_parts(path: Path, parts: Any) -> None:
+    """Raise BadModel if the file is one of several parts of a model."""
     if isinstance(parts, int) and parts > 1:
         msg = f"{path}: is one of {parts} parts of a model; merge them to one file (gguf-split --merge)"
         raise BadModel(msg)
 
 
 def _read_tensor(reader: _Reader, alignment: int) -> tuple[str, int, tuple[int, ...], int]:
-    """Return name, type, shape and offset of one tensor."""
+    """Return the name, type number, shape and offset of one tensor."""
     name = reader.text(LONGEST_NAME, "a tensor's name")
-    where = f"tensor {name!r}"
-    dimensions = reader.scalar("<I", where)
+    item_name = f"tensor {name!r}"
+    dimensions = reader.scalar("<I", item_name)
     if not 1 <= dimensions <= MOST_DIMENSIONS:
-        reader.fail(f"{where} has {dimensions:,} dimensions, the limit is {MOST_DIMENSIONS}")
-    shape = tuple(reader.scalar("<Q", where) for _ in range(dimensions))[::-1]
+        reader.fail(f"{item_name} has {dimensions:,} dimensions, the limit is {MOST_DIMENSIONS}")
+    shape = tuple(reader.scalar("<Q", item_name) for _ in range(dimensions))[::-1]
     if min(shape) < 1 or math.prod(shape) > MOST_ELEMENTS:
-        reader.fail(f"{where}: shape {list(shape)} is not a list of plausible sizes")
-    number, offset = reader.scalar("<I", where), reader.scalar("<Q", where)
+        reader.fail(f"{item_name}: shape {list(shape)} is not a list of plausible sizes")
+    number, offset = reader.scalar("<I", item_name), reader.scalar("<Q", item_name)
     if offset % alignment:
-        reader.fail(f"{where} begins at byte {offset:,} of the data, which is no multiple of {alignment}")
+        reader.fail(f"{item_name} begins at byte {offset:,} of the data, which is no multiple of {alignment}")
     return name, number, shape, offset
 
 
 def _place_tensors(
-    reader: _Reader, raw: list[tuple[str, int, tuple[int, ...], int]], data_begin: int
+    reader: _Reader, descriptions: list[tuple[str, int, tuple[int, ...], int]], data_begin: int
 ) -> dict[str, GgufTensor]:
-    """Return the tensors by name in the order of the file, each with its own bytes."""
-    unsupported = [(name, TYPES.get(number, f"type {number}")) for name, number, _, _ in raw]
+    """Return the tensors by name in the order of the file, after checking that they do not overlap.
+
+    Args:
+        reader: Reader of the file.
+        descriptions: Name, type number, shape and offset of each tensor.
+        data_begin: Offset of the data in the file.
+
+    Raises:
+        BadModel: A type is not supported, a name is used twice, rows are not whole blocks, or a
+            tensor is outside the file.
+    """
+    unsupported = [(name, TYPES.get(number, f"type {number}")) for name, number, _, _ in descriptions]
     unsupported = [(name, kind) for name, kind in unsupported if kind not in SUPPORTED]
     if unsupported:
         kinds = ", ".join(sorted({kind for _, kind in unsupported}))
@@ -274,7 +332,7 @@ def _place_tensors(
         )
         raise BadModel(msg)
     tensors: dict[str, GgufTensor] = {}
-    for name, number, shape, offset in raw:
+    for name, number, shape, offset in descriptions:
         if name in tensors:
             reader.fail(f"tensor {name!r} is there twice")
         kind = TYPES[number]
@@ -289,14 +347,14 @@ def _place_tensors(
                 "it may be cut short"
             )
         tensors[name] = GgufTensor(name=name, kind=kind, shape=shape, begin=begin, size_bytes=size)
-    for before, after in _neighbours(tensors):
-        if before.begin + before.size_bytes > after.begin:
-            reader.fail(f"tensors {before.name!r} and {after.name!r} overlap")
+    for first, second in _neighbours(tensors):
+        if first.begin + first.size_bytes > second.begin:
+            reader.fail(f"tensors {first.name!r} and {second.name!r} overlap")
     return tensors
 
 
 def _stored_bytes(kind: str, shape: tuple[int, ...]) -> int | None:
-    """Return the bytes of a tensor; None where rows are not whole blocks."""
+    """Return the bytes of a tensor; None if its rows are not a whole number of blocks."""
     if kind in PLAIN:
         return math.prod(shape) * PLAIN[kind].itemsize
     block = BLOCK_KINDS[kind]
@@ -304,5 +362,6 @@ def _stored_bytes(kind: str, shape: tuple[int, ...]) -> int | None:
 
 
 def _neighbours(tensors: Mapping[str, GgufTensor]) -> Iterator[tuple[GgufTensor, GgufTensor]]:
+    """Return pairs of tensors that are adjacent in the file."""
     ordered = sorted(tensors.values(), key=lambda tensor: tensor.begin)
     return pairwise(ordered)

@@ -1,4 +1,4 @@
-"""Header: a GGUF file's metadata about its architecture, typed and bounded."""
+"""Header: typed, range-checked access to a GGUF file's metadata on the model's architecture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ EMBEDDING: Final = "token_embd.weight"
 
 
 class Header(ConfigReader):
-    """A reader of the keys under ``general.architecture``, which are named without that prefix."""
+    """The metadata keys that start with the name of the architecture; keys are given without it.
+
+    Attributes:
+        gguf: The file.
+        architecture: Value of ``general.architecture``.
+    """
 
     def __init__(self, gguf: GgufFile) -> None:
         self.gguf = gguf
@@ -24,7 +29,12 @@ class Header(ConfigReader):
         super().__init__(gguf.path, values, prefix)
 
     def size(self, key: str, default: int | None = None) -> int:
-        """Return a whole number of at least 1; an array of equal numbers counts as that number."""
+        """Return an integer of at least 1. An array of equal numbers is read as that number.
+
+        Args:
+            key: Key without the architecture.
+            default: Value to return if the key is absent. Without a default, this is an error.
+        """
         value = self.value(key)
         if isinstance(value, GgufArray):
             values = set(self.gguf.elements(self.prefix + key) or ())
@@ -37,41 +47,46 @@ class Header(ConfigReader):
         return self.integer(key, 1, LARGEST, *([] if default is None else [default]))
 
     def count(self, key: str) -> int:
-        """Return a whole number, 0 where there is none."""
+        """Return an integer of at least 0; 0 if the key is absent."""
         return self.integer(key, 0, LARGEST, 0)
 
     def positive(self, key: str, default: float | None = None) -> float:
-        """Return a positive number."""
+        """Return a positive number.
+
+        Args:
+            key: Key without the architecture.
+            default: Value to return if the key is absent. Without a default, this is an error.
+        """
         return self.number(key, 0.0, 1e15, *([] if default is None else [default]))
 
     def text(self, key: str) -> str | None:
-        """Return a text, None where there is none."""
+        """Return a text; None if the key is absent."""
         value = self.value(key)
         if value is not None and not isinstance(value, str):
             self.refuse(key, value, "give a text")
         return value
 
     def token(self, kind: str) -> int | None:
-        """Return the id ``tokenizer.ggml.KIND_token_id``."""
+        """Return the id of a special token, such as "bos"; None if the file does not state it."""
         key = f"tokenizer.ggml.{kind}_token_id"
         return self._all.integer(key, 0, LARGEST) if self._all.has(key) else None
 
     def has_tensor(self, name: str) -> bool:
-        """Return whether the file contains a tensor of that name."""
+        """Return whether the file contains a tensor of this name."""
         return name in self.gguf.tensors
 
     @property
     def layers(self) -> int:
-        """Return the number of layers, including those that predict further tokens."""
+        """Number of layers, including those for multi-token prediction."""
         return self.integer("block_count", 1, MOST_LAYERS)
 
     @property
     def head_size(self) -> int:
-        """Features of a head's queries and keys."""
+        """Number of features of a head's queries and keys."""
         heads = self.size("attention.head_count")
         return self.size("attention.key_length", max(self.size("embedding_length") // heads, 1))
 
     @property
     def kv_heads(self) -> int:
-        """Heads of keys and values."""
+        """Number of heads with their own keys and values."""
         return self.size("attention.head_count_kv", self.size("attention.head_count"))

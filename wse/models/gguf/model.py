@@ -1,4 +1,4 @@
-"""A GGUF file as a model: its `ModelSpec` and its tensors."""
+"""Read a GGUF file as a model: its `ModelSpec` and its tensors."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from wse.models.gguf.rules import stored_entry
 from wse.models.spec import ModelSpec, Rope
 from wse.models.tensors.tensor_entry import FLOATS, TensorEntry
 
-OF_QUANTISED: Final = "float16"
+QUANTISED_MODEL_DTYPE: Final = "float16"
 
 
 def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
-    """Return the model of a file, and its tensors under the names of its family.
+    """Return the model in a GGUF file and its tensors under the names of its family.
 
-    ``spec.dtype`` is the type of the matrices where all are plain numbers of 32 bits, or of 16 bits of one type beside
-    some of 32; float16 where any is quantised.
+    The element type of the model is that of its matrices if they are plain numbers: float32, or one
+    16-bit type with some float32 matrices. If any matrix is quantised, the type is float16.
 
     Raises:
-        UnknownName: the architecture is none that is supported.
-        BadModel: the metadata is incomplete, impossible or not understood, or asks for other mathematics.
+        UnknownName: The architecture is not supported.
+        BadModel: The metadata are incomplete or impossible, or request unsupported mathematics.
     """
     header = Header(gguf)
     if header.architecture not in ARCHITECTURES:
@@ -40,16 +40,21 @@ def read_gguf(gguf: GgufFile) -> tuple[ModelSpec, dict[str, TensorEntry]]:
 
 
 def _dtype(gguf: GgufFile) -> str:
+    """Return the element type of the model, as described in `read_gguf`."""
     kinds = {tensor.kind for tensor in gguf.tensors.values() if len(tensor.shape) > 1}
-    wide = kinds <= {"F32"}
-    narrow = kinds - {"F32"}
-    if wide:
+    is_float32 = kinds <= {"F32"}
+    other_kinds = kinds - {"F32"}
+    if is_float32:
         return "float32"
-    return FLOATS.get(narrow.pop(), OF_QUANTISED) if len(narrow) == 1 else OF_QUANTISED
+    return FLOATS.get(other_kinds.pop(), QUANTISED_MODEL_DTYPE) if len(other_kinds) == 1 else QUANTISED_MODEL_DTYPE
 
 
 def _with_factors(spec: ModelSpec, gguf: GgufFile) -> ModelSpec:
-    """Return the spec with its rotary frequencies divided by the factors in the file."""
+    """Return the model with its rotary frequencies divided by the factors in the file, if any.
+
+    Raises:
+        BadModel: The number of factors is wrong, or a factor is not positive.
+    """
     tensor = gguf.tensors.get(ROPE_FACTORS)
     if tensor is None:
         return spec

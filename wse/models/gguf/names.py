@@ -1,4 +1,4 @@
-"""GGUF tensor names to those of Hugging Face checkpoints, by architecture.
+"""Map tensor names in GGUF files to those of Hugging Face checkpoints, for each architecture.
 
 Names: ``constants.py`` and ``tensor_mapping.py`` of gguf-py (github.com/ggml-org/llama.cpp).
 """
@@ -16,7 +16,7 @@ from wse.models.gguf.rules import (
     Rule,
     StoredTensor,
     conv1d,
-    down,
+    down_projections,
     gain,
     gate_up,
     keys,
@@ -32,7 +32,7 @@ from wse.models.tensors.tensor_entry import TensorEntry
 
 BLOCK: Final = re.compile(r"blk\.(0|[1-9]\d{0,5})\.(.+)\.(weight|bias)")
 ROPE_FACTORS: Final = "rope_freqs.weight"
-"""The tensor of divisors of rotary frequencies, one a pair: how llama.cpp stores the scaling of Llama 3."""
+"""Tensor with a divisor for each rotary frequency: how llama.cpp stores the scaling of Llama 3."""
 
 
 TABLES: Final[dict[str, Rule]] = {
@@ -66,7 +66,13 @@ LATENT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The rules of one architecture, by GGUF name, for tensors outside of the layers and in them."""
+    """The conversion rules of one architecture.
+
+    Attributes:
+        tables: Rules for tensors outside the layers, by GGUF name without suffix.
+        layer: Rules for tensors of a layer, by GGUF name without layer and suffix.
+        prefix: Start of the new names of a layer's tensors.
+    """
 
     tables: Mapping[str, Rule]
     layer: Mapping[str, Rule]
@@ -74,6 +80,7 @@ class Names:
 
 
 def _names(*changes: Mapping[str, Rule], tables: Mapping[str, Rule] = TABLES) -> Names:
+    """Return the rules of Llama's layers with some rules added or replaced."""
     layer = dict(PLAIN_LAYER)
     for change in changes:
         layer |= change
@@ -123,17 +130,17 @@ NAMES: Final[dict[str, Names]] = {
             "post_attention_norm": rename("post_attention_layernorm"),
             "attn_sinks": rename_whole("self_attn.sinks"),
             "ffn_gate_inp": rename("mlp.router"),
-            "ffn_gate_exps": gate_up("mlp.experts", in_turn=True),
+            "ffn_gate_exps": gate_up("mlp.experts", interleaved=True),
             "ffn_up_exps": with_neighbour,
-            "ffn_down_exps": down("mlp.experts"),
+            "ffn_down_exps": down_projections("mlp.experts"),
         }
     ),
     "llama4": _names(
         {
             "ffn_gate_inp": rename("feed_forward.router"),
-            "ffn_gate_exps": gate_up("feed_forward.experts", in_turn=False),
+            "ffn_gate_exps": gate_up("feed_forward.experts", interleaved=False),
             "ffn_up_exps": with_neighbour,
-            "ffn_down_exps": down("feed_forward.experts"),
+            "ffn_down_exps": down_projections("feed_forward.experts"),
         },
         {f"ffn_{x}": rename(f"feed_forward.{x}_proj") for x in ("gate", "up", "down")},
         {f"ffn_{x}_shexp": rename(f"feed_forward.shared_expert.{x}_proj") for x in ("gate", "up", "down")},
@@ -141,22 +148,30 @@ NAMES: Final[dict[str, Names]] = {
     "glm4moe": _names(HEAD_NORMS, EXPERTS, SHARED, {"post_attention_norm": rename("post_attention_layernorm")}),
     "deepseek2": _names(LATENT, EXPERTS, SHARED),
 }
-"""Names of the tensors in a file, by general.architecture."""
+"""Rules for the tensors of a file, by general.architecture."""
 
 
 def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
-    """Return the file's tensors under the names of the families; tensors without a rule keep theirs.
+    """Return the file's tensors under the names that the families use.
 
-    Layers from ``layer_count`` on predict further tokens and are left out, as `ROPE_FACTORS` is.
+    Tensors without a rule keep their names. The tensor `ROPE_FACTORS` and the layers for
+    multi-token prediction, from index ``layer_count`` on, are left out.
+
+    Args:
+        header: Metadata of the file.
+        layer_count: Number of layers of the model.
+
+    Raises:
+        BadModel: Two tensors get the same name.
     """
     names, gguf = NAMES[header.architecture], header.gguf
-    stored = {name: stored_entry(gguf, tensor) for name, tensor in gguf.tensors.items()}
+    gguf_entries = {name: stored_entry(gguf, tensor) for name, tensor in gguf.tensors.items()}
     result: dict[str, TensorEntry] = {}
-    for name, entry in stored.items():
+    for name, entry in gguf_entries.items():
         match = BLOCK.fullmatch(name)
         if name == ROPE_FACTORS or (match and layer_count <= int(match[1])):
             continue
-        for tensor in _under_new_names(names, header, stored, entry, match):
+        for tensor in _under_new_names(names, header, gguf_entries, entry, match):
             if tensor.name in result:
                 msg = f"{gguf.path}: tensor {tensor.name!r} is there twice, as {name!r} besides; fetch the file again"
                 raise BadModel(msg)
@@ -165,16 +180,29 @@ def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
 
 
 def _under_new_names(
-    names: Names, header: Header, stored: Mapping[str, TensorEntry], entry: TensorEntry, match: re.Match[str] | None
+    names: Names,
+    header: Header,
+    gguf_entries: Mapping[str, TensorEntry],
+    entry: TensorEntry,
+    match: re.Match[str] | None,
 ) -> Iterator[TensorEntry]:
+    """Yield the renamed tensors that a rule makes of one tensor; without a rule, the tensor itself.
+
+    Args:
+        names: Rules of the architecture.
+        header: Metadata of the file.
+        gguf_entries: All tensors by GGUF name.
+        entry: The tensor.
+        match: Match of its name with the pattern of a layer's tensor; None outside the layers.
+    """
     if match is None:
-        prefix, at = "", ""
-        inside, _, suffix = entry.name.rpartition(".")
-        rule = names.tables.get(inside)
+        prefix, gguf_prefix = "", ""
+        gguf_name, _, suffix = entry.name.rpartition(".")
+        rule = names.tables.get(gguf_name)
     else:
-        layer, inside, suffix = match.groups()
-        prefix, at = f"{names.prefix}{layer}.", f"blk.{layer}."
-        rule = names.layer.get(inside)
+        layer, gguf_name, suffix = match.groups()
+        prefix, gguf_prefix = f"{names.prefix}{layer}.", f"blk.{layer}."
+        rule = names.layer.get(gguf_name)
     if rule is None:
         yield entry
         return
@@ -183,7 +211,7 @@ def _under_new_names(
             entry=entry,
             prefix=prefix,
             suffix=suffix,
-            beside=lambda other: stored.get(f"{at}{other}.{suffix}"),
+            neighbour=lambda name: gguf_entries.get(f"{gguf_prefix}{name}.{suffix}"),
             header=header,
         )
     )

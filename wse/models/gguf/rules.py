@@ -1,7 +1,8 @@
-"""Rules that turn one tensor of a GGUF file into those of Hugging Face's names: llama.cpp's own conventions undone.
+"""Rules that convert tensors of a GGUF file to the names and layouts of Hugging Face checkpoints.
 
-Nothing is decoded here: each rule makes entries that decode when they are read. Conventions: ``convert_hf_to_gguf.py``
-of github.com/ggml-org/llama.cpp.
+The rules undo the conventions of llama.cpp (``convert_hf_to_gguf.py`` of
+github.com/ggml-org/llama.cpp). They do not decode anything: the tensors that they return are
+decoded when they are read.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import numpy as np
 from wse.models.gguf.blocks import BLOCK_KINDS
 from wse.models.gguf.file import PLAIN, GgufFile, GgufTensor
 from wse.models.gguf.header import Header
-from wse.models.tensors.tensor_entry import Array, Rows, Stretch, TensorEntry, mapped_array, plain_entry
+from wse.models.tensors.tensor_entry import Array, Rows, RowSelection, TensorEntry, mapped_array, plain_entry
 
 
 def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
-    """Return a tensor as it is in the file."""
+    """Return a tensor under its GGUF name and in its GGUF layout."""
     if tensor.kind in PLAIN:
         array = mapped_array(gguf.file, tensor.begin, tensor.shape, PLAIN[tensor.kind])
         return plain_entry(tensor.name, tensor.kind, array, gguf.file)
@@ -41,89 +42,136 @@ def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredTensor:
-    """A tensor for a rule: its entry, its layer's prefix, its suffix in the new name, and its neighbours."""
+    """A tensor of a GGUF file as the input of a rule.
+
+    Attributes:
+        entry: The tensor under its GGUF name.
+        prefix: Start of the new name, up to and including the index of the layer.
+        suffix: End of the new name: weight or bias.
+        neighbour: Function that returns another tensor of the same layer and suffix by its GGUF
+            name; None if there is no such tensor.
+        header: Metadata of the file.
+    """
 
     entry: TensorEntry
     prefix: str
     suffix: str  # weight or bias
-    beside: Callable[[str], TensorEntry | None]  # another tensor of the layer, by GGUF name without the suffix
+    neighbour: Callable[[str], TensorEntry | None]
     header: Header
 
-    def new_name(self, inside: str) -> str:
-        """Return the new name."""
-        return f"{self.prefix}{inside}.{self.suffix}"
+    def new_name(self, name: str) -> str:
+        """Return the full new name for a name within the layer."""
+        return f"{self.prefix}{name}.{self.suffix}"
 
 
 Rule = Callable[[StoredTensor], Iterable[TensorEntry]]
+"""Function that converts one tensor of a GGUF file to any number of renamed tensors."""
 
 
-def rename(inside: str) -> Rule:
-    """Another name, nothing else."""
-    return lambda tensor: [replace(tensor.entry, name=tensor.new_name(inside))]
+def rename(name: str) -> Rule:
+    """Return a rule that only changes the name. The suffix, weight or bias, is kept.
+
+    Args:
+        name: New name within the layer, without suffix.
+    """
+    return lambda tensor: [replace(tensor.entry, name=tensor.new_name(name))]
 
 
-def rename_whole(inside: str) -> Rule:
-    """Another name, whole, for any suffix."""
-    return lambda tensor: [replace(tensor.entry, name=tensor.prefix + inside)]
+def rename_whole(name: str) -> Rule:
+    """Return a rule that replaces the name and drops the suffix.
+
+    Args:
+        name: New name within the layer.
+    """
+    return lambda tensor: [replace(tensor.entry, name=tensor.prefix + name)]
 
 
 def queries(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return queries, whose rotated pairs are neighbours, with split halves."""
+    """Return the query projection, with its adjacent rotated pairs reordered into split halves."""
     return [_split_halves(tensor, "self_attn.q_proj", tensor.header.size("attention.head_count"))]
 
 
 def keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return keys, whose rotated pairs are neighbours, with split halves."""
+    """Return the key projection, with its adjacent rotated pairs reordered into split halves."""
     return [_split_halves(tensor, "self_attn.k_proj", tensor.header.kv_heads)]
 
 
-def gain(inside: str) -> Rule:
-    """Gains that are stored with one added."""
+def gain(name: str) -> Rule:
+    """Return a rule for gains that GGUF stores plus one and Hugging Face does not.
+
+    Args:
+        name: New name within the layer, without suffix.
+    """
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
+        """Return the gain minus one, in float32."""
         entry = tensor.entry
         rows: Rows = lambda rows: entry.rows(rows).astype(np.float32) - np.float32(1)  # noqa: E731
-        return [replace(entry, name=tensor.new_name(inside), rows=rows)]
+        return [replace(entry, name=tensor.new_name(name), rows=rows)]
 
     return rule
 
 
-def conv1d(inside: str) -> Rule:
-    """Return a rule for a matrix that GPT-2 checkpoints store as [in, out]."""
-    return lambda tensor: [_swap_axes(tensor.entry, tensor.new_name(inside))]
+def conv1d(name: str) -> Rule:
+    """Return a rule for matrices that GPT-2 checkpoints store as [in, out].
+
+    Args:
+        name: New name within the layer, without suffix.
+    """
+    return lambda tensor: [_swap_axes(tensor.entry, tensor.new_name(name))]
 
 
-def split_experts(inside: str) -> Rule:
-    """Return a rule that splits a stack of experts into single matrices; ``{}`` is the expert."""
+def split_experts(name: str) -> Rule:
+    """Return a rule that splits a stack of experts into single matrices.
+
+    Args:
+        name: New name within the layer, without suffix; ``{}`` is replaced by the index of the
+            expert.
+    """
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
+        """Return one tensor per expert, or the stack itself if its shape is wrong."""
         count = tensor.entry.shape[0]
         if len(tensor.entry.shape) != 3 or count != tensor.header.count("expert_count"):
-            return [tensor.entry]  # it is refused under its own name
-        return [_expert(tensor.entry, tensor.new_name(inside.format(index)), index) for index in range(count)]
+            return [tensor.entry]  # refused later, as no family knows this name
+        return [_expert(tensor.entry, tensor.new_name(name.format(index)), index) for index in range(count)]
 
     return rule
 
 
-def gate_up(experts: str, *, in_turn: bool) -> Rule:
-    """Return a rule that combines gate and up into one tensor, interleaved (gpt-oss) or in sequence (Llama 4)."""
+def gate_up(experts: str, *, interleaved: bool) -> Rule:
+    """Return a rule that combines gate and up of all experts into one tensor ``gate_up_proj``.
+
+    Args:
+        experts: Name of the experts within the layer.
+        interleaved: Whether the outputs of gate and up alternate, as in gpt-oss. Otherwise all of
+            gate come first, as in Llama 4.
+    """
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
-        up = tensor.beside("ffn_up_exps")
+        """Return the combined tensor, or gate alone if up is missing or has another shape."""
+        up = tensor.neighbour("ffn_up_exps")
         if up is None or up.shape != tensor.entry.shape or len(up.shape) < 2:
             return [tensor.entry]
         name = f"{tensor.prefix}{experts}.gate_up_proj"
         if tensor.suffix == "bias":
-            return [_join(tensor.entry, up, f"{name}_bias", in_turn=in_turn)]
-        return [_swap_axes(_join(tensor.entry, up, name, in_turn=in_turn), name)]
+            return [_join(tensor.entry, up, f"{name}_bias", interleaved=interleaved)]
+        return [_swap_axes(_join(tensor.entry, up, name, interleaved=interleaved), name)]
 
     return rule
 
 
-def down(experts: str) -> Rule:
-    """Return a rule for the down-projections of all experts as one tensor with matrices [in, out]."""
+def down_projections(experts: str) -> Rule:
+    """Return a rule that renames the output projections of all experts and transposes the matrices.
+
+    The result has matrices [in, out].
+
+    Args:
+        experts: Name of the experts within the layer.
+    """
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
+        """Return the renamed bias or the transposed matrices."""
         name = f"{tensor.prefix}{experts}.down_proj"
         is_bias = tensor.suffix == "bias"
         return [replace(tensor.entry, name=f"{name}_bias") if is_bias else _swap_axes(tensor.entry, name)]
@@ -132,20 +180,22 @@ def down(experts: str) -> Rule:
 
 
 def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return DeepSeek's kv_b_proj [heads x (nope + value), rank], which llama.cpp splits and partly transposes.
+    """Return DeepSeek's matrix kv_b_proj [heads x (nope + value), rank], put together from two.
 
-    Into keys [heads, rank, nope], which this rule is for, and values [heads, value, rank].
+    llama.cpp splits it into keys [heads, rank, nope], which are the input of this rule, and values
+    [heads, value, rank]. The keys alone are returned if the values are missing or do not fit.
     """
-    keys, values = tensor.entry, tensor.beside("attn_v_b")
+    keys, values = tensor.entry, tensor.neighbour("attn_v_b")
     fits = values is not None and len(values.shape) == len(keys.shape) == 3
     if values is None or not fits or (values.shape[0], values.shape[2]) != keys.shape[:2]:
         return [keys]
     heads, rank, nope = keys.shape
     shape = (heads * (nope + values.shape[1]), rank)
 
-    def read(rows: Stretch) -> Array:
-        both = [keys.rows(slice(None)).swapaxes(1, 2), values.rows(slice(None))]
-        return np.concatenate(both, axis=1).reshape(shape)[rows]
+    def read(rows: RowSelection) -> Array:
+        """Return rows of the combined matrix."""
+        keys_and_values = [keys.rows(slice(None)).swapaxes(1, 2), values.rows(slice(None))]
+        return np.concatenate(keys_and_values, axis=1).reshape(shape)[rows]
 
     stored_bytes = keys.stored_bytes + values.stored_bytes
     name = tensor.new_name("self_attn.kv_b_proj")
@@ -153,18 +203,25 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return no entry: the rule of a neighbour takes the tensor too."""
+    """Return no tensor: the rule of another tensor uses this one as well."""
     return ()
 
 
-def _split_halves(tensor: StoredTensor, inside: str, heads: int) -> TensorEntry:
-    """Return rows whose rotated pairs are neighbours, reordered to split halves of each head."""
-    entry, name = tensor.entry, tensor.new_name(inside)
+def _split_halves(tensor: StoredTensor, layer_name: str, heads: int) -> TensorEntry:
+    """Return a tensor whose adjacent rotated pairs are reordered into split halves of each head.
+
+    Args:
+        tensor: The tensor, with its rotated pairs in adjacent rows.
+        layer_name: New name within the layer, without suffix.
+        heads: Number of heads.
+    """
+    entry, name = tensor.entry, tensor.new_name(layer_name)
     size, odd = divmod(entry.shape[0], heads)
     if odd or size % 2:
-        return replace(entry, name=name)  # its shape is refused when it is requested
+        return replace(entry, name=name)  # its shape is refused later
 
-    def read(rows: Stretch) -> Array:
+    def read(rows: RowSelection) -> Array:
+        """Return rows in the new order."""
         order = np.arange(entry.shape[0]).reshape(heads, size // 2, 2).swapaxes(1, 2).reshape(-1)
         return entry.rows(order[rows])
 
@@ -182,7 +239,7 @@ def _swap_axes(entry: TensorEntry, name: str) -> TensorEntry:
 
 
 def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
-    """Return a tensor of a stack."""
+    """Return the tensor of one expert from a stack of all experts."""
     return replace(
         entry,
         name=name,
@@ -192,12 +249,19 @@ def _expert(entry: TensorEntry, name: str, index: int) -> TensorEntry:
     )
 
 
-def _join(first: TensorEntry, second: TensorEntry, name: str, *, in_turn: bool) -> TensorEntry:
-    """Return two stacks of the same shape as one, interleaved (``in_turn``) or in sequence on the second axis."""
+def _join(first: TensorEntry, second: TensorEntry, name: str, *, interleaved: bool) -> TensorEntry:
+    """Return two stacks of the same shape as one stack, joined on the second axis.
+
+    Args:
+        first, second: The stacks [experts, rows, ...].
+        name: Name of the result.
+        interleaved: Whether the rows of both alternate. Otherwise all rows of the first come first.
+    """
     shape = (first.shape[0], 2 * first.shape[1], *first.shape[2:])
 
-    def read(rows: Stretch) -> Array:
-        stack = np.stack([first.rows(rows), second.rows(rows)], axis=2 if in_turn else 1)
+    def read(rows: RowSelection) -> Array:
+        """Return the joined matrices of some experts."""
+        stack = np.stack([first.rows(rows), second.rows(rows)], axis=2 if interleaved else 1)
         return stack.reshape(stack.shape[0], *shape[1:])
 
     return replace(first, name=name, shape=shape, stored_bytes=first.stored_bytes + second.stored_bytes, rows=read)

@@ -1,9 +1,11 @@
-r"""Patterns that split text before the pairs of a byte-level vocabulary merge, by the name that a GGUF gives it.
+r"""Rules that split text before byte-level BPE, by the name that a GGUF file states.
 
-A way is a list of regular expressions: each cuts what those before it left, matches and what is between them. Names are
-those of llama.cpp (src/llama-vocab.cpp), expressions those of the models' own tokenizer.json, which llama.cpp quotes:
-GPT-2's is of github.com/openai/gpt-2 (src/encoder.py), Llama 3's of github.com/openai/tiktoken (cl100k_base), that of
-gpt-oss from there (o200k_base).
+A rule is a list of regular expressions. Each of them splits the parts that the previous ones left,
+into matches and the text between matches.
+
+Names are those of llama.cpp (src/llama-vocab.cpp). Expressions are those of the models' own
+tokenizer.json, as quoted in llama.cpp: GPT-2 from github.com/openai/gpt-2 (src/encoder.py), Llama 3
+and gpt-oss from github.com/openai/tiktoken (cl100k_base and o200k_base).
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ LINE_ENDS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
 def _words(digits: str, letters: str = r"\p{L}") -> str:
-    """Return the words with one sign before them, numbers of so many digits, runs of signs, white space by lines."""
+    """Return a pattern for words, numbers, runs of symbols, and white space by lines.
+
+    A word may start with one symbol.
+
+    Args:
+        digits: Quantifier for the digits of a number, such as ``{1,3}``.
+        letters: Pattern of a letter.
+    """
     return (
         rf"(?i:{CONTRACTIONS})|[^\r\n\p{{L}}\p{{N}}]?{letters}+|\p{{N}}{digits}"
         rf"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{LINE_ENDS}"
@@ -26,21 +35,29 @@ def _words(digits: str, letters: str = r"\p{L}") -> str:
 
 
 def _cased_words(contractions: str, digits: str) -> str:
-    """Return the words that end before a capital, with their contraction."""
-    upper, lower = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+    """Return a pattern like `_words` for words that end before a capital letter.
+
+    Args:
+        contractions: Pattern of a contraction such as ``'ll`` that belongs to its word.
+        digits: Quantifier for the digits of a number, such as ``{1,3}``.
+    """
+    upper_case, lower_case = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
     start = r"[^\r\n\p{L}\p{N}]?"
     return (
-        rf"{start}{upper}*{lower}+{contractions}|{start}{upper}+{lower}*{contractions}|\p{{N}}{digits}"
+        rf"{start}{upper_case}*{lower_case}+{contractions}|{start}{upper_case}+{lower_case}*{contractions}|\p{{N}}{digits}"
         rf"| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{LINE_ENDS}"
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """A way to split text: its patterns in their order.
+    """A rule that splits text before BPE.
 
-    ``whole_words``: a stretch that is a token stays one, whether its pairs would merge to it or not. ``begins``: a text
-    begins with the begin token where the file does not say.
+    Attributes:
+        patterns: Regular expressions, applied in order.
+        whole_words: Whether a part that is a token stays one token, even if its merges would not
+            produce it.
+        begins: Whether a text starts with the begin token if the file does not say.
     """
 
     patterns: tuple[str, ...]

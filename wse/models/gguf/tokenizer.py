@@ -1,8 +1,8 @@
-"""The tokenizer of a GGUF's vocabulary, run by the tokenizers library as transformers does.
+"""Build the tokenizer of a GGUF file, which is run by the tokenizers library.
 
-The vocabulary is read as arrays of checked sizes (keys ``tokenizer.*``: docs/gguf.md of github.com/ggml-org/ggml), then
-made into a tokenizer (transformers, integrations/gguf/gguf_tokenizer_mapping.py; for what a file leaves unsaid
-llama.cpp's src/llama-vocab.cpp).
+The vocabulary is read from the keys ``tokenizer.*`` (docs/gguf.md of github.com/ggml-org/ggml). The
+tokenizer is built as in transformers (integrations/gguf/gguf_tokenizer_mapping.py). Defaults for
+absent keys are those of llama.cpp (src/llama-vocab.cpp).
 """
 
 from __future__ import annotations
@@ -36,15 +36,19 @@ class GgufVocabulary:
     """The vocabulary of a GGUF file.
 
     Attributes:
-        model: ``llama`` (SentencePiece), ``gpt2`` (byte-level BPE) and others.
-        pre: How text is cut up before BPE; None where the file does not say.
-        tokens: The tokens by id; as many as ids.
-        scores: As many floats; None where there are none.
-        types: As many kinds of tokens (1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte); or None.
-        merges: Pairs of tokens with a space between, in the order of their rank; or None.
-        special_ids: Ids by their names in the file, such as bos, eos, unknown, padding, eot.
-        flags: What is true or false of the tokenizer, such as add_bos_token and add_space_prefix.
-        chat_template: Jinja text, or None.
+        model: Type of the tokenizer: ``llama`` (SentencePiece), ``gpt2`` (byte-level BPE) and
+            others.
+        pre: Name of the rule that splits text before BPE; None if the file has none.
+        tokens: Text of each token, by id.
+        scores: Score of each token; None if there are none.
+        types: Type of each token: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte.
+            None if there are none.
+        merges: Pairs of tokens, separated by a space, in the order of their rank; None if there are
+            none.
+        special_ids: Token ids by their names in the file, such as bos, eos, unknown, padding and
+            eot.
+        flags: Boolean settings, such as add_bos_token and add_space_prefix.
+        chat_template: Jinja template of a chat; None if there is none.
     """
 
     model: str
@@ -59,10 +63,11 @@ class GgufVocabulary:
 
 
 def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
-    """Return the vocabulary of a file; None where it has no tokens.
+    """Return the vocabulary of a GGUF file; None if it has no tokens.
 
     Raises:
-        BadModel: arrays have other elements or other lengths than they must, or an id is none of the tokens.
+        BadModel: An array has elements of a wrong type or a wrong length, or an id is not that of a
+            token.
     """
     tokens = _elements(gguf, "tokens", str)
     if not tokens:
@@ -87,6 +92,7 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
 
 
 def _text(config: ConfigReader, name: str) -> str | None:
+    """Return a text in the tokenizer's metadata; None if absent."""
     value = config.value(PREFIX + name)
     if value is not None and not isinstance(value, str):
         config.refuse(PREFIX + name, value, "give a text")
@@ -94,6 +100,17 @@ def _text(config: ConfigReader, name: str) -> str | None:
 
 
 def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = None) -> list[Any] | None:
+    """Return the elements of an array in the tokenizer's metadata; None if absent.
+
+    Args:
+        gguf: The file.
+        name: Key without the prefix ``tokenizer.ggml.``.
+        kind: Required type of the elements.
+        length: Required number of elements; None for any number.
+
+    Raises:
+        BadModel: Type or number are wrong.
+    """
     elements = gguf.elements(PREFIX + name)
     if elements is None:
         return None
@@ -109,17 +126,23 @@ def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = N
 PIECES, BYTE_LEVEL = "llama", "gpt2"
 UNSTATED_SPLIT: Final = "default"
 NO_TOKENS: Final = ("none", "no_vocab")
-# Of these architectures pieces merge in the order of their ids, whatever their scores, and no space precedes a text.
+# Architectures whose pieces merge in the order of their ids, whatever their scores. No space precedes a text.
 BY_ORDER: Final = frozenset({"gemma", "gemma2", "gemma3"})
-# Of these a space is put before every stretch of text between special tokens, also where it begins with one.
+# Architectures that put a space before each text between special tokens, even if it starts with a space.
 SPACE_EVERYWHERE: Final = frozenset({"phi3"})
-NAMED: Final = (("bos_token", "bos"), ("eos_token", "eos"), ("unk_token", "unknown"), ("pad_token", "padding"))
+TEMPLATE_TOKENS: Final = (
+    ("bos_token", "bos"),
+    ("eos_token", "eos"),
+    ("unk_token", "unknown"),
+    ("pad_token", "padding"),
+)
 
 
 def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
-    """Return the tokenizer of a file; None where it has no tokens.
+    """Return the tokenizer of a GGUF file; None if it has no tokens.
 
-    Errors as of `read_vocabulary` and `tokenizer_of`.
+    Raises:
+        BadModel, UnknownName: As for `read_vocabulary` and `tokenizer_of`.
     """
     vocabulary = read_vocabulary(gguf)
     architecture = str(gguf.metadata.get("general.architecture", ""))
@@ -129,38 +152,52 @@ def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
 
 
 def tokenizer_of(v: GgufVocabulary, architecture: str, where: str, spec: ModelSpec) -> LibraryTokenizer:
-    """Return the tokenizer of a vocabulary.
+    """Return the tokenizer of a GGUF vocabulary.
+
+    Args:
+        v: The vocabulary.
+        architecture: Value of ``general.architecture``, on which some details depend.
+        where: Path of the file, for messages.
+        spec: The model, whose vocabulary the tokenizer must have.
 
     Raises:
-        BadModel: its parts do not make a tokenizer, or it is of another size than ``spec``'s.
-        UnknownName: it is of another model than pieces and byte-level pairs, or text is split in an unknown way.
+        BadModel: The vocabulary is inconsistent or has another size than that of the model.
+        UnknownName: The type of the tokenizer or the rule to split text is not supported.
     """
     splitting = SPLITS.get(v.pre or UNSTATED_SPLIT)
     if v.model == BYTE_LEVEL:
         if splitting is None:
             raise UnknownName("tokenizer.ggml.pre", str(v.pre), SPLITS, where=where)
-        begins = splitting.begins
+        adds_bos = splitting.begins
         library = build(lambda: _byte_level(v, where), where)
     elif v.model == PIECES:
-        begins = True
+        adds_bos = True
         library = build(lambda: _piece_library(v, architecture, where), where)
     else:
         raise UnknownName("tokenizer.ggml.model", v.model, (PIECES, BYTE_LEVEL), where=where)
-    wants = (("bos", v.flags.get("add_bos_token", begins)), ("eos", v.flags.get("add_eos_token", False)))
-    before, behind = ([v.special_ids[name]] if is_added and name in v.special_ids else [] for name, is_added in wants)
-    return LibraryTokenizer(library, spec, where, before=before, behind=behind, chat=_chat(v, where))
+    added_tokens = (("bos", v.flags.get("add_bos_token", adds_bos)), ("eos", v.flags.get("add_eos_token", False)))
+    prefix_ids, suffix_ids = (
+        [v.special_ids[name]] if is_added and name in v.special_ids else [] for name, is_added in added_tokens
+    )
+    return LibraryTokenizer(library, spec, where, prefix_ids=prefix_ids, suffix_ids=suffix_ids, chat=_chat(v, where))
 
 
 def _chat(v: GgufVocabulary, where: str) -> ChatTemplate | None:
+    """Return the chat template of a vocabulary; None if it has none."""
     if v.chat_template is None:
         return None
-    marks = tuple((mark, v.tokens[v.special_ids[name]]) for mark, name in NAMED if name in v.special_ids)
+    marks = tuple((mark, v.tokens[v.special_ids[name]]) for mark, name in TEMPLATE_TOKENS if name in v.special_ids)
     end_of_turn = v.special_ids.get("eot")
     end_ids = () if end_of_turn is None else (end_of_turn,)
     return ChatTemplate(source=v.chat_template, where=where, marks=marks, end_ids=end_ids)
 
 
 def _piece_library(v: GgufVocabulary, architecture: str, where: str) -> Library:
+    """Return a SentencePiece vocabulary as a tokenizer of the library.
+
+    Raises:
+        BadModel: A token has no finite score.
+    """
     from tokenizers import normalizers
 
     by_order = architecture in BY_ORDER
@@ -183,6 +220,7 @@ def _piece_library(v: GgufVocabulary, architecture: str, where: str) -> Library:
 
 
 def _byte_level(v: GgufVocabulary, where: str) -> Library:
+    """Return a byte-level BPE vocabulary as a tokenizer of the library."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
     splitting = SPLITS[v.pre or UNSTATED_SPLIT]
@@ -202,4 +240,5 @@ def _byte_level(v: GgufVocabulary, where: str) -> Library:
 
 
 def _kinds(v: GgufVocabulary) -> list[int]:
+    """Return the type of each token; all are normal if the file does not say."""
     return [Kind.NORMAL] * len(v.tokens) if v.types is None else v.types

@@ -1,1 +1,1 @@
-"""Tensors of models: their names and shapes, the files that hold them, and how those store numbers."""
+"""Tensors of models: names and shapes, readers of file formats, and quantised weights."""

@@ -1,4 +1,7 @@
-"""Checkpoint: the arrays of a model under our own names (`model_tensors`), all checked when it is opened."""
+"""Checkpoint: the arrays of a model under their canonical names (see `model_tensors`).
+
+All tensors are checked when a checkpoint is opened.
+"""
 
 from __future__ import annotations
 
@@ -14,73 +17,81 @@ from numpy.typing import NDArray
 
 from wse.errors import BadModel, WseBug
 from wse.models.configs.config import family_of
-from wse.models.family import Family, Piece, WantedTensor
+from wse.models.family import CanonicalTensor, Family, FileSlice
 from wse.models.spec import ModelSpec
 from wse.models.tensors.tensor_entry import FLOATS, Array, MappedFile, TensorEntry
 
 MOST_NAMED: Final = 10
 COMPARED_ROWS: Final = 1024
 VALUES_IN_MEMORY: Final = 1 << 22
-"""Values whose pages of files may be in memory, beside those of one stretch."""
+"""Number of values read before the pages of all files are released from memory."""
 NO_NUMBERS: Final = frozenset(
     {"BOOL", "F8_E4M3", "F64", *(f"{sign}{size}" for sign in "IU" for size in (8, 16, 32, 64))}
 )
-"""Kinds that are no weights by themselves; the rest is F32, F16, BF16 or decoded to float32."""
+"""Element types that are not accepted as weights, at least not without scales."""
 OTHER_CONFIG: Final = "use the config.json that belongs to these weights"
 
 
 class Checkpoint:
-    """The tensors of a checkpoint that ``spec`` requires, and no others."""
+    """The tensors of a checkpoint that a model requires."""
 
     def __init__(self, spec: ModelSpec, entries: Mapping[str, TensorEntry]) -> None:
-        """Read the file's ``entries``. Those that the spec does not require must be harmless.
+        """Check the tensors of a checkpoint against the model.
 
-        A plain tensor may be of another floating-point type than ``spec.dtype``, as norms and routers often are
-        float32 beside bfloat16: its own type is what `tensor` gives, and whoever stores it converts it.
+        The element type of plain tensors may differ from ``spec.dtype``. Norms and routers, for
+        example, are often float32 in a bfloat16 model. `tensor` returns them in their own type, and
+        whoever stores them converts them.
+
+        Args:
+            spec: The model.
+            entries: Tensors of the files by name. Tensors that the model does not require must be
+                harmless.
 
         Raises:
-            BadModel: tensors are missing, unexpected, or have the wrong shape or no floating-point type; names the
-                first ten of them and how many there are.
+            BadModel: Tensors are missing or unexpected, have the wrong shape, or are not
+                floating-point numbers. The message names the first ten and their total number.
         """
         self.spec = spec
         family = family_of(spec.family)
-        self._wanted = {tensor.name: tensor for tensor in family.tensors(spec, entries.keys())}
+        self._tensors = {tensor.name: tensor for tensor in family.tensors(spec, entries.keys())}
         self._used: dict[str, TensorEntry] = {}
         fault_of: dict[str, _Fault] = {}  # by name in the file
-        for tensor in self._wanted.values():
-            for piece in tensor.pieces:
-                if piece.file_name in entries:
-                    self._used[piece.file_name] = entries[piece.file_name]
-                fault = _fault(tensor, piece, entries)
+        for tensor in self._tensors.values():
+            for file_slice in tensor.slices:
+                if file_slice.file_name in entries:
+                    self._used[file_slice.file_name] = entries[file_slice.file_name]
+                fault = _fault(tensor, file_slice, entries)
                 if fault is not None:
-                    fault_of.setdefault(piece.file_name, fault)
-        faults = [*fault_of.values(), *self._unasked_tensors(entries, family, sound=not fault_of)]
+                    fault_of.setdefault(file_slice.file_name, fault)
+        faults = [*fault_of.values(), *self._unexpected_tensors(entries, family, compares_copy=not fault_of)]
         if faults:
-            where = next((entry.path for entry in entries.values()), Path(spec.name))
-            raise _refusal(faults, where)
+            first_path = next((entry.path for entry in entries.values()), Path(spec.name))
+            raise _refusal(faults, first_path)
         self._pages = _Pages(dict.fromkeys(entry.file for entry in entries.values()))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the canonical names of all tensors: tables first, then layer by layer."""
-        return tuple(self._wanted)
+        """Canonical names of all tensors: tables first, then layer by layer."""
+        return tuple(self._tensors)
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of all tensors in the file, a tied table counted once."""
+        """Bytes of all required tensors in the file. A tied table is counted once."""
         return sum(entry.stored_bytes for entry in self._used.values())
 
     def rows(self, name: str) -> TensorRows:
-        """Return a tensor that is read by ranges of rows, which keeps little of the file in memory."""
-        if name not in self._wanted:
+        """Return a reader for ranges of a tensor's rows. It keeps little of the file in memory."""
+        if name not in self._tensors:
             msg = f"no tensor {name!r} in {self.spec.name}"
             raise WseBug(msg)
-        return TensorRows(self._wanted[name], self._used, self._pages)
+        return TensorRows(self._tensors[name], self._used, self._pages)
 
     def tensor(self, name: str) -> NDArray[Any]:
-        """Return a read-only array, row-major, in float32 or in the file's element type for plain numbers.
+        """Return a tensor as a read-only, row-major array.
 
-        A view of the file where the file has the tensor as we do and aligns it to its element size, else a copy.
+        The element type is that of the file for plain tensors and float32 for others. The array is
+        a view of the file if the file has the tensor in the canonical layout and aligned to its
+        element size. Otherwise it is a copy.
         """
         array = self.rows(name)[:]
         if not (array.flags.aligned and array.flags.c_contiguous):
@@ -88,55 +99,87 @@ class Checkpoint:
         array.flags.writeable = False
         return array
 
-    def _unasked_tensors(self, entries: Mapping[str, TensorEntry], family: Family, *, sound: bool) -> Iterator[_Fault]:
-        """Return the faults of additional tensors; a copy is compared only where all others are ``sound``."""
+    def _unexpected_tensors(
+        self, entries: Mapping[str, TensorEntry], family: Family, *, compares_copy: bool
+    ) -> Iterator[_Fault]:
+        """Yield a fault for each tensor that the model does not have and that is not harmless.
+
+        A second copy of a tied embedding is accepted if it has the same values.
+
+        Args:
+            entries: Tensors of the files by name.
+            family: Family of the model.
+            compares_copy: Whether to compare such a copy. False if another tensor is already
+                faulty.
+        """
         harmless = family.harmless_tensors(self.spec)
         for name in sorted(entries.keys() - self._used.keys()):
             entry = entries[name]
             if harmless.fullmatch(name):
                 continue
             if not (self.spec.tied_embedding and name == family.tied_copy):
-                what = f"is not part of a {self.spec.family} model of {self.spec.layer_count} layers"
-                yield _Fault(entry.path, name, what, OTHER_CONFIG)
-            elif sound and not _equal(entry, self._used[self._wanted["embedding"].pieces[0].file_name]):
-                what = "differs from the embedding that the config ties it to"
-                yield _Fault(entry.path, name, what, "set tie_word_embeddings to false")
+                problem = f"is not part of a {self.spec.family} model of {self.spec.layer_count} layers"
+                yield _Fault(entry.path, name, problem, OTHER_CONFIG)
+            elif compares_copy and not _equal(entry, self._used[self._tensors["embedding"].slices[0].file_name]):
+                problem = "differs from the embedding that the config ties it to"
+                yield _Fault(entry.path, name, problem, "set tie_word_embeddings to false")
 
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """A tensor that does not match the config. ``path`` is None where no file has it."""
+    """A tensor that does not match the config.
+
+    Attributes:
+        path: File with the tensor; None if no file has it.
+        tensor: Name of the tensor in the file.
+        problem: What is wrong, as the predicate of a sentence.
+        remedy: What the user can do.
+    """
 
     path: Path | None
     tensor: str
-    what: str
+    problem: str
     remedy: str
 
 
-def _fault(wanted: WantedTensor, piece: Piece, entries: Mapping[str, TensorEntry]) -> _Fault | None:
-    entry = entries.get(piece.file_name)
+def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[str, TensorEntry]) -> _Fault | None:
+    """Return what is wrong with the tensor of a slice; None if nothing is.
+
+    Args:
+        required: Canonical tensor that needs the slice.
+        file_slice: The slice.
+        entries: Tensors of the files by name.
+    """
+    entry = entries.get(file_slice.file_name)
     if entry is None:
         remedy = "fetch the weights again, or use the config.json that belongs to them"
-        if wanted.name == "head":
+        if required.name == "head":
             remedy = "set tie_word_embeddings to true if the head is the embedding, else fetch the weights again"
-        return _Fault(None, piece.file_name, "is missing", remedy)
-    if entry.shape != piece.file_shape:
-        what = f"has shape {list(entry.shape)}, the config asks for {list(piece.file_shape)}"
-        return _Fault(entry.path, entry.name, what, OTHER_CONFIG)
+        return _Fault(None, file_slice.file_name, "is missing", remedy)
+    if entry.shape != file_slice.file_shape:
+        problem = f"has shape {list(entry.shape)}, the config asks for {list(file_slice.file_shape)}"
+        return _Fault(entry.path, entry.name, problem, OTHER_CONFIG)
     if entry.kind in NO_NUMBERS:
-        what = f"is {entry.kind}, which is no type of weights" + (" without scales" if entry.kind == "F8_E4M3" else "")
+        problem = f"is {entry.kind}, which is no type of weights" + (
+            " without scales" if entry.kind == "F8_E4M3" else ""
+        )
         remedy = f"supported: {', '.join(FLOATS)}; or fp8 and mxfp4 with scales, named by quantization_config"
-        return _Fault(entry.path, entry.name, what, remedy)
+        return _Fault(entry.path, entry.name, problem, remedy)
     return None
 
 
-def _refusal(faults: list[_Fault], somewhere: Path) -> BadModel:
-    """Return one error for all faults of a checkpoint. ``somewhere`` is one of its files."""
-    folder = somewhere if somewhere.suffix == ".gguf" else somewhere.parent
+def _refusal(faults: list[_Fault], a_path: Path) -> BadModel:
+    """Return one error for all faults of a checkpoint.
+
+    Args:
+        faults: The faults, at least one.
+        a_path: Path of any file of the checkpoint.
+    """
+    folder = a_path if a_path.suffix == ".gguf" else a_path.parent
     if len(faults) == 1:
         fault = faults[0]
-        return BadModel(f"{fault.path or folder}: tensor {fault.tensor!r} {fault.what}; {fault.remedy}")
-    fault_texts = "; ".join(f"{fault.tensor!r} {fault.what}" for fault in faults[:MOST_NAMED])
+        return BadModel(f"{fault.path or folder}: tensor {fault.tensor!r} {fault.problem}; {fault.remedy}")
+    fault_texts = "; ".join(f"{fault.tensor!r} {fault.problem}" for fault in faults[:MOST_NAMED])
     count_text = f"; and {len(faults) - MOST_NAMED} more" if len(faults) > MOST_NAMED else ""
     remedies = {fault.remedy for fault in faults}
     remedy = remedies.pop() if len(remedies) == 1 else "fetch the weights again, or " + OTHER_CONFIG
@@ -144,23 +187,25 @@ def _refusal(faults: list[_Fault], somewhere: Path) -> BadModel:
 
 
 def _equal(first: TensorEntry, second: TensorEntry) -> bool:
+    """Return whether two tensors have the same shape, storage format and values."""
     if first.shape != second.shape or first.kind != second.kind:
         return False
-    stretches = (slice(at, at + COMPARED_ROWS) for at in range(0, first.shape[0], COMPARED_ROWS))
-    return all(np.array_equal(first.rows(rows), second.rows(rows)) for rows in stretches)
+    row_ranges = (slice(at, at + COMPARED_ROWS) for at in range(0, first.shape[0], COMPARED_ROWS))
+    return all(np.array_equal(first.rows(rows), second.rows(rows)) for rows in row_ranges)
 
 
 class _Pages:
-    """The pages of mapped files, released after about every `VALUES_IN_MEMORY` values that are read.
+    """The mapped pages of a checkpoint's files, released regularly to limit the use of memory.
 
-    Threads that read meanwhile get those they still want from the file once more: a few, as each holds few values.
+    They are released after about every `VALUES_IN_MEMORY` values that are read. A thread that is
+    reading at that moment has to load its few pages from the file again.
     """
 
     def __init__(self, files: Collection[MappedFile]) -> None:
         self._files, self._lock, self._values = tuple(files), Lock(), 0
 
     def read(self, values: int) -> None:
-        """Count values that are about to be read."""
+        """Count values that are about to be read; release all pages if the limit is exceeded."""
         with self._lock:
             self._values += values
             if self._values <= VALUES_IN_MEMORY:
@@ -171,66 +216,86 @@ class _Pages:
 
 
 class TensorRows:
-    """A tensor whose ``rows[first:last]`` is an array in float32, or in the file's type for plain numbers.
+    """A reader of ranges of rows: ``tensor[first:last]`` returns these rows as an array.
 
-    Only what belongs to these rows is read and decoded, and nothing is kept. Several threads may read at a time.
+    The element type is that of the file for plain tensors and float32 for others. Only the
+    requested rows are read and decoded, if possible, and nothing is cached. Several threads may
+    read at the same time.
+
+    Attributes:
+        shape: Shape of the whole tensor.
     """
 
-    def __init__(self, wanted: WantedTensor, entries: Mapping[str, TensorEntry], pages: _Pages) -> None:
-        self._pieces = [(piece, entries[piece.file_name]) for piece in wanted.pieces]
-        shapes = [piece.shape for piece, _ in self._pieces]
+    def __init__(self, tensor: CanonicalTensor, entries: Mapping[str, TensorEntry], pages: _Pages) -> None:
+        self._slices = [(file_slice, entries[file_slice.file_name]) for file_slice in tensor.slices]
+        shapes = [file_slice.shape for file_slice, _ in self._slices]
         self._counts = [shape[0] for shape in shapes]
         self._pages = pages
         self.shape = (sum(self._counts), *shapes[0][1:])
 
     @property
     def codes_and_scales(self) -> tuple[TensorRows, TensorRows] | None:
-        """Return the codes ``[out, in]``, one byte each, and the scales ``[out, groups]``, if the files contain all
-        of them.
+        """Codes ``[out, in]``, one byte each, and scales ``[out, groups]``.
+
+        None if the tensor, or a part of it, is not packed.
         """
-        codes = [(piece, entry.codes) for piece, entry in self._pieces if entry.codes is not None]
-        scales = [(piece, entry.scales) for piece, entry in self._pieces if entry.scales is not None]
-        if len(codes) < len(self._pieces):
+        codes = [(file_slice, entry.codes) for file_slice, entry in self._slices if entry.codes is not None]
+        scales = [(file_slice, entry.scales) for file_slice, entry in self._slices if entry.scales is not None]
+        if len(codes) < len(self._slices):
             return None
         return self._rows_of_others(codes), self._rows_of_others(scales)
 
     @property
     def is_read_whole(self) -> bool:
-        """Return whether any range of rows needs the whole tensor decoded, as for transposed tensors."""
-        return not all(piece.is_cut_by_rows or entry.kind in FLOATS for piece, entry in self._pieces)
+        """True if reading any rows means decoding the whole tensor, as for transposed tensors."""
+        return not all(file_slice.is_sliced_by_rows or entry.kind in FLOATS for file_slice, entry in self._slices)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the number of values in memory while some rows are read.
+        """Return the number of values in memory while a range of rows is read.
 
-        Files of plain numbers decode none: of them it is those of the rows.
+        Plain tensors are not decoded, so only the requested rows count. Of packed tensors all
+        decoded values count.
+
+        Args:
+            first: First row.
+            last: Row after the last one.
         """
         width = math.prod(self.shape[1:])
         return sum(
-            (end - begin) * width if entry.kind in FLOATS else piece.read_values(end - begin)
-            for piece, entry, begin, end in self._overlaps(first, last)
+            (end - begin) * width if entry.kind in FLOATS else file_slice.read_values(end - begin)
+            for file_slice, entry, begin, end in self._overlaps(first, last)
         )
 
-    def _overlaps(self, first: int, last: int) -> Iterator[tuple[Piece, TensorEntry, int, int]]:
-        """Yield the pieces with rows in a range, each with its own row numbers."""
-        at = 0
-        for (piece, entry), count in zip(self._pieces, self._counts, strict=True):
-            begin, end = max(first - at, 0), min(last - at, count)
-            if begin < end:
-                yield piece, entry, begin, end
-            at += count
+    def _overlaps(self, first: int, last: int) -> Iterator[tuple[FileSlice, TensorEntry, int, int]]:
+        """Yield the slices that contain rows of a range.
 
-    def _rows_of_others(self, parts: Sequence[tuple[Piece, TensorEntry]]) -> TensorRows:
-        """Return the rows that are cut in the same way out of other tensors."""
-        pieces = tuple(replace(piece, file_name=str(i), file_shape=part.shape) for i, (piece, part) in enumerate(parts))
+        Each is yielded with its entry and the range of its own rows, from begin to end.
+        """
+        first_row = 0
+        for (file_slice, entry), count in zip(self._slices, self._counts, strict=True):
+            begin, end = max(first - first_row, 0), min(last - first_row, count)
+            if begin < end:
+                yield file_slice, entry, begin, end
+            first_row += count
+
+    def _rows_of_others(self, parts: Sequence[tuple[FileSlice, TensorEntry]]) -> TensorRows:
+        """Return a reader that takes the same slices from other tensors, such as the codes.
+
+        Args:
+            parts: Slices of this tensor, each with the tensor to take it from.
+        """
+        slices = tuple(
+            replace(file_slice, file_name=str(i), file_shape=part.shape) for i, (file_slice, part) in enumerate(parts)
+        )
         entries = {str(i): part for i, (_, part) in enumerate(parts)}
-        return TensorRows(WantedTensor(name="", pieces=pieces), entries, self._pages)
+        return TensorRows(CanonicalTensor(name="", slices=slices), entries, self._pages)
 
     def __getitem__(self, rows: slice) -> Array:
         """Return the rows of a slice without a step."""
         first, last, _ = rows.indices(self.shape[0])
         overlaps = list(self._overlaps(first, last))
-        self._pages.read(sum(piece.read_values(end - begin) for piece, _, begin, end in overlaps))
-        pieces = [piece.cut(entry, slice(begin, end)) for piece, entry, begin, end in overlaps]
-        if not pieces:
+        self._pages.read(sum(file_slice.read_values(end - begin) for file_slice, _, begin, end in overlaps))
+        slices = [file_slice.read(entry, slice(begin, end)) for file_slice, entry, begin, end in overlaps]
+        if not slices:
             return np.zeros((0, *self.shape[1:]), np.float32)
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        return slices[0] if len(slices) == 1 else np.concatenate(slices)

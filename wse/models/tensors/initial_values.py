@@ -1,9 +1,13 @@
-"""Distributions of weights as training begins with, which keep the values of a model of any depth within float16.
+"""Distributions of random weights that keep activations in the range of float16 at any depth.
 
-A matrix has the deviation 1 / sqrt(inputs): what it makes of a vector is about as large as the vector (LeCun et al.,
-Efficient BackProp, 1998, section 4.6). What is added to the residual stream, twice a layer, has that over sqrt(2 x
-layers) (Radford et al., GPT-2, 2019, section 2.3). Gains are about 1 and other vectors about 0, with a deviation that
-tells each value from its neighbours.
+The distributions are those used to initialise training:
+
+- A matrix has the standard deviation 1 / sqrt(inputs), so its outputs are about as large as its
+  inputs (LeCun et al., Efficient BackProp, 1998, section 4.6).
+- Projections whose output is added to the residual stream, two per layer, have this divided by
+  sqrt(2 x layers) (Radford et al., GPT-2, 2019, section 2.3).
+- Gains have a mean of 1, other vectors of 0. Their deviation is large enough to distinguish their
+  values.
 """
 
 from __future__ import annotations
@@ -19,14 +23,19 @@ VECTOR_DEVIATION: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The mean and the standard deviation of a tensor's values."""
+    """Mean and standard deviation of a tensor's values."""
 
     mean: float
     deviation: float
 
 
 def initial_values(spec: ModelSpec, tensor: str, shape: tuple[int, ...]) -> Distribution:
-    """Return the distribution of a canonical tensor; gains that are stored minus one have the mean 0.
+    """Return the distribution of a canonical tensor.
+
+    Args:
+        spec: The model. If its gains are stored minus one, their mean is 0.
+        tensor: Canonical name of the tensor.
+        shape: Shape of the tensor.
 
     >>> from wse.models.load import load_model
     >>> initial_values(load_model("llama-3-8b").spec, "layers.3.q", (4096, 4096))
@@ -36,5 +45,5 @@ def initial_values(spec: ModelSpec, tensor: str, shape: tuple[int, ...]) -> Dist
     if len(shape) == 1:
         is_gain = name.endswith("norm") and not spec.norm_unit_offset
         return Distribution(float(is_gain), VECTOR_DEVIATION)
-    added = name in ("o", "down")
-    return Distribution(0.0, 1.0 / math.sqrt(shape[-1] * (2 * spec.layer_count if added else 1)))
+    is_residual_output = name in ("o", "down")
+    return Distribution(0.0, 1.0 / math.sqrt(shape[-1] * (2 * spec.layer_count if is_residual_output else 1)))

@@ -1,23 +1,29 @@
-"""Our names and shapes of all trained tensors of a model, and counts that follow from them.
+"""Canonical names and shapes of all trained tensors of a model, and sizes derived from them.
 
 Matrices are [out, in], vectors [size].
 
-embedding, head [vocab, hidden]         positions [learned positions, hidden]         final_norm [hidden]
-of a layer, behind ``layers.I.``:
+embedding, head [vocab, hidden]         positions [learned positions, hidden]
+final_norm [hidden]
+tensors of layer I, after the prefix ``layers.I.``:
     attention_norm, mlp_norm, post_attention_norm, post_mlp_norm [hidden]
-    q [heads x head size, hidden]       k, v [kv heads x head size, hidden]           o [hidden, heads x head size]
-    q_norm, k_norm [head size]          sinks [heads]
-    gate, up [width, hidden]            down [hidden, width]                          shared.gate, .up, .down alike
+    q [heads x head size, hidden]       k, v [kv heads x head size, hidden]
+    o [hidden, heads x head size]       q_norm, k_norm [head size]          sinks [heads]
+    gate, up [width, hidden]            down [hidden, width]
+    shared.gate, shared.up, shared.down: the same for the shared expert
     router [experts, hidden]            router_correction [experts]
-    experts.gate, .up [experts x width, hidden] and experts.down [experts x hidden, width], one expert after another
-of a layer with latent attention instead of q, k and v:
-    q_a [q rank, hidden]                q_a_norm [q rank]                             kv_a_norm [kv rank]
-    q_nope [heads x nope size, q rank]  q_rope [heads x rope size, q rank]            (rank: hidden where q_rank is 0)
-    kv_a [kv rank, hidden]              k_rope [rope size, hidden]
-    k_b [heads x nope size, kv rank]    v_b [heads x value size, kv rank]             o [hidden, heads x value size]
+    experts.gate, experts.up [experts x width, hidden], one expert after another
+    experts.down [experts x hidden, width], one expert after another
+tensors of a layer with latent attention, instead of q, k and v:
+    q_a [q rank, hidden]                q_a_norm [q rank]
+    q_nope [heads x nope size, q rank]  q_rope [heads x rope size, q rank]
+    (with hidden in place of q rank if queries have no latent vector)
+    kv_a [kv rank, hidden]              kv_a_norm [kv rank]                 k_rope [rope size,
+    hidden]
+    k_b [heads x nope size, kv rank]    v_b [heads x value size, kv rank]
+    o [hidden, heads x value size]
 
-A trained vector that is added has the name of its projection or norm with ``_bias``, and the projection's outputs.
-Rotated features stand in split halves: pair p is features p and p + half.
+A bias has the name of its projection or norm with the suffix ``_bias``, and the size of its
+outputs. Rotated features are in split halves: pair p is features p and p + half.
 """
 
 from __future__ import annotations
@@ -33,11 +39,11 @@ _ATTENTION = ("q", "k", "v", "o", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
 _BLOCK = ("gate", "up", "down")
 _OF_BLOCK = ("mlp_norm", "post_mlp_norm", "router", "experts.", "shared.", *_BLOCK)
 _LINEAR = frozenset((*_ATTENTION, *(f"{prefix}{name}" for prefix in ("", "shared.", "experts.") for name in _BLOCK)))
-"""Matrices of linear layers; those of experts are stacked."""
+"""Names of the matrices of linear layers, within a layer. Those of experts are stacked."""
 
 
 def tensor_shapes(spec: ModelSpec) -> Shapes:
-    """Return the shape of every tensor of the model by name: tables first, then layer by layer."""
+    """Return the shape of every tensor of a model by name: tables first, then layer by layer."""
     hidden = spec.hidden_size
     shapes: Shapes = {"embedding": (spec.vocab_size, hidden)}
     if spec.learned_positions:
@@ -51,7 +57,7 @@ def tensor_shapes(spec: ModelSpec) -> Shapes:
 
 
 def in_block(tensor: str) -> bool:
-    """Return whether a tensor of a layer belongs to its feed-forward block rather than to attention.
+    """Return whether a tensor of a layer belongs to the feed-forward block, not to attention.
 
     >>> [name for name in ("mlp_norm", "o", "o_bias", "router", "down_bias", "shared.up") if in_block(name)]
     ['mlp_norm', 'router', 'down_bias', 'shared.up']
@@ -60,7 +66,7 @@ def in_block(tensor: str) -> bool:
 
 
 def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
-    """Return the shapes of the tensors of one layer, named without ``layers.I.``."""
+    """Return the shapes of the tensors of one layer, by name without ``layers.I.``."""
     attention = _heads(spec) if spec.latent is None else _latent(spec, spec.latent)
     shapes = _norm(spec, "attention_norm") | attention
     if spec.post_norms:
@@ -76,25 +82,30 @@ def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
 
 
 def parameter_count(spec: ModelSpec) -> int:
-    """Return the number of values of all tensors, a tied embedding counted once."""
+    """Return the number of parameters of a model. A tied embedding is counted once."""
     return sum(math.prod(shape) for shape in tensor_shapes(spec).values())
 
 
 def is_linear(tensor: str) -> bool:
-    """Return whether a canonical tensor is the matrix of a linear layer, to which codings apply.
+    """Return whether a canonical tensor is the matrix of a linear layer, which can be quantised.
 
     >>> is_linear("layers.0.down"), is_linear("layers.0.attention_norm"), is_linear("embedding")
     (True, False, False)
     """
-    where, _, name = tensor.partition(".")[2].partition(".")
-    return (where.isdigit() and name in _LINEAR) or tensor == "product"
+    layer, _, name = tensor.partition(".")[2].partition(".")
+    return (layer.isdigit() and name in _LINEAR) or tensor == "product"
 
 
 def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
-    """Return the coding of a tensor for a weight type; None where it is stored as plain numbers.
+    """Return the coding of a tensor for a given weight type; None if it is not quantised.
 
-    In the type that a checkpoint is packed in, its own codes and scales are used: FP8 has a scale for each block, and
-    matrices that the checkpoint does not pack (``Packing.unpacked``) stay plain numbers.
+    If the checkpoint itself is packed in this type, its codes and scales are used. FP8 then has a
+    scale per block, and matrices in ``Packing.unpacked`` stay plain numbers.
+
+    Args:
+        spec: The model.
+        tensor: Canonical name of the tensor.
+        weight_type: Type of linear layers, a ``--dtype`` name.
     """
     coding, packing = CODINGS.get(weight_type), spec.packing
     if coding is None or not is_linear(tensor):
@@ -108,16 +119,25 @@ def coding_of(spec: ModelSpec, tensor: str, weight_type: str) -> Coding | None:
 
 
 def stored_bytes(spec: ModelSpec, weight_type: str, float_bytes: int) -> int:
-    """Return the bytes of all tensors of a model stored as ``weight_type``, codes and scales included.
+    """Return the bytes of all tensors of a model, codes and scales included.
 
-    ``float_bytes`` are those of an element of what is not quantised.
+    Args:
+        spec: The model.
+        weight_type: Type of linear layers, a ``--dtype`` name.
+        float_bytes: Bytes of an element that is not quantised.
     """
     tensors = tensor_shapes(spec).items()
     return sum(tensor_bytes(shape, coding_of(spec, name, weight_type), float_bytes) for name, shape in tensors)
 
 
 def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int) -> int:
-    """Return the bytes of a tensor's values, or of its codes and scales."""
+    """Return the bytes of a tensor, or of its codes and scales.
+
+    Args:
+        shape: Shape of the tensor; [out, in] if it has a coding.
+        coding: Coding of the tensor; None if it is not quantised.
+        float_bytes: Bytes of an element that is not quantised.
+    """
     if coding is None:
         return math.prod(shape) * float_bytes
     outputs, inputs = shape
@@ -126,15 +146,18 @@ def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:
+    """Return the shapes of the gain of a norm, and of its bias if the model uses LayerNorm."""
     size = (spec.hidden_size,)
     return {name: size, f"{name}_bias": size} if spec.norm == "layer" else {name: size}
 
 
 def _projection(name: str, outputs: int, inputs: int, *, bias: bool) -> Shapes:
+    """Return the shapes of a projection and, if ``bias``, of its bias."""
     return {name: (outputs, inputs)} | ({f"{name}_bias": (outputs,)} if bias else {})
 
 
 def _heads(spec: ModelSpec) -> Shapes:
+    """Return the shapes of the tensors of attention with keys and values per KV head."""
     hidden, queries = spec.hidden_size, spec.head_count * spec.head_size
     keys = spec.kv_head_count * spec.head_size
     shapes = _projection("q", queries, hidden, bias=spec.qkv_bias)
@@ -148,6 +171,7 @@ def _heads(spec: ModelSpec) -> Shapes:
 
 
 def _latent(spec: ModelSpec, latent: Latent) -> Shapes:
+    """Return the shapes of the tensors of latent attention."""
     hidden, heads = spec.hidden_size, spec.head_count
     shapes: Shapes = {}
     if latent.q_rank:
@@ -166,12 +190,14 @@ def _latent(spec: ModelSpec, latent: Latent) -> Shapes:
 
 
 def _dense(spec: ModelSpec, prefix: str, width: int) -> Shapes:
+    """Return the shapes of a dense feed-forward block, whose names start with ``prefix``."""
     shapes = _projection(f"{prefix}gate", width, spec.hidden_size, bias=spec.ffn_bias) if spec.gated else {}
     shapes |= _projection(f"{prefix}up", width, spec.hidden_size, bias=spec.ffn_bias)
     return shapes | _projection(f"{prefix}down", spec.hidden_size, width, bias=spec.ffn_bias)
 
 
 def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
+    """Return the shapes of a mixture of experts, its router and its shared expert."""
     hidden, count, width = spec.hidden_size, experts.count, experts.ffn_size
     shapes = _projection("router", count, hidden, bias=experts.router_bias)
     if experts.correction:
@@ -185,12 +211,16 @@ def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
 
 
 def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bool = True) -> int:
-    """Return the parameters that one token uses: of its experts only the active ones.
+    """Return the number of parameters that one token uses, of its experts only the active ones.
 
-    ``head``: with the output head. ``input_table``: with the whole table of embeddings, of which a token reads one row.
-    A table that is both counts once. Each value of a matrix is one multiply-add, so twice the default is about the
-    arithmetic of a token in floating-point operations, apart from attention over its context (Kaplan et al.,
-    arXiv 2001.08361, section 2.1).
+    Each value of a matrix is one multiply-add. With default arguments, twice the result is
+    therefore about the floating-point operations per token, except for attention over the context
+    (Kaplan et al., arXiv 2001.08361, section 2.1).
+
+    Args:
+        spec: The model.
+        input_table: Whether to count the whole embedding table, of which a token reads one row.
+        head: Whether to count the output head. A tied table is counted at most once.
     """
     total = 0
     for name, shape in tensor_shapes(spec).items():
@@ -199,20 +229,30 @@ def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bo
             values = values // spec.experts.count * spec.experts.active
         if name not in ("embedding", "head"):
             total += values
-    tables = max(head, input_table) if spec.tied_embedding else head + input_table
-    return total + tables * spec.vocab_size * spec.hidden_size
+    table_count = max(head, input_table) if spec.tied_embedding else head + input_table
+    return total + table_count * spec.vocab_size * spec.hidden_size
 
 
 def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
-    """Return the bytes of one sequence's KV cache, limited by the windows of layers."""
-    of_layer = kv_bytes_per_token(spec, element_bytes) // spec.layer_count
-    return sum(min(context, layer.window or layer.chunk or context) * of_layer for layer in spec.layers)
+    """Return the bytes of one sequence's KV cache in all layers.
+
+    Args:
+        spec: The model.
+        context: Tokens of the sequence. Layers with a window or a chunk store at most that many.
+        element_bytes: Bytes of an element of the cache.
+    """
+    layer_bytes_per_token = kv_bytes_per_token(spec, element_bytes) // spec.layer_count
+    return sum(min(context, layer.window or layer.chunk or context) * layer_bytes_per_token for layer in spec.layers)
 
 
 def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
-    """Return the bytes that the caches of all layers need per token.
+    """Return the bytes that one token adds to the KV caches of all layers.
 
-    As if every layer kept every token: a layer with a window forgets it later. With latent attention the values are
-    part of the keys (DeepSeek-V2, arXiv 2405.04434, section 2.1.2).
+    Windows are ignored: a layer with a window discards the token later. With latent attention, the
+    values are part of the keys (DeepSeek-V2, arXiv 2405.04434, section 2.1.2).
+
+    Args:
+        spec: The model.
+        element_bytes: Bytes of an element of the cache.
     """
     return spec.layer_count * spec.cache_features * element_bytes

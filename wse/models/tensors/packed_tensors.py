@@ -1,13 +1,15 @@
-"""Packed matrices of a checkpoint, 8-bit and 4-bit floating-point numbers with scales, as the families see them.
+"""Decode packed matrices of a checkpoint: FP8 and MXFP4 numbers with scales.
 
-Numbers and scales come together under the plain name, decoded to float32 without rounding.
+Codes and scales become one tensor under the plain name. The tensor is decoded to float32 without
+rounding, except for FP8 (see below).
 
-F8_E4M3 with block scales: matrix [out, in], and a float32 scale for each block of it; blocks at the edges are cut off.
-The product with the scale is rounded to float32 once.
+FP8: a matrix [out, in] of F8_E4M3 and a float32 scale for each block of it. Blocks at the edges may
+be smaller. The product with the scale is rounded to float32 once.
 
-MXFP4 (OCP Microscaling Formats 1.0): 32 numbers e2m1 share one scale 2 ** (e - 127), e a byte; 255 is not a number.
-gpt-oss packs ``blocks`` [experts, out, groups, 16] and ``scales`` [experts, out, groups] uint8, the low half of a byte
-first, and its matrices [experts, in, out] are that with the axes swapped.
+MXFP4 (OCP Microscaling Formats 1.0): 32 numbers in e2m1 share a scale 2 ** (e - 127), where e is a
+byte. The byte 255 means not a number. gpt-oss stores ``blocks`` [experts, out, groups, 16] and
+``scales`` [experts, out, groups] as uint8, with the first number in the low half of a byte. Its
+matrices [experts, in, out] have the last two axes swapped.
 """
 
 from __future__ import annotations
@@ -23,49 +25,67 @@ from numpy.typing import NDArray
 
 from wse.errors import BadModel
 from wse.models.spec import Packing
-from wse.models.tensors.tensor_entry import Stretch, TensorEntry
+from wse.models.tensors.tensor_entry import RowSelection, TensorEntry
 from wse.number_formats import E8M0_BIAS, E8M0_NAN, FP8, INT4, MXFP4
 
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]
 
 E4M3: Final[F32] = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float32)
-"""The value of every byte."""
+"""float32 value of each e4m3 byte."""
 
 E2M1: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 SIGNED_E2M1: Final = np.array([*E2M1, *(-value for value in E2M1)], np.float32)
 _PAIRS: Final[F32] = np.stack([np.tile(SIGNED_E2M1, 16), np.repeat(SIGNED_E2M1, 16)], axis=1)
-"""The two values of every byte, [256, 2]."""
+"""float32 values [256, 2] of the two e2m1 numbers in each byte."""
 
 GROUP: Final = 32
 
 
-def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: Stretch) -> F32:
-    """Return the rows ``[rows, in]`` of a matrix from fp8 ``numbers [out, in]`` and ``scales [out / block, in /
-    block]``.
+def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: RowSelection) -> F32:
+    """Return rows of an FP8 matrix as float32 [rows, in].
+
+    Args:
+        numbers: e4m3 bytes [out, in].
+        scales: float32 [out / block[0], in / block[1]], rounded up.
+        block: Outputs and inputs per scale.
+        rows: Selected outputs.
     """
     decoded: F32 = E4M3[numbers[rows]]
-    of_rows = scales[np.arange(numbers.shape[0])[rows] // block[0]]
+    row_scales = scales[np.arange(numbers.shape[0])[rows] // block[0]]
     for index in range(scales.shape[1]):
-        decoded[:, index * block[1] : (index + 1) * block[1]] *= of_rows[:, index, None]
+        decoded[:, index * block[1] : (index + 1) * block[1]] *= row_scales[:, index, None]
     return decoded
 
 
-def codes_of_mxfp4(blocks: U8, rows: Stretch) -> U8:
-    """Return the codes ``[experts, groups x 32, out]`` of the experts ``rows``, one byte each."""
-    packed = blocks[rows]
-    experts, out = packed.shape[:2]
-    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(experts, out, -1).swapaxes(1, 2)
+def codes_of_mxfp4(blocks: U8, rows: RowSelection) -> U8:
+    """Return the 4-bit codes of experts, one per byte, as uint8 [experts, groups x 32, out].
+
+    Args:
+        blocks: uint8 [experts, out, groups, 16], two codes per byte.
+        rows: Selected experts.
+    """
+    packed_codes = blocks[rows]
+    experts, out = packed_codes.shape[:2]
+    return np.stack([packed_codes & 15, packed_codes >> 4], axis=-1).reshape(experts, out, -1).swapaxes(1, 2)
 
 
 def decode_e8m0(exponents: U8) -> F32:
-    """Return the scales ``2 ** (e - 127)`` of bytes e; 255 is not a number."""
+    """Return the float32 scales ``2 ** (e - 127)`` of bytes e; NaN for 255."""
     powers = exponents.astype(np.int32) - E8M0_BIAS
     return np.where(exponents == E8M0_NAN, np.nan, np.ldexp(1.0, powers)).astype(np.float32)
 
 
-def decode_mxfp4(blocks: U8, scales: U8, rows: Stretch) -> F32:
-    """Return the values ``[experts, groups x 32, out]`` of the experts ``rows``, a view with swapped axes."""
+def decode_mxfp4(blocks: U8, scales: U8, rows: RowSelection) -> F32:
+    """Return the values of experts as float32 [experts, groups x 32, out].
+
+    The result is a view with swapped axes.
+
+    Args:
+        blocks: uint8 [experts, out, groups, 16], two e2m1 codes per byte.
+        scales: uint8 [experts, out, groups], exponents in e8m0.
+        rows: Selected experts.
+    """
     decoded: F32 = _PAIRS[blocks[rows]]  # [experts, out, groups, 16, 2]
     factors = decode_e8m0(scales[rows])
     decoded *= factors[..., None, None]
@@ -79,11 +99,15 @@ FETCH_AGAIN: Final = "fetch the weights again, or use the config.json that belon
 
 
 def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, TensorEntry]:
-    """Return the tensors of a file with one entry of decoded values for each packed matrix.
+    """Return the tensors of a checkpoint with one decoded tensor for each packed matrix.
+
+    Args:
+        entries: Tensors of the files by name.
+        packing: Storage format of packed matrices.
 
     Raises:
-        BadModel: scales without numbers or the other way round, or of sizes that do not belong together; or a packing
-            that can be timed alone.
+        BadModel: Codes or scales are missing or have wrong sizes, or the format can be timed but
+            not read.
     """
     result = dict(entries)
     if packing.method == FP8:
@@ -105,6 +129,17 @@ def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, Te
 
 
 def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], packing: Packing) -> TensorEntry:
+    """Return the decoded tensor of an FP8 matrix.
+
+    Args:
+        name: Name of the matrix in the file.
+        scales: Its scales.
+        entries: Tensors of the files by name.
+        packing: Storage format, with the size of a block.
+
+    Raises:
+        BadModel: The matrix is missing, or types or shapes do not match.
+    """
     numbers = entries.get(name)
     if numbers is None:
         raise _without_numbers(scales, name)
@@ -116,7 +151,7 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
             f"F32 {list(scale_shape)}: {FETCH_AGAIN}"
         )
         raise BadModel(msg)
-    codes, of_blocks = numbers.array().view(np.uint8), scales.array()
+    codes, block_scales = numbers.array().view(np.uint8), scales.array()
     block_of_row = np.arange(numbers.shape[0]) // packing.block[0]
     return TensorEntry(
         name=name,
@@ -124,17 +159,27 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
         shape=numbers.shape,
         stored_bytes=numbers.stored_bytes + scales.stored_bytes,
         file=numbers.file,
-        rows=partial(decode_fp8, codes, of_blocks, packing.block),
+        rows=partial(decode_fp8, codes, block_scales, packing.block),
         codes=replace(numbers, rows=lambda rows: codes[rows]),
         scales=replace(
             scales,
             shape=(numbers.shape[0], scales.shape[1]),
-            rows=lambda rows: of_blocks[block_of_row[rows]],
+            rows=lambda rows: block_scales[block_of_row[rows]],
         ),
     )
 
 
 def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> TensorEntry:
+    """Return the decoded tensor of an MXFP4 matrix.
+
+    Args:
+        name: Name of the matrix without suffix.
+        scales: Its scales.
+        blocks: Its codes; None if they are missing.
+
+    Raises:
+        BadModel: The codes are missing, or types or shapes do not match.
+    """
     if blocks is None:
         raise _without_numbers(scales, name + BLOCKS)
     fits = len(blocks.shape) == 4 and blocks.shape == (*scales.shape, GROUP // 2)
@@ -160,5 +205,6 @@ def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> Tensor
     )
 
 
-def _without_numbers(scales: TensorEntry, wanted: str) -> BadModel:
-    return BadModel(f"{scales.path}: tensor {scales.name!r} has no {wanted!r} to scale; {FETCH_AGAIN}")
+def _without_numbers(scales: TensorEntry, missing_name: str) -> BadModel:
+    """Return the error for scales without the matrix that they belong to."""
+    return BadModel(f"{scales.path}: tensor {scales.name!r} has no {missing_name!r} to scale; {FETCH_AGAIN}")

@@ -1,10 +1,10 @@
-"""Packing: how a published checkpoint stores its matrices, as quantization_config of its config.json says.
+"""Read ``quantization_config`` of a config.json: how a checkpoint stores quantised matrices.
 
-fp8     X.weight of F8_E4M3 and X.weight_scale_inv of F32, one scale a block of weight_block_size (DeepSeek-V3,
-        arXiv 2412.19437, section 3.3.2): value = number x scale
-mxfp4   X_blocks and X_scales of routed experts (gpt-oss): see `wse.models.tensors.packed_tensors`
-int4    compressed-tensors, format pack-quantized: symmetric integers with a scale for each 32 inputs (Kimi K2.6), which
-        is the coding int4 of `wse.number_formats`; such weights are timed, and not read from files
+fp8    X.weight of F8_E4M3 and X.weight_scale_inv of F32, with one scale per block of
+       ``weight_block_size``; value = number x scale (DeepSeek-V3, arXiv 2412.19437, section 3.3.2)
+mxfp4  X_blocks and X_scales of experts (gpt-oss): see `wse.models.tensors.packed_tensors`
+int4   compressed-tensors, format pack-quantized: symmetric integers with a scale per 32 inputs
+       (Kimi K2.6), the coding int4 of `wse.number_formats`; can be timed but not read from files
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.family import Piece, WantedTensor
+from wse.models.family import CanonicalTensor, FileSlice
 from wse.models.spec import Packing
 from wse.models.tensors.model_tensors import is_linear
 from wse.number_formats import CODINGS, FP8, INT4, MXFP4
@@ -33,41 +33,41 @@ COMPRESSED_WEIGHTS: Final[dict[str, Any]] = {
     "strategy": "group",
     "group_size": CODINGS[INT4].group,
 }
-"""The weights of compressed-tensors that are supported: those of the coding int4."""
+"""Supported settings of weights in compressed-tensors: those of the coding int4."""
 
 
-def read_packing(config: ConfigReader, tensors: Iterable[WantedTensor]) -> Packing:
-    """Return the packing of a checkpoint's matrices according to quantization_config.
+def read_packing(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Packing:
+    """Return the storage format of a checkpoint's quantised matrices.
 
     Args:
         config: The whole config.
-        tensors: The tensors of one layer of each kind, with their names in the file.
+        tensors: Locations of the tensors of one layer of each type.
 
     Raises:
-        BadModel: the method is another one, or one of its settings is not supported.
+        BadModel: The quantisation method or one of its settings is not supported.
     """
     table = config.value(KEY)
     if table is None:
         return Packing()
     if not isinstance(table, dict):
         config.refuse(KEY, table, "give an object or null")
-    inner = ConfigReader(config.path, table, f"{KEY}.")
-    method = inner.choice("quant_method", METHODS)
+    quantization = ConfigReader(config.path, table, f"{KEY}.")
+    method = quantization.choice("quant_method", METHODS)
     if method == COMPRESSED:
-        return _read_compressed(inner, tensors)
-    inner.value("modules_to_not_convert")  # the file tells which matrices are packed
-    inner.value("dequantize")
+        return _read_compressed(quantization, tensors)
+    quantization.value("modules_to_not_convert")  # packed matrices are recognised in the file instead
+    quantization.value("dequantize")
     linear = [tensor for tensor in tensors if is_linear(tensor.name)]
     if method == MXFP4:
-        inner.finish(())
+        quantization.finish(())
         names = dict.fromkeys(_matrix(tensor) for tensor in linear)
         return Packing(method=method, unpacked=tuple(name for name in names if not name.startswith("experts.")))
-    block = _read_block(inner)
+    block = _read_block(quantization)
     return Packing(method=method, block=block, runs=_runs_of_outputs(linear, block[0]))
 
 
 def _read_block(config: ConfigReader) -> tuple[int, int]:
-    """Return the block of outputs and inputs that share an fp8 scale, and check the other fp8 settings."""
+    """Return the numbers of outputs and inputs per fp8 scale, and check the other fp8 settings."""
     block = config.value("weight_block_size")
     if block is None:
         block = [128, 128]
@@ -76,7 +76,7 @@ def _read_block(config: ConfigReader) -> tuple[int, int]:
     ):
         config.refuse("weight_block_size", block, f"give two sizes from 1 to {LARGEST_BLOCK:,}")
     config.require("fmt", ("e4m3",), "supported: e4m3")
-    config.value("scale_fmt")  # how scales were chosen; they are stored as float32 all the same
+    config.value("scale_fmt")  # rounding of the scales in training; they are stored as float32 anyway
     config.require(
         "activation_scheme",
         ("dynamic",),
@@ -86,11 +86,14 @@ def _read_block(config: ConfigReader) -> tuple[int, int]:
     return block[0], block[1]
 
 
-def _read_compressed(config: ConfigReader, tensors: Iterable[WantedTensor]) -> Packing:
-    """Return the packing of a compressed-tensors config: int4 for all linear layers except those of ``ignore``."""
+def _read_compressed(config: ConfigReader, tensors: Iterable[CanonicalTensor]) -> Packing:
+    """Return the packing of a compressed-tensors config.
+
+    All linear layers are int4, except those that match ``ignore``.
+    """
     config.require("format", ("pack-quantized",), "supported: pack-quantized")
     config.require("quantization_status", ("compressed",), "supported: compressed")
-    ignored = _read_ignored(config)
+    ignored_modules = _read_ignored(config)
     groups = config.table("config_groups")
     names = [] if groups is None else groups.keys()
     if groups is None or len(names) != 1:
@@ -109,14 +112,17 @@ def _read_compressed(config: ConfigReader, tensors: Iterable[WantedTensor]) -> P
     weights.require("dynamic", (False,), "scales of weights are in the file; supported: false")
     weights.finish(("observer", "observer_kwargs", "zp_dtype", "scale_dtype"))
     linear = [tensor for tensor in tensors if is_linear(tensor.name)]
-    unpacked = dict.fromkeys(_matrix(tensor) for tensor in linear if _is_ignored(tensor, ignored))
+    unpacked = dict.fromkeys(_matrix(tensor) for tensor in linear if _is_ignored(tensor, ignored_modules))
     if all(_matrix(tensor) in unpacked for tensor in linear):
         config.refuse("ignore", config.value("ignore"), f"leaves no linear layer to pack; leave out {KEY}")
     return Packing(method=INT4, unpacked=tuple(unpacked))
 
 
 def _read_ignored(config: ConfigReader) -> list[re.Pattern[str]]:
-    """Return the modules that are not packed: names, or regular expressions after ``re:``, matched at the beginning."""
+    """Return patterns for the modules that are not packed, to be matched from the start of a name.
+
+    The config lists full names, or regular expressions after ``re:``.
+    """
     values = config.value("ignore") or []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         config.refuse("ignore", values, "give a list of names of modules, or of re: and a regular expression")
@@ -128,36 +134,44 @@ def _read_ignored(config: ConfigReader) -> list[re.Pattern[str]]:
         config.refuse("ignore", values, f"holds no regular expression ({error}); correct it")
 
 
-def _is_ignored(tensor: WantedTensor, ignored: Sequence[re.Pattern[str]]) -> bool:
-    """Return whether the modules of all pieces of a tensor are among the ``ignored``."""
-    modules = [piece.file_name.removesuffix(".weight") for piece in tensor.pieces]
-    return all(any(pattern.match(module) for pattern in ignored) for module in modules)
+def _is_ignored(tensor: CanonicalTensor, ignored_modules: Sequence[re.Pattern[str]]) -> bool:
+    """Return whether a tensor is stored in modules that all match one of the patterns."""
+    modules = [file_slice.file_name.removesuffix(".weight") for file_slice in tensor.slices]
+    return all(any(pattern.match(module) for pattern in ignored_modules) for module in modules)
 
 
-def _matrix(tensor: WantedTensor) -> str:
+def _matrix(tensor: CanonicalTensor) -> str:
     """Return the canonical name of a layer's tensor without the layer."""
     return tensor.name.split(".", 2)[-1]
 
 
-def _runs_of_outputs(tensors: Iterable[WantedTensor], block: int) -> tuple[tuple[str, int], ...]:
-    """Return ``Packing.runs`` of matrices from files whose scales belong to ``block`` outputs.
+def _runs_of_outputs(tensors: Iterable[CanonicalTensor], block: int) -> tuple[tuple[str, int], ...]:
+    """Return ``Packing.runs``: for each matrix, how many adjacent outputs share an fp8 scale.
 
-    The greatest number that divides each place where the next output has another scale.
+    Canonical outputs may be selected or reordered rows of the file, so a block of the file can be
+    split. The result is the largest run length such that no run contains outputs of two blocks.
+
+    Args:
+        tensors: Locations of the matrices.
+        block: Outputs per scale in the file.
     """
     runs = {}
     for tensor in tensors:
-        blocks = np.concatenate([*_blocks(tensor.pieces, block)])
+        blocks = np.concatenate([*_blocks(tensor.slices, block)])
         run = math.gcd(*(np.flatnonzero(np.diff(blocks)) + 1).tolist())
         runs[_matrix(tensor)] = run or len(blocks)
     return tuple((name, run) for name, run in runs.items() if run != block)
 
 
-def _blocks(pieces: Iterable[Piece], block: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Yield the index of the scale of each output of a tensor, counted over its pieces."""
+def _blocks(slices: Iterable[FileSlice], block: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Yield, for each slice of a tensor, the index of the scale of each output, int64 [outputs].
+
+    Indices continue from one slice to the next.
+    """
     first = 0
-    for piece in pieces:
-        rows = np.arange(piece.file_shape[0])
-        rows = rows[piece.index[:1]] if piece.index else rows
-        rows = rows if piece.rows is None else rows[piece.rows]
+    for file_slice in slices:
+        rows = np.arange(file_slice.file_shape[0])
+        rows = rows[file_slice.index[:1]] if file_slice.index else rows
+        rows = rows if file_slice.rows is None else rows[file_slice.rows]
         yield first + rows // block
-        first += -(-piece.file_shape[0] // block)
+        first += -(-file_slice.file_shape[0] // block)

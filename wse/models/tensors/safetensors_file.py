@@ -1,10 +1,10 @@
-"""Reader and writer of safetensors: a checked header, then tensors that are views of the mapped file.
+"""Read and write safetensors files. Tensors are views of the mapped file.
 
     8 bytes   length n of the header, little-endian
-    n bytes   JSON object: tensor name -> dtype, shape, data_offsets [begin, end) counted from byte 8 + n
-    the rest  the elements, little-endian, row-major, without holes or overlaps
+    n bytes   JSON object: tensor name -> dtype, shape, data_offsets [begin, end) after byte 8 + n
+    the rest  the elements, little-endian, row-major, without gaps or overlaps
 
-Nothing is unpickled, and what is read is not copied.
+The header is checked completely before any tensor is used. Nothing is unpickled or copied.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
         **{f"{sign.upper()}{8 * size}": np.dtype(f"<{sign}{size}") for sign in "iu" for size in (2, 4, 8)},
     }
 )
-"""Element types that can be read; which of them a weight may have is for `wse.models.tensors.checkpoint` to say."""
+"""Element types that can be read. The class `Checkpoint` checks which of them are weights."""
 
 _KINDS: Final = {dtype: kind for kind, dtype in DTYPES.items()}
 
 OTHER_DTYPES: Final = frozenset(
     {*("F4", "F6_E2M3", "F6_E3M2", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), "C64"}
 )
-HEADER_LIMIT_BYTES: Final = 100_000_000  # the format's own
+HEADER_LIMIT_BYTES: Final = 100_000_000  # defined by the format
 INDEX_LIMIT_BYTES: Final = 64 * 2**20
 MOST_DIMENSIONS: Final = 32
 MOST_NAMED: Final = 10
@@ -50,10 +50,12 @@ FETCH_AGAIN: Final = "fetch the file again"
 
 
 def open_model_files(folder: Path) -> dict[str, TensorEntry] | None:
-    """Return the tensors of a model folder: model.safetensors, or the shards of its index; None without either.
+    """Return the tensors of a model folder by name; None if it has no safetensors files.
+
+    The folder has model.safetensors, or else several files (shards) and an index of them.
 
     Raises:
-        BadModel: one of them cannot be used.
+        BadModel: A file cannot be used.
     """
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     if single.exists():
@@ -62,10 +64,14 @@ def open_model_files(folder: Path) -> dict[str, TensorEntry] | None:
 
 
 def open_sharded(index: Path) -> dict[str, TensorEntry]:
-    """Return the tensors of every shard of a model.safetensors.index.json, all in the same folder.
+    """Return the tensors of all files that a model.safetensors.index.json lists, by name.
+
+    Args:
+        index: Path of the index. The files are in the same folder.
 
     Raises:
-        BadModel: the index is malformed, names a file elsewhere, or disagrees with the shards.
+        BadModel: The index is malformed, names a file in another folder, or does not match the
+            files.
     """
     weight_map = read_object(index, INDEX_LIMIT_BYTES).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
@@ -95,10 +101,11 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
 
 
 def open_safetensors(path: Path) -> dict[str, TensorEntry]:
-    """Return the tensors of one file by name, in the order of its header.
+    """Return the tensors of a safetensors file by name, in the order of its header.
 
     Raises:
-        BadModel: the file is missing, cut short, or breaks the format; the first fault is named.
+        BadModel: The file is missing, incomplete, or violates the format. The message names the
+            first fault.
     """
     file = MappedFile(path)
     header, data_begin = _read_header(file)
@@ -113,12 +120,17 @@ def open_safetensors(path: Path) -> dict[str, TensorEntry]:
 
 
 def write_safetensors(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write arrays of the types in `DTYPES`, one after another, into an open file."""
-    header, at = {}, 0
+    """Write arrays to an open file in the safetensors format.
+
+    Args:
+        file: File opened for writing bytes.
+        arrays: Arrays by name. Their element types must be among `DTYPES`.
+    """
+    header, offset = {}, 0
     for name, array in arrays.items():
-        offsets = [at, at + array.nbytes]
+        offsets = [offset, offset + array.nbytes]
         header[name] = {"dtype": _KINDS[array.dtype], "shape": list(array.shape), "data_offsets": offsets}
-        at += array.nbytes
+        offset += array.nbytes
     text = json.dumps(header).encode()
     file.write(len(text).to_bytes(8, "little") + text)
     for array in arrays.values():
@@ -149,31 +161,44 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
 
 
 def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[TensorEntry, int, int]:
-    """Return the entry of one tensor, and the bytes after ``data_begin`` that it occupies."""
+    """Return the tensor that an entry of the header describes, with its range of bytes.
+
+    Args:
+        file: The file.
+        name: Name of the tensor.
+        fields: Entry of the header.
+        data_begin: Offset of the data in the file.
+
+    Returns:
+        The tensor, and the first byte and the byte after the last one, counted from ``data_begin``.
+
+    Raises:
+        BadModel: The entry is malformed, not supported, or outside the file.
+    """
     path, data_bytes = file.path, file.bytes.size - data_begin
-    where = f"{path}: tensor {name!r}"
+    place = f"{path}: tensor {name!r}"
     if not isinstance(fields, dict) or fields.keys() != {"dtype", "shape", "data_offsets"}:
-        msg = f"{where}: must have dtype, shape and data_offsets and nothing else; {FETCH_AGAIN}"
+        msg = f"{place}: must have dtype, shape and data_offsets and nothing else; {FETCH_AGAIN}"
         raise BadModel(msg)
     kind, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     if not isinstance(kind, str) or kind not in DTYPES:
-        known = isinstance(kind, str) and kind in OTHER_DTYPES
-        verdict = "is not supported" if known else "is no element type of the format"
-        msg = f"{where}: dtype {_short(kind)} {verdict}; supported: {', '.join(DTYPES)}"
+        is_known = isinstance(kind, str) and kind in OTHER_DTYPES
+        verdict = "is not supported" if is_known else "is no element type of the format"
+        msg = f"{place}: dtype {_shortened(kind)} {verdict}; supported: {', '.join(DTYPES)}"
         raise BadModel(msg)
     if not _are_sizes(shape) or len(shape) > MOST_DIMENSIONS or math.prod(max(n, 1) for n in shape) > MOST_ELEMENTS:
-        msg = f"{where}: shape {_short(shape)} is not a list of plausible sizes; {FETCH_AGAIN}"
+        msg = f"{place}: shape {_shortened(shape)} is not a list of plausible sizes; {FETCH_AGAIN}"
         raise BadModel(msg)
     if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= data_bytes:
         msg = (
-            f"{where}: data_offsets {_short(offsets)} must be [begin, end] inside the "
+            f"{place}: data_offsets {_shortened(offsets)} must be [begin, end] inside the "
             f"{data_bytes:,} bytes of data; the file may be cut short: {FETCH_AGAIN}"
         )
         raise BadModel(msg)
     dtype, (begin, end) = DTYPES[kind], offsets
     if end - begin != math.prod(shape) * dtype.itemsize:
         msg = (
-            f"{where}: has {end - begin:,} bytes, shape {shape} of {kind} needs "
+            f"{place}: has {end - begin:,} bytes, shape {shape} of {kind} needs "
             f"{math.prod(shape) * dtype.itemsize:,}; {FETCH_AGAIN}"
         )
         raise BadModel(msg)
@@ -182,37 +207,48 @@ def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[Te
 
 
 def _check_ranges(path: Path, ranges: list[tuple[int, int, str]], size_bytes: int) -> None:
-    """Check that every byte of the data belongs to exactly one tensor, as the format requires."""
-    expected = 0
+    """Raise an error unless every byte of the data belongs to exactly one tensor.
+
+    Args:
+        path: Path of the file.
+        ranges: First byte, byte after the last one, and name of each tensor, sorted.
+        size_bytes: Size of the data.
+    """
+    next_byte = 0
     for begin, end, name in ranges:
-        if begin != expected:
-            fault = "overlaps the one before" if begin < expected else "leaves a hole before it"
+        if begin != next_byte:
+            fault = "overlaps the one before" if begin < next_byte else "leaves a hole before it"
             msg = f"{path}: tensor {name!r} begins at byte {begin:,} of the data and {fault}; {FETCH_AGAIN}"
             raise BadModel(msg)
-        expected = end
-    if expected != size_bytes:
-        msg = f"{path}: has {size_bytes:,} bytes of data, its tensors take {expected:,}; {FETCH_AGAIN}"
+        next_byte = end
+    if next_byte != size_bytes:
+        msg = f"{path}: has {size_bytes:,} bytes of data, its tensors take {next_byte:,}; {FETCH_AGAIN}"
         raise BadModel(msg)
 
 
 def _check_present(index: Path, names: list[str]) -> None:
-    missing = [name for name in names if not (index.parent / name).exists()]
-    if missing:
-        named = ", ".join(missing[:MOST_NAMED]) + (", …" if len(missing) > MOST_NAMED else "")
-        msg = f"{index}: {len(missing)} of {len(names)} shards are missing: {named}; fetch them into the same folder"
+    """Raise an error that lists the missing files of a sharded checkpoint, if any."""
+    missing_files = [name for name in names if not (index.parent / name).exists()]
+    if missing_files:
+        listed_names = ", ".join(missing_files[:MOST_NAMED]) + (", …" if len(missing_files) > MOST_NAMED else "")
+        count = f"{len(missing_files)} of {len(names)} shards are missing"
+        msg = f"{index}: {count}: {listed_names}; fetch them into the same folder"
         raise BadModel(msg)
 
 
 def _are_sizes(value: Any) -> bool:
+    """Return whether a value is a list of integers from 0 to 2^63 - 1."""
     return isinstance(value, list) and all(
         isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**63 for n in value
     )
 
 
 def _is_plain_file_name(name: str) -> bool:
+    """Return whether a name is that of a visible .safetensors file, without any folder."""
     return name.endswith(".safetensors") and not any(c in name for c in "/\\:\0") and not name.startswith(".")
 
 
-def _short(value: Any) -> str:
+def _shortened(value: Any) -> str:
+    """Return the repr of a value, cut to 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "…"

@@ -1,6 +1,6 @@
-"""TensorEntry: one tensor of a mapped file as a model family sees it, decoded when it is requested.
+"""TensorEntry: one tensor of a memory-mapped file, decoded when it is requested.
 
-Mapped bytes are loaded and released by pages, and are never read as a whole.
+The operating system loads the mapped bytes page by page. A file is never read as a whole.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from wse.errors import BadModel
 
 
 class MappedFile:
-    """A regular file, mapped read-only.
+    """A regular file, mapped into memory for reading.
 
-    ``bytes`` is uint8 ``[size]``; its views keep the mapping alive.
+    Attributes:
+        path: Path of the file.
+        bytes: Content, uint8 [size]. Views of this array keep the mapping alive.
     """
 
     def __init__(self, path: Path) -> None:
-        """Map the file.
+        """Map a file.
 
         Raises:
-            BadModel: it is missing, is not a regular file, is empty, or cannot be read.
+            BadModel: The file is missing, not a regular file, empty, or unreadable.
         """
         try:
             if not path.is_file():
@@ -45,36 +47,38 @@ class MappedFile:
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
 
     def release_pages(self) -> None:
-        """Release the mapped pages that were read so far; reading them again loads them from the file."""
+        """Release the memory of all pages read so far. They are loaded again when needed."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
 
 Array = NDArray[Any]
 Index = tuple[int | slice, ...]
-Stretch = slice | NDArray[np.intp]
-Rows = Callable[[Stretch], Array]
-"""Gives a stretch along the first axis, or the indices given along it; it stays an axis."""
+RowSelection = slice | NDArray[np.intp]
+"""A range of rows, or the indices of rows, along the first axis of a tensor."""
+Rows = Callable[[RowSelection], Array]
+"""Function that returns the selected rows of a tensor. The first axis is kept."""
 
 FLOATS: dict[str, str] = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-"""Kinds that hold one number an element, and the element type of their arrays."""
+"""Names of plain element types in files, and the element types of the arrays they are read into."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TensorEntry:
-    """A tensor under the name that the family gives it.
+    """A tensor of a file, under the name that the model family uses.
 
     Attributes:
-        name: Name.
-        kind: How it is stored: the format's own name (F32, BF16, Q4_K and so on), or FP8 and MXFP4 for numbers that
-            were put together with their scales.
-        shape: Shape of the array, decoded.
-        stored_bytes: What the file spends on it, scales included.
-        file: The file that holds it.
-        rows: Reads or decodes a stretch of the first axis. Plain kinds give views of the file in the file's element
-            type, all others new float32 arrays.
-        codes, scales: The numbers and the scales that it was put together of, with the axes of the array; numbers are
-            uint8, one a byte, and each output has scales of its own. None where it is not packed.
+        name: Name of the tensor.
+        kind: Storage format: the file format's own name (F32, BF16, Q4_K and so on), or FP8 or
+            MXFP4 for codes that are combined with their scales.
+        shape: Shape of the decoded array.
+        stored_bytes: Bytes that the tensor occupies in the file, scales included.
+        file: File that contains the tensor.
+        rows: Function that reads or decodes selected rows. Plain formats give views of the file in
+            the file's element type; other formats give new float32 arrays.
+        codes, scales: Codes and scales of a packed tensor, with the axes of the decoded array.
+            Codes are uint8, one per byte. Scales are given per output. None if the tensor is not
+            packed.
     """
 
     name: str
@@ -92,7 +96,10 @@ class TensorEntry:
         return self.file.path
 
     def array(self, index: Index = ()) -> Array:
-        """Return ``tensor[index]``, decoding only the range of the first axis that the index selects."""
+        """Return ``tensor[index]``.
+
+        Only the range of the first axis that the index selects is decoded.
+        """
         if not index:
             return self.rows(slice(None))
         first, inner_index = index[0], index[1:]
@@ -102,7 +109,14 @@ class TensorEntry:
 
 
 def plain_entry(name: str, kind: str, array: Array, file: MappedFile) -> TensorEntry:
-    """Return a tensor that is a view of the file."""
+    """Return the entry of a tensor whose array is a view of the file. The view is made read-only.
+
+    Args:
+        name: Name of the tensor.
+        kind: Storage format, a key of `FLOATS` or another plain type.
+        array: View of the file.
+        file: File that contains the tensor.
+    """
     array.flags.writeable = False
     return TensorEntry(
         name=name,
@@ -115,5 +129,12 @@ def plain_entry(name: str, kind: str, array: Array, file: MappedFile) -> TensorE
 
 
 def mapped_array(file: MappedFile, begin: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a view of the file's bytes from ``begin``; the caller has checked the range."""
+    """Return a view of a file's bytes as an array. The caller must have checked the range.
+
+    Args:
+        file: The file.
+        begin: Offset of the first byte.
+        shape: Shape of the array.
+        dtype: Element type of the array.
+    """
     return np.ndarray(shape, dtype, buffer=file.bytes, offset=begin)

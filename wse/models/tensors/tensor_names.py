@@ -1,6 +1,6 @@
-"""Names and places of tensors in files, from ours: what the files of most families have in common.
+"""Map canonical tensors to the names and layouts that the files of most model families share.
 
-Matrices of experts are one by one there, or all experts of a layer in one tensor.
+Expert matrices are stored one by one in some files, and stacked in one tensor per layer in others.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wse.models.family import Piece, WantedTensor
+from wse.models.family import CanonicalTensor, FileSlice
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
 from wse.models.tensors.tensor_entry import Index
 
 Shape = tuple[int, ...]
-Cut = Callable[[str, int, Shape], tuple[Piece, ...]]
-"""Our name without ``layers.I.``, I (-1 outside the layers) and our shape, to pieces; none for a tensor of its own."""
+SliceRule = Callable[[str, int, Shape], tuple[FileSlice, ...]]
+"""Function from a canonical name without ``layers.I.``, the index I and a shape to file slices.
+
+I is -1 outside the layers. The function returns () if the file has the tensor under a name of its
+own.
+"""
 
 NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -33,53 +37,75 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
         **{name: f"mlp.{name}_proj.weight" for name in ("gate", "up", "down")},
     }
 )
-"""Llama's; of a layer's tensors behind ``model.layers.I.``."""
+"""Names of tensors in Llama's files. Names of a layer's tensors follow ``model.layers.I.``."""
 
 LAYERS: Final = "model.layers."
 
 
-def no_cut(name: str, layer: int, shape: Shape) -> tuple[Piece, ...]:
-    """Return no pieces: every tensor has a name of its own in the file."""
+def no_slices(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
+    """Return (), the rule for families whose files store every canonical tensor separately."""
     return ()
 
 
-def wanted_tensors(
-    spec: ModelSpec, names: Mapping[str, str] = NAMES, layers: str = LAYERS, cut: Cut = no_cut
-) -> Iterator[WantedTensor]:
-    """Yield every tensor of the model: the pieces that ``cut`` returns, or the file's tensor of that name.
+def canonical_tensors(
+    spec: ModelSpec, names: Mapping[str, str] = NAMES, layers: str = LAYERS, slices_of: SliceRule = no_slices
+) -> Iterator[CanonicalTensor]:
+    """Yield every tensor of a model with its location in the file.
 
-    Names of a layer's tensors stand behind ``layers`` and its index. What is added after a projection or norm has the
-    name of that with ``bias`` in the place of ``weight``.
+    The location is given by the slices that ``slices_of`` returns, or else by the name of the
+    tensor in the file. A bias has the name of its projection or norm with ``bias`` instead of
+    ``weight``.
+
+    Args:
+        spec: The model.
+        names: Name in the file of each canonical tensor, without the layer.
+        layers: Prefix of the index of a layer in the file.
+        slices_of: Rule for tensors that are not stored separately.
     """
     for name, shape in tensor_shapes(spec).items():
-        layer, inside, at = -1, name, ""
+        layer, name_in_layer, file_prefix = -1, name, ""
         if name.startswith("layers."):
-            _, index, inside = name.split(".", 2)
-            layer, at = int(index), f"{layers}{index}."
-        pieces = cut(inside, layer, shape)
-        if not pieces:
-            pieces = (Piece(file_name=at + _file_name(inside, names), file_shape=shape),)
-        yield WantedTensor(name=name, pieces=pieces)
+            _, index, name_in_layer = name.split(".", 2)
+            layer, file_prefix = int(index), f"{layers}{index}."
+        slices = slices_of(name_in_layer, layer, shape)
+        if not slices:
+            slices = (FileSlice(file_name=file_prefix + _file_name(name_in_layer, names), file_shape=shape),)
+        yield CanonicalTensor(name=name, slices=slices)
 
 
 def _file_name(name: str, names: Mapping[str, str]) -> str:
+    """Return the name of a tensor or bias in the file, without the layer."""
     if name in names:
         return names[name]
     return names[name.removesuffix("_bias")].removesuffix("weight") + "bias"
 
 
-def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[WantedTensor]:
-    """Return every tensor under Llama's name."""
-    return wanted_tensors(spec)
+def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
+    """Yield every tensor of a model whose file has the names and layout of Llama.
+
+    Args:
+        spec: The model.
+        file_names: Names of the tensors in the checkpoint. Unused here.
+    """
+    return canonical_tensors(spec)
 
 
 def split_halves(size: int) -> NDArray[np.intp]:
-    """Return the rows that turn rotated pairs of neighbours, (0, 1), (2, 3) and so on, into split halves."""
+    """Return the order of rows that turns adjacent rotated pairs into split halves.
+
+    The rows of pair p are 2p and 2p + 1 before, and p and p + size / 2 afterwards.
+    """
     return np.concatenate([np.arange(0, size, 2), np.arange(1, size, 2)])
 
 
 def rows_of_heads(heads: int, size: int, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the ``rows`` of each of ``heads`` heads of ``size`` rows."""
+    """Return the indices of the same rows in every head.
+
+    Args:
+        heads: Number of heads.
+        size: Rows per head.
+        rows: Selected rows of one head, in order.
+    """
     return (np.arange(heads)[:, None] * size + rows).reshape(-1)
 
 
@@ -90,56 +116,74 @@ SIGMOID_NAMES: Final = {
     "router_correction": "mlp.gate.e_score_correction_bias",
     **{f"shared.{part}": f"mlp.shared_experts.{part}_proj.weight" for part in ("gate", "up", "down")},
 }
-"""The rest of a mixture of experts as DeepSeek-V3 writes it."""
+"""Names of the router and the shared expert in files of DeepSeek-V3 and similar models."""
 PARTS: Final = ("gate_proj", "up_proj", "down_proj")
 
 
-def expert_pieces(
-    name: str, spec: ModelSpec, at: str, file_names: Collection[str], parts: tuple[str, str, str] = PARTS
-) -> tuple[Piece, ...]:
-    """Return the pieces of the canonical tensor ``name``; empty where it is not a matrix of experts.
+def expert_slices(
+    name: str, spec: ModelSpec, prefix: str, file_names: Collection[str], parts: tuple[str, str, str] = PARTS
+) -> tuple[FileSlice, ...]:
+    """Return the slices of a canonical expert matrix; () if the tensor is not one.
 
-    Files hold one matrix an expert, ``at.E.PART.weight`` with ``parts`` for gate, up and down. What transformers 5
-    holds in memory is accepted too: ``at.gate_up_proj`` [experts, 2 width, hidden] and ``at.down_proj``.
+    Files contain one matrix per expert, ``prefix.E.PART.weight`` for expert E. The stacked layout
+    of transformers 5 is accepted as well: ``prefix.gate_up_proj`` [experts, 2 width, hidden] and
+    ``prefix.down_proj`` [experts, hidden, width].
+
+    Args:
+        name: Canonical name of the tensor, without its layer.
+        spec: The model.
+        prefix: Start of the names in the file.
+        file_names: Names of the tensors in the checkpoint.
+        parts: Names of the gate, up and down matrices in the file.
     """
     if name not in (*GATE_UP, DOWN) or spec.experts is None:
         return ()
-    if f"{at}.down_proj" in file_names:
-        return stacked_pieces(name, spec, at, transposed=False)
+    if f"{prefix}.down_proj" in file_names:
+        return stacked_slices(name, spec, prefix, transposed=False)
     experts, hidden_size = spec.experts, spec.hidden_size
     shape = (hidden_size, experts.ffn_size) if name == DOWN else (experts.ffn_size, hidden_size)
     part = parts[(*GATE_UP, DOWN).index(name)]
-    return tuple(Piece(file_name=f"{at}.{expert}.{part}.weight", file_shape=shape) for expert in range(experts.count))
+    return tuple(
+        FileSlice(file_name=f"{prefix}.{expert}.{part}.weight", file_shape=shape) for expert in range(experts.count)
+    )
 
 
-def stacked_pieces(
-    name: str, spec: ModelSpec, at: str, *, transposed: bool, interleaved: bool = False
-) -> tuple[Piece, ...]:
-    """Return the pieces of the canonical tensor ``name`` in ``gate_up_proj`` and ``down_proj``; empty where it is in
-    neither.
+def stacked_slices(
+    name: str, spec: ModelSpec, prefix: str, *, transposed: bool, interleaved: bool = False
+) -> tuple[FileSlice, ...]:
+    """Return the slices of a canonical tensor stored in stacked experts; () if it is not.
 
-    The tensors are [experts, out, in], or [experts, in, out] with ``transposed``. Outputs of gate and up stand one
-    behind the other, or ``interleaved`` in turn. Added vectors are ``..._bias`` [experts, out].
+    Each slice is the matrix or bias of one expert in ``gate_up_proj`` or ``down_proj``. Biases are
+    ``gate_up_proj_bias`` and ``down_proj_bias`` [experts, out].
+
+    Args:
+        name: Canonical name of the tensor, without its layer.
+        spec: The model.
+        prefix: Start of the names in the file.
+        transposed: True if matrices are stored as [experts, in, out], false for [experts, out, in].
+        interleaved: Whether the outputs of gate and up alternate. Otherwise all outputs of gate
+            come first.
     """
-    matrix, bias = name.removesuffix("_bias"), name.endswith("_bias")
+    matrix, is_bias = name.removesuffix("_bias"), name.endswith("_bias")
     if matrix not in (*GATE_UP, DOWN) or spec.experts is None:
         return ()
     count, width, hidden_size = spec.experts.count, spec.experts.ffn_size, spec.hidden_size
-    file_name = f"{at}.{'down' if matrix == DOWN else 'gate_up'}_proj"
+    file_name = f"{prefix}.{'down' if matrix == DOWN else 'gate_up'}_proj"
     outputs, inputs = (hidden_size, width) if matrix == DOWN else (2 * width, hidden_size)
     output_slice = slice(None) if matrix == DOWN else _half(GATE_UP.index(matrix), width, interleaved=interleaved)
-    if bias:
+    if is_bias:
         return tuple(
-            Piece(file_name=f"{file_name}_bias", file_shape=(count, outputs), index=(expert, output_slice))
+            FileSlice(file_name=f"{file_name}_bias", file_shape=(count, outputs), index=(expert, output_slice))
             for expert in range(count)
         )
     shape = (count, inputs, outputs) if transposed else (count, outputs, inputs)
     inner_index: Index = (slice(None), output_slice) if transposed else (output_slice, slice(None))
     return tuple(
-        Piece(file_name=file_name, file_shape=shape, index=(expert, *inner_index), transposed=transposed)
+        FileSlice(file_name=file_name, file_shape=shape, index=(expert, *inner_index), transposed=transposed)
         for expert in range(count)
     )
 
 
-def _half(which: int, width: int, *, interleaved: bool) -> slice:
-    return slice(which, None, 2) if interleaved else slice(which * width, (which + 1) * width)
+def _half(part: int, width: int, *, interleaved: bool) -> slice:
+    """Return the outputs of gate (0) or up (1) in the combined matrix of both."""
+    return slice(part, None, 2) if interleaved else slice(part * width, (part + 1) * width)

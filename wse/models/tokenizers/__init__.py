@@ -1,1 +1,1 @@
-"""Tokenizers and chat templates of models, whatever file they came from."""
+"""Tokenizers and chat templates of models, independent of file formats."""

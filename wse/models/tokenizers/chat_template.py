@@ -1,4 +1,4 @@
-"""The template that turns a chat into the text that a model was trained to answer."""
+"""Chat templates, which turn the messages of a chat into the text that a model was trained on."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ from wse.errors import BadInput, BadModel
 
 TEMPLATE_LIMIT: Final = 2**20  # characters
 WALL_S: Final = 20
-LONGEST_REASON: Final = 200  # characters of the template's own words
+LONGEST_REASON: Final = 200  # characters of the template's own message
 RENDERER: Final = Path(__file__).with_name("render_chat.py")
 Message = dict[str, str]  # role and content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTemplate:
-    """A chat template: its Jinja ``source`` and origin, and the texts of special tokens by name.
+    """A chat template of a model.
 
-    ``end_ids`` end an answer besides the config's, where the file with the template says so.
+    Attributes:
+        source: Jinja source.
+        where: Origin of the template, for messages.
+        marks: Names and texts of special tokens, such as bos_token.
+        end_ids: Tokens that end an answer besides the config's, if the file of the template states
+            any.
     """
 
     source: str
@@ -32,21 +37,26 @@ class ChatTemplate:
     end_ids: tuple[int, ...] = ()
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return the text of ``messages`` and the beginning of an answer, with special tokens as text.
+        """Return the text of a chat up to the next answer, with special tokens as text.
+
+        The template is run in a separate process with limited time and memory.
+
+        Args:
+            messages: Messages with the keys ``role`` and ``content``.
 
         Raises:
-            BadInput: the template refuses the messages.
-            BadModel: the template is broken, or needs more time, memory or text than any needs.
+            BadInput: The template rejects the messages.
+            BadModel: The template is broken, or exceeds the limits of time, memory or text.
         """
         if len(self.source) > TEMPLATE_LIMIT:
             length = f"{len(self.source):,} characters, over {TEMPLATE_LIMIT:,}"
             msg = f"{self.where}: the chat template has {length}; fetch the file again, or leave --chat out"
             raise BadModel(msg)
-        asked = {"template": self.source, "messages": list(messages), "marks": dict(self.marks)}
+        request = {"template": self.source, "messages": list(messages), "marks": dict(self.marks)}
         try:
             process = subprocess.run(
                 [sys.executable, "-P", str(RENDERER)],
-                input=json.dumps(asked).encode(),
+                input=json.dumps(request).encode(),
                 capture_output=True,
                 timeout=WALL_S,
                 check=False,

@@ -1,4 +1,4 @@
-"""A tokenizer run by the tokenizers library, whatever file its vocabulary came from."""
+"""LibraryTokenizer: a tokenizer run by the tokenizers library."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from wse.models.spec import ModelSpec
 from wse.models.tokenizers.chat_template import ChatTemplate
 from wse.models.tokenizers.token_text import check_id, checked_text
 
-Library = Any  # tokenizers.Tokenizer, whose import takes 20 ms that only models with text spend
+Library = Any  # tokenizers.Tokenizer, imported only when needed, which takes 20 ms
 
-PADDING_FRACTION: Final = 0.01  # of a model's table that may have no token: tables are padded to round sizes
+PADDING_FRACTION: Final = 0.01  # fraction of a model's table that may have no token, as tables are padded
 LONGEST_REASON: Final = 120  # characters of the library's message
 REPLACEMENT: Final = "\ufffd"
 
 
 class LibraryTokenizer:
-    """A tokenizer of the tokenizers library, and the ids before and after every text."""
+    """A tokenizer of the tokenizers library, with tokens that are added to every text.
+
+    Attributes:
+        chat: Chat template of the model; None if there is none.
+        table_size: Number of token ids of the model, padding included.
+        vocab_size: Number of token ids with a text.
+        end_ids: Tokens that end a text besides those of the config: none.
+    """
 
     end_ids: tuple[int, ...] = ()
 
@@ -28,23 +35,40 @@ class LibraryTokenizer:
         spec: ModelSpec,
         where: str,
         *,
-        before: Sequence[int] = (),
-        behind: Sequence[int] = (),
+        prefix_ids: Sequence[int] = (),
+        suffix_ids: Sequence[int] = (),
         rewrite: Callable[[str], str] = str,
         chat: ChatTemplate | None = None,
     ) -> None:
-        """Take ``library`` as it is; `BadModel`, naming ``where``, if its vocabulary is another than ``spec``'s.
+        """Wrap a tokenizer of the library.
 
-        ``before`` and ``behind`` are put around what the library gives, its post-processor included. ``rewrite`` is
-        done to a whole text first: the library's own normalizer sees only stretches between special tokens.
+        Args:
+            library: The tokenizer.
+            spec: The model, whose vocabulary the tokenizer must have.
+            where: Path of the tokenizer's file, for messages.
+            prefix_ids, suffix_ids: Tokens to add before and after the result of the library,
+                including its post-processor.
+            rewrite: Function applied to a whole text first. The library's own normalizer is only
+                applied to the parts between special tokens.
+            chat: Chat template of the model.
+
+        Raises:
+            BadModel: The number of tokens is above the model's, or more than 1 % below.
         """
-        self._library, self._before, self._behind, self._rewrite = library, tuple(before), tuple(behind), rewrite
+        self._library, self._prefix_ids, self._suffix_ids, self._rewrite = (
+            library,
+            tuple(prefix_ids),
+            tuple(suffix_ids),
+            rewrite,
+        )
         self.chat, self._where = chat, where
         library.no_truncation()
         library.no_padding()
         self.table_size = spec.vocab_size
-        added = library.get_added_tokens_decoder().items()
-        self._silent_ids = {i for i, token in added if token.special} | set(spec.eos_token_ids) | {*before, *behind}
+        added_tokens = library.get_added_tokens_decoder().items()
+        self._silent_ids = (
+            {i for i, token in added_tokens if token.special} | set(spec.eos_token_ids) | {*prefix_ids, *suffix_ids}
+        )
         if spec.bos_token_id is not None:
             self._silent_ids.add(spec.bos_token_id)
         ids = library.get_vocab(with_added_tokens=True).values()
@@ -58,14 +82,14 @@ class LibraryTokenizer:
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
         """See `Tokenizer.encode`."""
-        whole = checked_text(text)
+        valid_text = checked_text(text)
         ids: list[int] = build(
-            lambda: self._library.encode(self._rewrite(whole), add_special_tokens=not bare).ids, self._where
+            lambda: self._library.encode(self._rewrite(valid_text), add_special_tokens=not bare).ids, self._where
         )
-        return ids if bare else [*self._before, *ids, *self._behind]
+        return ids if bare else [*self._prefix_ids, *ids, *self._suffix_ids]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """See `Tokenizer.decode`. An id of the table's padding has no text."""
+        """See `Tokenizer.decode`. Ids in the padding of the table have no text."""
         for i in ids:
             check_id(i, self.table_size)
         return str(self._library.decode([i for i in ids if self.has_text(i)]))
@@ -75,20 +99,20 @@ class LibraryTokenizer:
         return WindowStream(self)
 
     def has_text(self, token_id: int) -> bool:
-        """Return whether the token adds text: it is neither a special token nor padding of the table."""
+        """Return whether a token adds text: it is neither special nor padding of the table."""
         return token_id not in self._silent_ids and self._library.id_to_token(token_id) is not None
 
     def is_byte(self, token_id: int) -> bool:
-        """Return whether the token is one raw byte, such as ``<0xE2>``."""
+        """Return whether a token is one raw byte, such as ``<0xE2>``."""
         piece = self._library.id_to_token(token_id)
         return piece is not None and is_byte(piece)
 
 
 class WindowStream:
-    """A decoder of a sliding window of ids, so that the cost of a push does not grow.
+    """A stream that decodes a sliding window of ids, so that the cost per token does not grow.
 
-    Text is held back while it ends in a replacement character or in raw byte tokens, of which the library
-    decodes a whole run at once: the next id may still change it.
+    Text is held back while it ends in a replacement character or in raw bytes. The library decodes
+    a run of bytes as a whole, so the next token may still change it.
     """
 
     def __init__(self, tokenizer: LibraryTokenizer) -> None:
@@ -112,10 +136,12 @@ class WindowStream:
         return self._send(self._unsent_text())
 
     def _unsent_text(self) -> str:
-        sent = self._tokenizer.decode(self._ids[: self._sent_count])
-        return self._tokenizer.decode(self._ids)[len(sent) :]
+        """Return the text of the window that has not been returned yet."""
+        sent_text = self._tokenizer.decode(self._ids[: self._sent_count])
+        return self._tokenizer.decode(self._ids)[len(sent_text) :]
 
     def _send(self, text: str) -> str:
+        """Mark the text of the window as returned and drop ids that are no longer needed."""
         if text:
             del self._ids[: self._sent_count]
             self._sent_count = len(self._ids)
@@ -123,20 +149,25 @@ class WindowStream:
 
 
 def is_byte(piece: str) -> bool:
-    """Return whether the text of a token stands for one raw byte."""
+    """Return whether the text of a token stands for one raw byte, such as ``<0xE2>``."""
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
 def build(make: Callable[[], Any], where: str) -> Any:
     """Return the object that ``make`` returns.
 
-    Raises `BadModel` where the tokenizers library refuses its arguments.
+    Args:
+        make: Function that calls the tokenizers library.
+        where: Path of the tokenizer's file, for messages.
+
+    Raises:
+        BadModel: The library rejects its arguments. The message has its reason.
     """
     try:
         return make()
     except BadModel:
         raise
-    except BaseException as error:  # the library raises bare Exception, and its panics are no Exception
+    except BaseException as error:  # panics of the library are no subclass of Exception
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = str(error)[:LONGEST_REASON]

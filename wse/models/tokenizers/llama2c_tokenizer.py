@@ -1,9 +1,9 @@
-"""The binary tokenizer of llama2.c: scored pieces, merged greedily.
+"""The binary tokenizer of llama2.c, whose pieces have scores and are merged greedily.
 
     int32             length in bytes of the longest piece
-    once per token    float32 score, int32 length, the piece's bytes
+    for each token    float32 score, int32 length, the bytes of the piece
 
-All little-endian. Byte b has the piece ``<0xBB>`` and the id b + 3.
+All numbers are little-endian. Byte b has the piece ``<0xBB>`` and the id b + 3.
 """
 
 from __future__ import annotations
@@ -24,34 +24,46 @@ from wse.models.tokenizers.token_text import check_id, checked_text
 
 FILE_LIMIT_BYTES: Final = 256 * 2**20
 LONGEST_PIECE_BYTES: Final = 2**16
-FIRST_BYTE_ID: Final = 3  # behind unknown, begin and end
-LOWEST_SCORE: Final = -1e10  # a pair that scores no higher never merges
+FIRST_BYTE_ID: Final = 3  # after unknown, begin and end
+LOWEST_SCORE: Final = -1e10  # pairs with this score or a lower one never merge
 BYTE_PIECES: Final = tuple(b"<0x%02X>" % byte for byte in range(256))
 
 
 class Llama2cTokenizer:
-    """The tokenizer format of llama2.c: pieces and scores by token id. It has no chat template."""
+    """A tokenizer in the format of llama2.c: a piece and a score for each token id."""
 
     chat: ChatTemplate | None = None
 
     def __init__(
         self, pieces: Sequence[bytes], scores: Sequence[float], bos_id: int | None, eos_ids: Sequence[int]
     ) -> None:
+        """Create a tokenizer.
+
+        Args:
+            pieces: Bytes of each token, by id.
+            scores: Score of each token, by id.
+            bos_id: Begin token; None if there is none.
+            eos_ids: End tokens.
+        """
         self._pieces = tuple(pieces)
         self._scores = tuple(scores)
         self._bos_id = bos_id
         self._special_ids = frozenset(eos_ids) | ({bos_id} if bos_id is not None else set())
-        self._ids = {piece: i for i, piece in reversed(list(enumerate(self._pieces)))}  # first of equals
+        self._ids = {piece: i for i, piece in reversed(list(enumerate(self._pieces)))}  # the first of equal pieces
         self._has_bytes = self._pieces[FIRST_BYTE_ID : FIRST_BYTE_ID + 256] == BYTE_PIECES
-        raw = {piece: bytes([byte]) for byte, piece in enumerate(BYTE_PIECES)}
-        self._texts = tuple(raw.get(piece, piece) for piece in self._pieces)
+        byte_of_piece = {piece: bytes([byte]) for byte, piece in enumerate(BYTE_PIECES)}
+        self._texts = tuple(byte_of_piece.get(piece, piece) for piece in self._pieces)
 
     @classmethod
     def read(cls, path: Path, spec: ModelSpec) -> Llama2cTokenizer:
-        """Return the tokenizer in ``path``, which must have exactly the ``spec``'s vocabulary.
+        """Read a tokenizer file.
+
+        Args:
+            path: The file.
+            spec: The model. The file must have exactly its number of tokens.
 
         Raises:
-            BadModel: the file is missing, cut short, damaged, or has another number of tokens.
+            BadModel: The file is missing, incomplete, damaged, or has another number of tokens.
         """
         pieces, scores = _parse(path, read_file(path, FILE_LIMIT_BYTES, BadModel), spec.vocab_size)
         return cls(pieces, scores, spec.bos_token_id, spec.eos_token_ids)
@@ -63,14 +75,21 @@ class Llama2cTokenizer:
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Return the begin token, at which llama2.c stops."""
+        """Tokens that end a text besides the config's: the begin token, as in llama2.c."""
         return () if self._bos_id is None else (self._bos_id,)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
-        """Return the ids of ``text``: begin token (unless ``bare``), a space, then the best pairs merged.
+        """Return the ids of a text.
+
+        A space is put before the text. Then the adjacent pair with the best score is merged until
+        no pair is left.
+
+        Args:
+            text: The text.
+            bare: Whether to leave out the begin token.
 
         Raises:
-            BadInput: a character has no token and the vocabulary no bytes to spell it.
+            BadInput: A character has no token and the vocabulary has no byte tokens.
         """
         ids = [] if bare or self._bos_id is None else [self._bos_id]
         if text:
@@ -79,19 +98,25 @@ class Llama2cTokenizer:
         return self._merge(ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids``, without a space directly after the begin token.
+        """Return the text of token ids.
 
-        Begin and end tokens have no text. Bytes that form no character become U+FFFD.
+        A space directly after the begin token is dropped. Begin and end tokens have no text. Bytes
+        that form no character become U+FFFD.
         """
         stream = self.stream()
         return "".join([*map(stream.push, ids), stream.finish()])
 
     def stream(self) -> Llama2cStream:
-        """Return a stream at the beginning of a text."""
+        """Return a new stream at the start of a text."""
         return Llama2cStream(self)
 
     def text_bytes(self, token_id: int, previous_id: int | None) -> bytes:
-        """Return the bytes that ``token_id`` adds after ``previous_id``."""
+        """Return the bytes that a token adds to a text.
+
+        Args:
+            token_id: The token.
+            previous_id: The token before it; None at the start.
+        """
         check_id(token_id, self.vocab_size)
         if token_id in self._special_ids:
             return b""
@@ -100,6 +125,11 @@ class Llama2cTokenizer:
         return text[1:] if after_begin and text.startswith(b" ") else text
 
     def _spell(self, character: str) -> list[int]:
+        """Return the token of a character, or else the tokens of its UTF-8 bytes.
+
+        Raises:
+            BadInput: There is neither.
+        """
         piece = character.encode("utf-8")
         if piece in self._ids:
             return [self._ids[piece]]
@@ -109,40 +139,45 @@ class Llama2cTokenizer:
         return [FIRST_BYTE_ID + byte for byte in piece]
 
     def _merge(self, ids: list[int]) -> list[int]:
-        """Repeatedly replace the adjacent pair whose joint piece has the best score, the leftmost of equals.
+        """Repeatedly merge the adjacent pair whose merged piece has the best score, from the left.
 
-        A heap of candidate pairs over a linked list: a stale candidate is one whose ids have changed.
+        The algorithm uses a heap of candidate pairs and a linked list of tokens:
+
+        1. Add every pair of adjacent tokens to the heap.
+        2. Take the best candidate. Skip it if one of its tokens has changed since it was added.
+        3. Merge the pair, and add the new token's pairs with both neighbours to the heap.
         """
-        following = [*range(1, len(ids) + 1)]
-        preceding = [*range(-1, len(ids) - 1)]
-        alive: list[int | None] = [*ids]
+        next_index = [*range(1, len(ids) + 1)]
+        previous_index = [*range(-1, len(ids) - 1)]
+        tokens: list[int | None] = [*ids]
         heap: list[tuple[float, int, int, int, int]] = []
 
         def offer(first: int) -> None:
-            second = following[first] if first >= 0 else len(ids)
+            """Add the pair of a token and its successor to the heap, if the two can be merged."""
+            second = next_index[first] if first >= 0 else len(ids)
             if second >= len(ids):
                 return
-            a, b = alive[first], alive[second]
+            a, b = tokens[first], tokens[second]
             assert a is not None
             assert b is not None
-            joint = self._ids.get(self._pieces[a] + self._pieces[b])
-            if joint is not None and self._scores[joint] > LOWEST_SCORE:
-                heapq.heappush(heap, (-self._scores[joint], first, a, b, joint))
+            merged = self._ids.get(self._pieces[a] + self._pieces[b])
+            if merged is not None and self._scores[merged] > LOWEST_SCORE:
+                heapq.heappush(heap, (-self._scores[merged], first, a, b, merged))
 
-        for first in range(len(ids)):
+        for first in range(len(ids)):  # 1
             offer(first)
-        while heap:
-            _, first, a, b, joint = heapq.heappop(heap)
-            second = following[first]
-            if alive[first] != a or second >= len(ids) or alive[second] != b:
+        while heap:  # 2
+            _, first, a, b, merged = heapq.heappop(heap)
+            second = next_index[first]
+            if tokens[first] != a or second >= len(ids) or tokens[second] != b:
                 continue
-            alive[first], alive[second] = joint, None
-            following[first] = following[second]
-            if following[first] < len(ids):
-                preceding[following[first]] = first
+            tokens[first], tokens[second] = merged, None  # 3
+            next_index[first] = next_index[second]
+            if next_index[first] < len(ids):
+                previous_index[next_index[first]] = first
             offer(first)
-            offer(preceding[first])
-        return [i for i in alive if i is not None]
+            offer(previous_index[first])
+        return [i for i in tokens if i is not None]
 
 
 class Llama2cStream:
@@ -154,51 +189,61 @@ class Llama2cStream:
         self._previous_id: int | None = None
 
     def push(self, token_id: int) -> str:
-        """Return the characters that ``token_id`` completes."""
+        """Return the characters that a token completes."""
         data = self._tokenizer.text_bytes(token_id, self._previous_id)
         self._previous_id = token_id
         return self._decoder.decode(data)
 
     def finish(self) -> str:
-        """Return a replacement character for remaining bytes, or ""."""
+        """Return replacement characters for incomplete bytes, or ""."""
         return self._decoder.decode(b"", final=True)
 
 
 def _parse(path: Path, data: bytes, vocab_size: int) -> tuple[list[bytes], list[float]]:
+    """Return the pieces and the scores in a file.
+
+    Args:
+        path: Path of the file, for messages.
+        data: Content of the file.
+        vocab_size: Number of tokens that the file must have.
+
+    Raises:
+        BadModel: The file is incomplete or damaged, or has another number of tokens.
+    """
     if len(data) < 4:
         msg = f"{path}: has {len(data)} bytes, too few for a tokenizer; fetch the file again"
         raise BadModel(msg)
-    (longest,) = struct.unpack_from("<i", data)
-    if not 0 < longest <= LONGEST_PIECE_BYTES:
+    (max_length,) = struct.unpack_from("<i", data)
+    if not 0 < max_length <= LONGEST_PIECE_BYTES:
         msg = (
-            f"{path}: claims a longest token of {longest:,} bytes, must be 1 to {LONGEST_PIECE_BYTES:,}; "
+            f"{path}: claims a longest token of {max_length:,} bytes, must be 1 to {LONGEST_PIECE_BYTES:,}; "
             "is it a llama2.c tokenizer?"
         )
         raise BadModel(msg)
     pieces: list[bytes] = []
     scores: list[float] = []
-    at = 4
-    while at < len(data) and len(pieces) < vocab_size:
-        if at + 8 > len(data):
+    position = 4
+    while position < len(data) and len(pieces) < vocab_size:
+        if position + 8 > len(data):
             raise _cut_short(path, len(pieces), vocab_size)
-        score, length = struct.unpack_from("<fi", data, at)
-        if not math.isfinite(score) or not 0 <= length <= longest:
+        score, length = struct.unpack_from("<fi", data, position)
+        if not math.isfinite(score) or not 0 <= length <= max_length:
             msg = (
                 f"{path}: token {len(pieces)} has score {score:g} and {length:,} bytes, "
-                f"must be finite and 0 to {longest}; fetch the file again"
+                f"must be finite and 0 to {max_length}; fetch the file again"
             )
             raise BadModel(msg)
-        at += 8
-        if at + length > len(data):
+        position += 8
+        if position + length > len(data):
             raise _cut_short(path, len(pieces), vocab_size)
-        pieces.append(data[at : at + length])
+        pieces.append(data[position : position + length])
         scores.append(score)
-        at += length
+        position += length
     if len(pieces) < vocab_size:
         raise _cut_short(path, len(pieces), vocab_size)
-    if at != len(data):
+    if position != len(data):
         msg = (
-            f"{path}: has {len(data) - at:,} bytes behind the model's {vocab_size:,} tokens; "
+            f"{path}: has {len(data) - position:,} bytes after the model's {vocab_size:,} tokens; "
             "use the tokenizer that belongs to the model"
         )
         raise BadModel(msg)
@@ -206,6 +251,7 @@ def _parse(path: Path, data: bytes, vocab_size: int) -> tuple[list[bytes], list[
 
 
 def _cut_short(path: Path, count: int, vocab_size: int) -> BadModel:
+    """Return the error for a file that ends too early."""
     return BadModel(
         f"{path}: ends after {count:,} of the model's {vocab_size:,} tokens; "
         "fetch the file again, or use the tokenizer that belongs to the model"

@@ -1,4 +1,7 @@
-"""Tokenizers library objects of vocabularies whose pieces spell a space as ▁: SentencePiece's, and a GGUF's "llama"."""
+"""Build tokenizers whose pieces write a space as ▁: SentencePiece, and "llama" in GGUF files.
+
+The results are objects of the tokenizers library.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from wse.models.tokenizers.library_tokenizer import Library
 from wse.models.tokenizers.tokenizer_config import MARKS, AddedToken, TokenizerConfig
 
 SPACE: Final = "▁"
-LONGEST_PIECE: Final = 2**10  # characters; every way to cut a piece in two is looked up
+LONGEST_PIECE: Final = 2**10  # characters; every split of a piece into two is looked up
 
 
 class Kind(IntEnum):
-    """The kind of a piece, numbered as in sentencepiece_model.proto and in GGUF files."""
+    """Type of a piece, numbered as in sentencepiece_model.proto and in GGUF files."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -28,7 +31,13 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pieces:
-    """A vocabulary: text, score and kind of every id, each list as long as the vocabulary."""
+    """The pieces of a vocabulary.
+
+    Attributes:
+        texts, scores, kinds: Text, score and type of each piece, by id.
+        unknown_id: Id of the piece for unknown characters.
+        has_bytes: Whether unknown characters are written as bytes, such as ``<0xE2>``.
+    """
 
     texts: Sequence[str]
     scores: Sequence[float]
@@ -38,10 +47,18 @@ class Pieces:
 
 
 def bpe_library(pieces: Pieces, where: str) -> Library:
-    """Return a byte-pair encoding in which the neighbours with the best joint score are merged first.
+    """Return a byte-pair encoder that merges the adjacent pair with the best merged score first.
 
-    The pairs that make a piece are found from the vocabulary, as it lists no merges; among pairs of one piece the one
-    with the shorter left half comes first, which is the order of transformers' ``generate_merges``.
+    The file has no list of merges. Every split of a piece into two pieces is a merge. Merges are
+    ordered by the score of the merged piece, then by the length of the left half, as in
+    transformers' ``generate_merges``.
+
+    Args:
+        pieces: The vocabulary.
+        where: Path of its file, for messages.
+
+    Raises:
+        BadModel: Two pieces have the same text, a piece is too long, or there is no unknown piece.
     """
     from tokenizers import Tokenizer, models
 
@@ -71,7 +88,15 @@ def bpe_library(pieces: Pieces, where: str) -> Library:
 
 
 def unigram_library(pieces: Pieces, where: str) -> Library:
-    """Return a unigram model, which selects the pieces with the largest sum of scores."""
+    """Return a unigram encoder, which selects the pieces with the largest sum of scores.
+
+    Args:
+        pieces: The vocabulary.
+        where: Path of its file, for messages.
+
+    Raises:
+        BadModel: Two pieces have the same text, or there is no unknown piece.
+    """
     from tokenizers import Tokenizer, models
 
     unique_ids(pieces.texts, where)
@@ -81,38 +106,52 @@ def unigram_library(pieces: Pieces, where: str) -> Library:
 
 
 def spell_spaces(library: Library, *, prefix: bool, every: bool) -> None:
-    """Replace spaces by ▁ and back, like LlamaTokenizer of transformers 5.
+    """Let a tokenizer replace spaces by ▁ and back, like LlamaTokenizer of transformers 5.
 
-    With ``prefix`` one is put before a text that does not begin with it, with ``every`` before each stretch of text
-    between special tokens too. It is taken away in decoding.
+    Args:
+        library: The tokenizer, which is changed.
+        prefix: Whether a ▁ is put before a text that does not start with one. Decoding removes it.
+        every: Whether a ▁ is also put before each text between special tokens.
     """
     from tokenizers import decoders, pre_tokenizers
 
     scheme = "never" if not prefix else "always" if every else "first"
     library.normalizer = None
     library.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme=scheme, split=False)
-    back = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
-    library.decoder = decoders.Sequence([*back, decoders.Strip(" ", 1, 0)] if prefix else back)
+    decoder_steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    library.decoder = decoders.Sequence([*decoder_steps, decoders.Strip(" ", 1, 0)] if prefix else decoder_steps)
 
 
 def mark_pieces(library: Library, texts: Sequence[str], kinds: Sequence[int]) -> None:
-    """Let control and user-defined pieces match whole in any text; control pieces and the unknown one are special."""
-    marks = (Kind.UNKNOWN, Kind.CONTROL)
+    """Let control and user-defined pieces of a tokenizer match as a whole in any text.
+
+    Control pieces and the unknown piece become special tokens, which have no text when decoded.
+
+    Args:
+        library: The tokenizer, which is changed.
+        texts, kinds: Text and type of each piece, by id.
+    """
+    special_kinds = (Kind.UNKNOWN, Kind.CONTROL)
     _add(
         library,
         [
-            AddedToken(text=text, special=kind in marks)
+            AddedToken(text=text, special=kind in special_kinds)
             for text, kind in zip(texts, kinds, strict=True)
-            if kind in (*marks, Kind.USER_DEFINED)
+            if kind in (*special_kinds, Kind.USER_DEFINED)
         ],
     )
 
 
 def add_tokens(library: Library, config: TokenizerConfig, where: str) -> None:
-    """Add the tokens of tokenizer_config.json, and mark its named tokens.
+    """Add the tokens of tokenizer_config.json to a tokenizer, and make its named tokens special.
+
+    Args:
+        library: The tokenizer, which is changed.
+        config: Content of tokenizer_config.json.
+        where: Path of the tokenizer's file, for messages.
 
     Raises:
-        BadModel: a token gets another id than the file states.
+        BadModel: A token has another id in the tokenizer than in tokenizer_config.json.
     """
     _add(library, [token for token in config.added if token.token_id is not None])
     for token in config.added:
@@ -124,12 +163,15 @@ def add_tokens(library: Library, config: TokenizerConfig, where: str) -> None:
             )
             raise BadModel(msg)
     marks = [config.mark(name) for name in MARKS] + [t.text for t in config.added if t.token_id is None]
-    known = library.get_added_tokens_decoder()
-    new = {m for m in marks if m and library.token_to_id(m) is not None} - {t.content for t in known.values()}
-    _add(library, [AddedToken(text=text) for text in sorted(new)])
+    added_tokens = library.get_added_tokens_decoder()
+    new_texts = {m for m in marks if m and library.token_to_id(m) is not None} - {
+        t.content for t in added_tokens.values()
+    }
+    _add(library, [AddedToken(text=text) for text in sorted(new_texts)])
 
 
 def _add(library: Library, tokens: Sequence[AddedToken]) -> None:
+    """Add tokens to a tokenizer of the library."""
     import tokenizers
 
     library.add_tokens(
@@ -148,7 +190,7 @@ def _add(library: Library, tokens: Sequence[AddedToken]) -> None:
 
 
 def unique_ids(texts: Sequence[str], where: str) -> dict[str, int]:
-    """Return each text's id; `BadModel` where two have one text."""
+    """Return the id of each text; raise BadModel if two ids have the same text."""
     ids: dict[str, int] = {}
     for i, text in enumerate(texts):
         if ids.setdefault(text, i) != i:
@@ -158,6 +200,7 @@ def unique_ids(texts: Sequence[str], where: str) -> dict[str, int]:
 
 
 def _check_unknown(pieces: Pieces, where: str) -> None:
+    """Raise BadModel if the id of the unknown piece is not in the vocabulary."""
     if not 0 <= pieces.unknown_id < len(pieces.texts):
         msg = f"{where}: the unknown token {pieces.unknown_id} is none of {len(pieces.texts):,}; fetch the file again"
         raise BadModel(msg)

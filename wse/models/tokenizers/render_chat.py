@@ -1,9 +1,11 @@
-"""Renders one chat template, in a process of its own that `wse.models.tokenizers.chat_template` starts.
+"""Program that renders one chat template, started by `wse.models.tokenizers.chat_template`.
 
-A template is a program from outside: it runs in jinja2's sandbox, with no files and with little memory and time.
-Standard input has a JSON object (template, messages, marks), standard output one with ``text``, or with ``error`` and
-``kind``. What a template finds is what transformers gives it (``_compile_jinja_template`` in
-``utils/chat_template_utils.py``).
+Templates are untrusted code. They run in jinja2's sandbox, in a separate process without access to
+files and with little memory and time.
+
+Standard input is a JSON object with template, messages and marks. Standard output is one with
+``text``, or with ``error`` and ``kind``. Templates find the same functions as in transformers
+(``_compile_jinja_template`` in ``utils/chat_template_utils.py``).
 """
 
 from __future__ import annotations
@@ -26,26 +28,26 @@ TEXT_LIMIT: Final = 2**24  # characters
 
 
 class RefusedTurnsError(jinja2.TemplateError):
-    """A template that does not accept the messages."""
+    """Error that a template raises when it does not accept the messages."""
 
 
 class Generation(Extension):
-    """A Jinja extension that treats ``{% generation %}`` as its contents."""
+    """Jinja extension that treats ``{% generation %}`` as its content."""
 
     tags = {"generation"}  # noqa: RUF012 (the attribute that jinja2 reads)
 
     def parse(self, parser: Any) -> list[nodes.Node]:
-        """Return the nodes inside."""
+        """Return the nodes between the tag and its end."""
         next(parser.stream)
         body: list[nodes.Node] = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return body
 
 
 class PlainNamespace(Namespace):
-    """A namespace without names that begin with an underscore."""
+    """Jinja namespace that refuses names with a leading underscore."""
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Set one name."""
+        """Set a variable of the namespace."""
         if name.startswith("_"):
             message = f"a namespace has no {name!r}"
             raise SecurityError(message)
@@ -53,11 +55,16 @@ class PlainNamespace(Namespace):
 
 
 def render(template: str, messages: list[dict[str, str]], marks: dict[str, str]) -> str:
-    """Return the text of ``messages`` and the beginning of an answer.
+    """Return the text of a chat up to the start of the next answer.
+
+    Args:
+        template: Jinja source.
+        messages: Messages with the keys ``role`` and ``content``.
+        marks: Texts of special tokens by name.
 
     Raises:
-        jinja2.TemplateError: the template is none, fails, or refuses the messages.
-        OverflowError: the text is over `TEXT_LIMIT`.
+        jinja2.TemplateError: The template is invalid, fails, or rejects the messages.
+        OverflowError: The text is longer than `TEXT_LIMIT`.
     """
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
@@ -69,28 +76,31 @@ def render(template: str, messages: list[dict[str, str]], marks: dict[str, str])
         "namespace": PlainNamespace,
     }
     values = {"messages": messages, "tools": None, "documents": None, "add_generation_prompt": True}
-    pieces: list[str] = []
+    parts: list[str] = []
     length = 0
-    for piece in environment.from_string(template).generate(**values, **marks):
-        length += len(piece)
+    for part in environment.from_string(template).generate(**values, **marks):
+        length += len(part)
         if length > TEXT_LIMIT:
             message = f"it writes more than {TEXT_LIMIT:,} characters"
             raise OverflowError(message)
-        pieces.append(piece)
-    return "".join(pieces)
+        parts.append(part)
+    return "".join(parts)
 
 
-def answer(question: dict[str, Any]) -> dict[str, str]:
-    """Return ``text``, or an error: kind ``refused`` where the template raises it, else ``broken``."""
+def answer(request: dict[str, Any]) -> dict[str, str]:
+    """Return the reply to a request: ``text``, or ``error`` and its ``kind``.
+
+    The kind is "refused" if the template rejects the messages, otherwise "broken".
+    """
     try:
-        return {"text": render(question["template"], question["messages"], question["marks"])}
+        return {"text": render(request["template"], request["messages"], request["marks"])}
     except RefusedTurnsError as error:
         return {"kind": "refused", "error": str(error)}
     except jinja2.TemplateSyntaxError as error:
         return {"kind": "broken", "error": f"line {error.lineno}: {error.message}"}
     except MemoryError:
         return {"kind": "broken", "error": f"it needs more than {MEMORY_BYTES:,} bytes of memory"}
-    except Exception as error:  # whatever a program from outside does wrong
+    except Exception as error:  # templates are untrusted and can fail in any way
         return {"kind": "broken", "error": str(error) or type(error).__name__}
 
 
@@ -101,18 +111,20 @@ def _as_json(
     separators: Any = None,
     sort_keys: bool = False,  # noqa: FBT001, FBT002
 ) -> str:
+    """Return a value as JSON; the filter ``tojson`` of templates."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _refuse(message: object) -> NoReturn:
+    """Raise RefusedTurnsError; the function ``raise_exception`` of templates."""
     raise RefusedTurnsError(str(message))
 
 
 def _limit() -> None:
-    """Limit memory, time and files of this process, where the system supports it."""
+    """Limit memory, time and files of this process, if the system supports it."""
     try:
         import resource
-    except ImportError:  # Windows: the parent's clock remains
+    except ImportError:  # Windows: only the parent's time limit remains
         return
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))

@@ -1,8 +1,8 @@
-"""Reader of SentencePiece's ``.model`` files: the fields of sentencepiece_model.proto that encoding needs.
+"""Read SentencePiece ``.model`` files: the fields of sentencepiece_model.proto needed to encode.
 
-The file is a message in the protocol buffers' wire format (protobuf.dev/programming-guides/encoding): fields one after
-another, each a varint ``number << 3 | wire type`` and its value. Field numbers and defaults are those of
-github.com/google/sentencepiece, src/sentencepiece_model.proto.
+The file is a protocol buffer message (protobuf.dev/programming-guides/encoding). A message is a
+sequence of fields. Each field is a varint ``number << 3 | wire type`` and a value. Field numbers
+and defaults are those of github.com/google/sentencepiece, src/sentencepiece_model.proto.
 """
 
 from __future__ import annotations
@@ -28,22 +28,31 @@ Value = int | bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentencePieceModel:
-    """The contents of a ``.model`` file. ``charsmap`` is its compiled table of character replacements."""
+    """The content of a SentencePiece file.
+
+    Attributes:
+        algorithm: UNIGRAM or BPE.
+        pieces: The vocabulary.
+        bos_id, eos_id: Begin and end token; -1 for none.
+        charsmap: Compiled table of character replacements; empty for none.
+        prefix: Whether a space is put before a text.
+        single_spaces: Whether outer spaces are dropped and repeated spaces reduced to one.
+    """
 
     algorithm: int
     pieces: Pieces
-    bos_id: int  # -1 for none, and so is eos_id
+    bos_id: int
     eos_id: int
     charsmap: bytes
-    prefix: bool  # a space is put before a text
-    single_spaces: bool  # outer spaces are dropped, and all except one of several
+    prefix: bool
+    single_spaces: bool
 
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:
-    """Return the model in a file.
+    """Return the model in a SentencePiece file.
 
     Raises:
-        BadModel: the file is damaged, or asks for what is not supported.
+        BadModel: The file is damaged or requests something unsupported.
     """
     data = read_file(path, FILE_LIMIT_BYTES, BadModel)
     try:
@@ -54,10 +63,20 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
 
 
 class _Damage(Exception):
-    """An error for bytes that are not a valid message, with their position."""
+    """Bytes that are not a valid message. The text says where and why."""
 
 
 def _model(data: bytes, where: str) -> SentencePieceModel:
+    """Return the model in the bytes of a file.
+
+    Args:
+        data: Content of the file.
+        where: Path of the file, for messages.
+
+    Raises:
+        _Damage: The bytes are no valid message.
+        BadModel: The model requests something unsupported.
+    """
     texts: list[str] = []
     scores: list[float] = []
     kinds: list[int] = []
@@ -103,41 +122,45 @@ def _model(data: bytes, where: str) -> SentencePieceModel:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """Yield the number and the value of each field; integers are unsigned."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
+    """Yield the number and the value of each field of a message. Integers are unsigned."""
+    position = 0
+    while position < len(data):
+        key, position = _varint(data, position)
         kind = key & 7
         if kind == VARINT:
-            value, at = _varint(data, at)
+            value, position = _varint(data, position)
             yield key >> 3, value
             continue
         if kind == DELIMITED:
-            length, at = _varint(data, at)
+            length, position = _varint(data, position)
         elif kind in (EIGHT_BYTES, FOUR_BYTES):
             length = 8 if kind == EIGHT_BYTES else 4
         else:
-            msg = f"wire type {kind} at byte {at}"
+            msg = f"wire type {kind} at byte {position}"
             raise _Damage(msg)
-        if length > len(data) - at:
-            msg = f"a field of {length:,} bytes with {len(data) - at:,} left"
+        if length > len(data) - position:
+            msg = f"a field of {length:,} bytes with {len(data) - position:,} left"
             raise _Damage(msg)
-        yield key >> 3, data[at : at + length]
-        at += length
+        yield key >> 3, data[position : position + length]
+        position += length
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return an integer of seven bits per byte, lowest first, of at most ten bytes."""
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return the varint at a position and the position after it.
+
+    A varint has seven bits per byte, lowest first, and at most ten bytes.
+    """
     value = 0
-    for place, byte in enumerate(data[at : at + 10]):
-        value |= (byte & 127) << 7 * place
+    for index, byte in enumerate(data[position : position + 10]):
+        value |= (byte & 127) << 7 * index
         if byte < 128:
-            return value, at + place + 1
-    msg = f"no integer at byte {at}"
+            return value, position + index + 1
+    msg = f"no integer at byte {position}"
     raise _Damage(msg)
 
 
 def _bytes(value: Value) -> bytes:
+    """Return a field value that must be bytes."""
     if not isinstance(value, bytes):
         msg = f"the integer {value} where bytes belong"
         raise _Damage(msg)
@@ -145,6 +168,7 @@ def _bytes(value: Value) -> bytes:
 
 
 def _int(value: Value) -> int:
+    """Return a field value that must be an integer."""
     if not isinstance(value, int):
         msg = f"{len(value)} bytes where an integer belongs"
         raise _Damage(msg)
@@ -152,6 +176,6 @@ def _int(value: Value) -> int:
 
 
 def _id(value: Value) -> int:
-    """Return an int32; negative ones are written in 64 bits."""
+    """Return a field value as int32. Negative values are stored in 64 bits."""
     number = _int(value)
     return number - 2**64 if number >= 2**63 else number

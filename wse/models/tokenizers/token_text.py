@@ -1,4 +1,4 @@
-"""Text to token ids and back: what every tokenizer offers, and the checks of what it is given."""
+"""The interface of all tokenizers, and checks of texts and token ids."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from wse.models.tokenizers.chat_template import ChatTemplate
 
 
 class TextStream(Protocol):
-    """A decoder of ids that arrive one by one. ``push`` for each, then ``finish``, give the text of `decode`."""
+    """A decoder of token ids that arrive one by one.
+
+    The results of ``push`` for each id and of ``finish``, joined, are the text that `decode`
+    returns.
+    """
 
     def push(self, token_id: int) -> str:
-        """Return the text that is now certain, possibly empty; never a part of a character."""
+        """Return the text that has become certain: possibly "", and never a part of a character."""
 
     def finish(self) -> str:
-        """Return the rest of the text: incomplete bytes as replacement characters."""
+        """Return the rest of the text, with replacement characters for incomplete bytes."""
 
 
 class Tokenizer(Protocol):
-    """``vocab_size`` ids and their texts."""
+    """A conversion between texts and token ids."""
 
     @property
     def vocab_size(self) -> int:
@@ -28,39 +32,43 @@ class Tokenizer(Protocol):
 
     @property
     def chat(self) -> ChatTemplate | None:
-        """The model's chat template, if it has one."""
+        """Chat template of the model; None if there is none."""
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Ids that end a text, in addition to those of the model's config."""
+        """Tokens that end a text besides those of the model's config."""
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
-        """Return the ids of ``text`` with the tokens around it, such as a begin token.
+        """Return the token ids of a text.
 
-        ``bare``: not that.
+        Args:
+            text: The text.
+            bare: Whether to leave out the tokens around a text, such as a begin token.
         """
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids``. Begin and end tokens have none.
+        """Return the text of token ids. Begin and end tokens have no text.
 
-        Raises BadInput for an id outside the vocabulary.
+        Raises:
+            BadInput: An id is outside the vocabulary.
         """
 
     def stream(self) -> TextStream:
-        """Return a new stream at the beginning of a text; push the ids of the prompt into it too."""
+        """Return a new stream at the start of a text. The ids of the prompt must be pushed too."""
 
 
 def check_id(token_id: int, vocab_size: int) -> None:
-    """Refuse an id outside 0 to vocab_size - 1 with `BadInput`."""
+    """Raise BadInput for a token id outside 0 to vocab_size - 1."""
     if not 0 <= token_id < vocab_size:
         msg = f"token id {token_id} is outside the vocabulary; give ids from 0 to {vocab_size - 1:,}"
         raise BadInput(msg)
 
 
 def checked_text(text: str) -> str:
-    """Return ``text``.
+    """Return the text unchanged if it can be encoded.
 
-    Raises `BadInput` if it contains half of a surrogate pair, which no encoding has.
+    Raises:
+        BadInput: The text contains half of a surrogate pair, which no encoding can represent.
     """
     try:
         text.encode("utf-8")

@@ -1,6 +1,7 @@
-"""The tokenizer of a model folder: a tokenizer.json of Hugging Face, a SentencePiece ``.model``, or llama2.c's file.
+"""Load the tokenizer of a model folder.
 
-The first two are run by the tokenizers library.
+Supported are Hugging Face's tokenizer.json and SentencePiece ``.model`` files, both run by the
+tokenizers library, and the binary files of llama2.c.
 """
 
 from __future__ import annotations
@@ -28,23 +29,34 @@ from wse.models.tokenizers.tokenizer_config import TokenizerConfig, read_tokeniz
 FILE_LIMIT_BYTES: Final = 256 * 2**20
 BYTE_LEVEL: Final = b'"ByteLevel"'
 SUBWORD_PREFIX: Final = re.compile(rb'"continuing_subword_prefix"\s*:\s*"[^"]')
-# transformers (models/auto/tokenization_auto.py, MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS) takes a tokenizer.json of
-# these as it is, whatever class is declared.
+# Families whose declared tokenizer class transformers ignores (models/auto/tokenization_auto.py,
+# MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS): their tokenizer.json is used unchanged.
 CLASS_IGNORED: Final = frozenset({"phi3", "qwen2"})
 
 
 def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> LibraryTokenizer:
-    """Return a tokenizer.json, run by the tokenizers library like transformers 5.
+    """Load a Hugging Face ``tokenizer.json``, to be run by the tokenizers library.
 
-    What is put around a text is what the file's post-processor says: ``add_bos_token`` does not count beside it
-    (``PreTrainedTokenizerBase._from_pretrained``). Of the declared class LlamaTokenizer, a file that is not byte-level
-    spells spaces as that class does (``models/llama/tokenization_llama.py``), whatever its normalizer.
+    The result behaves as in transformers 5:
+
+    - The special tokens around a text are those of the post-processor in the file.
+      ``add_bos_token`` in tokenizer_config.json is ignored
+      (``PreTrainedTokenizerBase._from_pretrained``).
+    - If tokenizer_config.json declares the class LlamaTokenizer, spaces are encoded as in that
+      class (``models/llama/tokenization_llama.py``) and the normalizer in the file is ignored. This
+      does not apply to byte-level files, nor to the model families in ``CLASS_IGNORED``.
+
+    Args:
+        path: The tokenizer.json file.
+        spec: The model, whose vocabulary the tokenizer must have.
+        config: The content of tokenizer_config.json.
 
     Raises:
-        BadModel: the file is damaged, or of another vocabulary than ``spec``'s.
+        BadModel: The file is damaged, uses ``continuing_subword_prefix``, or has another vocabulary
+            than the model.
     """
     data = read_file(path, FILE_LIMIT_BYTES, BadModel)
-    if SUBWORD_PREFIX.search(data):  # the library ends the process over merges that lack it
+    if SUBWORD_PREFIX.search(data):  # the library would end the process for merges without the prefix
         msg = f"{path}: continuing_subword_prefix marks pieces inside words, which is not supported; supported: null"
         raise BadModel(msg)
     library = build(lambda: _parse(data), str(path))
@@ -55,6 +67,7 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
 
 
 def _parse(data: bytes) -> Library:
+    """Parse a tokenizer.json with the tokenizers library."""
     import tokenizers
 
     return tokenizers.Tokenizer.from_str(data.decode("utf-8"))
@@ -65,12 +78,18 @@ SEVERAL_SPACES: Final = " {2,}"
 
 
 def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> LibraryTokenizer:
-    """Return the tokenizer in ``path``.
+    """Load a SentencePiece ``.model`` file, to be run by the tokenizers library.
 
-    Begin and end are put around a text where tokenizer_config.json says so, as by transformers 5.
+    As in transformers 5, begin and end tokens are added to a text if tokenizer_config.json says so.
+
+    Args:
+        path: The file.
+        spec: The model, whose vocabulary the tokenizer must have.
+        config: The content of tokenizer_config.json.
 
     Raises:
-        BadModel: the file is damaged, asks for what is not supported, or has another vocabulary than ``spec``'s.
+        BadModel: The file is damaged, requests something unsupported, or has another vocabulary
+            than the model.
     """
     model, where = read_sentencepiece(path), str(path)
     library = build(lambda: _library(model, config, where), where)
@@ -80,19 +99,24 @@ def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig
     begin = _mark(library, config.mark("bos_token"), model.bos_id) if config.add_bos_token else []
     end = _mark(library, config.mark("eos_token"), model.eos_id) if config.add_eos_token else []
     rewrite, chat = normalizer.normalize_str, config.chat(path.parent)
-    return LibraryTokenizer(library, spec, where, before=begin, behind=end, rewrite=rewrite, chat=chat)
+    return LibraryTokenizer(library, spec, where, prefix_ids=begin, suffix_ids=end, rewrite=rewrite, chat=chat)
 
 
-def _mark(library: Library, name: str | None, own: int) -> list[int]:
-    """Return the id of the token that tokenizer_config.json names, or the model's ``own``.
+def _mark(library: Library, name: str | None, model_id: int) -> list[int]:
+    """Return the id of a special token in a list, or [] if there is none.
 
-    Nothing where there is none.
+    Args:
+        library: The tokenizer.
+        name: Text of the token in tokenizer_config.json; None if not stated.
+        model_id: Id of the token in the SentencePiece file, used if ``name`` is None. Negative for
+            none.
     """
-    token = own if name is None else library.token_to_id(name)
+    token = model_id if name is None else library.token_to_id(name)
     return [] if token is None or library.id_to_token(max(token, 0)) is None or token < 0 else [token]
 
 
 def _library(model: SentencePieceModel, config: TokenizerConfig, where: str) -> Library:
+    """Return the vocabulary of a SentencePiece model as a tokenizer of the library."""
     make = bpe_library if model.algorithm == BPE else unigram_library
     library = make(model.pieces, where)
     spell_spaces(library, prefix=model.prefix and config.add_prefix_space, every=config.legacy)
@@ -100,7 +124,7 @@ def _library(model: SentencePieceModel, config: TokenizerConfig, where: str) -> 
 
 
 def _normalizer(model: SentencePieceModel) -> Library:
-    """Return the library's normalizer, which is applied to a text before it is split."""
+    """Return the normalizer of a SentencePiece model. It is applied before a text is split."""
     from tokenizers import Regex, normalizers
 
     steps: list[Library] = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []
@@ -110,12 +134,14 @@ def _normalizer(model: SentencePieceModel) -> Library:
 
 
 def load_tokenizer(folder: Path, spec: ModelSpec) -> Tokenizer | None:
-    """Return the tokenizer of a model folder; None without any.
+    """Return the tokenizer of a model folder; None if it has none.
 
-    The first of tokenizer.json, tokenizer.model (SentencePiece), tokenizer.bin and tok*.bin (llama2.c).
+    The first of these files is used: tokenizer.json, tokenizer.model (SentencePiece), tokenizer.bin
+    and tok*.bin (llama2.c).
 
     Raises:
-        BadModel: the file is damaged, several tok*.bin compete, or its vocabulary is not the model's.
+        BadModel: The file is damaged, there are several tok*.bin, or the vocabulary is not the
+            model's.
     """
     path, pieces = folder / "tokenizer.json", folder / "tokenizer.model"
     if path.exists():

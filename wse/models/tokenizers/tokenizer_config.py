@@ -1,4 +1,4 @@
-"""tokenizer_config.json: which class a tokenizer is of, its marks, and what it puts around a text."""
+"""Read tokenizer_config.json: the tokenizer's class, special tokens, and tokens around a text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ MORE_MARKS: Final = ("additional_special_tokens", "extra_special_tokens")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedToken:
-    """A token that is matched whole in any text. ``token_id`` is None where the file does not state it."""
+    """A token that is recognised as a whole in any text, before the text is split.
+
+    Attributes:
+        text: Text of the token.
+        token_id: Its id; None if the file does not state it.
+        special: Whether the token has no text when decoded.
+        normalized: Whether the token is searched in the normalised text.
+        lstrip, rstrip: Whether spaces before or after the token belong to it.
+        single_word: Whether the token is only recognised as a separate word.
+    """
 
     text: str
     token_id: int | None = None
@@ -32,14 +41,16 @@ class AddedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerConfig:
-    """The settings of tokenizer_config.json; defaults are those of a folder without the file.
+    """The settings of tokenizer_config.json. Defaults are those of a folder without the file.
 
     Attributes:
         tokenizer_class: Name of the class in transformers, without "Fast".
-        marks: The named special tokens by name, such as bos_token.
-        added: Further tokens that are found whole in a text.
-        legacy: Whether a space is put before every stretch of text between special tokens, not only before the first.
-        chat_template: Jinja source.
+        marks: Names and texts of special tokens, such as bos_token.
+        added: Further tokens that are recognised as a whole.
+        add_bos_token, add_eos_token: Whether a text gets a begin token, an end token.
+        add_prefix_space: Whether a space is put before a text.
+        legacy: Whether a space is also put before every text that follows a special token.
+        chat_template: Jinja source of the chat template; None if there is none.
     """
 
     tokenizer_class: str = ""
@@ -52,29 +63,31 @@ class TokenizerConfig:
     chat_template: str | None = None
 
     def mark(self, name: str) -> str | None:
-        """Return the token of a name such as bos_token."""
+        """Return the text of a special token by its name, such as bos_token, or None."""
         return dict(self.marks).get(name)
 
     def chat(self, folder: Path) -> ChatTemplate | None:
-        """Return the template, where there is one."""
+        """Return the chat template; None if there is none."""
         source = self.chat_template
         return None if source is None else ChatTemplate(source=source, where=str(folder), marks=self.marks)
 
 
 def read_tokenizer_config(folder: Path) -> TokenizerConfig:
-    """Return the settings of a model folder; chat_template.jinja takes precedence.
+    """Return the tokenizer settings of a model folder.
+
+    A file chat_template.jinja takes precedence over the template in tokenizer_config.json.
 
     Raises:
-        BadModel: a file is damaged, or a value of it is of the wrong kind.
+        BadModel: A file is damaged, or a value has the wrong type.
     """
     path = folder / "tokenizer_config.json"
     if not path.exists():
         return TokenizerConfig(chat_template=_template_file(folder))
     config = ConfigReader(path, read_object(path, FILE_LIMIT_BYTES))
-    named = {name: _text(config, name, config.value(name)) for name in MARKS if config.has(name)}
+    special_tokens = {name: _text(config, name, config.value(name)) for name in MARKS if config.has(name)}
     return TokenizerConfig(
         tokenizer_class=(_text(config, "tokenizer_class", config.value("tokenizer_class") or "")).removesuffix("Fast"),
-        marks=tuple(named.items()),
+        marks=tuple(special_tokens.items()),
         added=(*_added_tokens(config), *_more_marks(config)),
         add_bos_token=config.flag("add_bos_token", default=False),
         add_eos_token=config.flag("add_eos_token", default=False),
@@ -85,7 +98,7 @@ def read_tokenizer_config(folder: Path) -> TokenizerConfig:
 
 
 def _text(config: ConfigReader, key: str, value: Any) -> str:
-    """Return a token: a string, or an object with its ``content``."""
+    """Return the text of a token: a string, or the ``content`` of an object."""
     text = value.get("content") if isinstance(value, dict) else value
     if not isinstance(text, str):
         config.refuse(key, value, "give a string, or an object with content")
@@ -93,36 +106,38 @@ def _text(config: ConfigReader, key: str, value: Any) -> str:
 
 
 def _added_tokens(config: ConfigReader) -> list[AddedToken]:
+    """Return the tokens in added_tokens_decoder, by ascending id."""
     table = config.value("added_tokens_decoder") or {}
     if not isinstance(table, dict):
         config.refuse("added_tokens_decoder", table, "give an object of tokens by id")
-    added = []
+    tokens = []
     for key, value in table.items():
-        where = f"added_tokens_decoder.{key}"
+        entry_key = f"added_tokens_decoder.{key}"
         if not (key.isascii() and key.isdigit() and len(key) < 10) or not isinstance(value, dict):
-            config.refuse(where, value, "give objects by token id")
+            config.refuse(entry_key, value, "give objects by token id")
         flags = {}
         for flag in ("special", "normalized", "lstrip", "rstrip", "single_word"):
             flags[flag] = value.get(flag, False)
             if not isinstance(flags[flag], bool):
-                config.refuse(f"{where}.{flag}", flags[flag], "give true or false")
-        added.append(AddedToken(text=_text(config, where, value), token_id=int(key), **flags))
-    return sorted(added, key=lambda token: token.token_id or 0)
+                config.refuse(f"{entry_key}.{flag}", flags[flag], "give true or false")
+        tokens.append(AddedToken(text=_text(config, entry_key, value), token_id=int(key), **flags))
+    return sorted(tokens, key=lambda token: token.token_id or 0)
 
 
 def _more_marks(config: ConfigReader) -> list[AddedToken]:
-    added = []
+    """Return the additional special tokens, which have no ids in the file."""
+    special_tokens = []
     for key in MORE_MARKS:
         value = config.value(key) or []
         tokens = list(value.values()) if isinstance(value, dict) else value
         if not isinstance(tokens, list):
             config.refuse(key, value, "give a list of tokens")
-        added += [AddedToken(text=_text(config, key, token)) for token in tokens]
-    return added
+        special_tokens += [AddedToken(text=_text(config, key, token)) for token in tokens]
+    return special_tokens
 
 
 def _template(config: ConfigReader) -> str | None:
-    """Return the only template, or the one named default."""
+    """Return the only chat template, or the one named "default"; None if there is none."""
     value = config.value("chat_template")
     if isinstance(value, list):
         templates = {t.get("name"): t.get("template") for t in value if isinstance(t, dict)}
@@ -137,6 +152,7 @@ def _template(config: ConfigReader) -> str | None:
 
 
 def _template_file(folder: Path) -> str | None:
+    """Return the content of chat_template.jinja; None if there is no such file."""
     path = folder / "chat_template.jinja"
     if not path.exists():
         return None

@@ -1,1 +1,1 @@
-"""Machines that serve: wafers with a compiled layout, and servers of GPUs."""
+"""Deployments on wafers and on GPUs: the duration of their rounds, from which speeds follow."""

@@ -1,7 +1,7 @@
-"""GpuDeployment: rounds of a model that GPUs serve with continuous batching.
+"""GpuDeployment: the rounds of a model on GPUs with continuous batching.
 
-Every pass decodes one token of each request in flight. A prompt is read as a part of such passes, at most
-`MAX_BATCHED_TOKENS` tokens in one of them (Orca, OSDI 2022; Sarathi, arXiv 2308.16369).
+Every pass decodes one token of each request in flight. A prompt is read as part of such passes, at
+most `MAX_BATCHED_TOKENS` tokens per pass (Orca, OSDI 2022; Sarathi, arXiv 2308.16369).
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from wse.serving.operating_point import RequestShape
 from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 MAX_BATCHED_TOKENS: Final = 8_192
-"""Tokens of a pass at most, as by default for vLLM's server on GPUs of 70 GB and more (`max_num_batched_tokens`).
+"""Maximum tokens of a pass: the default of vLLM's server on GPUs of 70 GB and more.
 
-The A100, for which that server takes fewer, is modelled with as many.
+The setting is `max_num_batched_tokens`. On an A100, the server uses a smaller default, but the same
+number is modelled.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDeployment:
-    """A model on GPUs; see `wse.serving.operating_point.Deployment`.
+    """A model on GPUs. See `wse.serving.operating_point.Deployment`.
 
     Attributes:
         server: The model on its GPUs with a serving stack.
-        shape: The requests that it serves.
-        economics: Power and price of a GPU; None where they are unknown.
+        shape: Shape of the requests.
+        economics: Power and price of a GPU; None if they are unknown.
     """
 
     server: GpuServer
@@ -45,50 +46,61 @@ class GpuDeployment:
 
     @cached_property
     def max_concurrency(self) -> int:
-        """Requests that are in flight at most: those whose KV caches fit, or that the stack takes."""
+        """Maximum number of requests in flight, limited by KV caches and by the serving stack."""
         return self.server.users_that_fit(self.shape.tokens)
 
     def wait_s(self, others: float) -> float:
-        """Return half of a pass of others, which is under way when a request arrives; with one other, if there is one.
+        """Return the mean wait of a new request for the end of the running pass.
 
-        The host's work is a part of every pass.
+        The wait is half of a pass over the other requests. With less than one other request on
+        average, there is a running pass only for that fraction of the time. The host's work is part
+        of every pass.
+
+        Args:
+            others: Number of other requests in flight.
         """
         return min(1.0, others) * self.decode_round_s(max(1.0, others)) / 2
 
     def is_busy(self, decoding: float) -> bool:
-        """Return that no number of decoding requests keeps GPUs busy: longer passes always decode more tokens/s."""
+        """Return False: on GPUs, longer passes always decode more tokens per second."""
         return False
 
     @property
     def _context_tokens(self) -> float:
-        """Tokens in the cache of a request in the middle of its answer."""
+        """Tokens in the KV cache of a request in the middle of its answer."""
         return self.shape.prompt_tokens + self.shape.new_tokens / 2
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the seconds of a pass over one token of each of some requests."""
+        """Return the seconds of a pass over one token of each decoding request."""
         return self.server.decode_s(decoding, self._context_tokens)
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the passes that read a prompt, some prompts together, beside some decoding requests.
+        """Return the passes that read a prompt alongside decoding requests.
 
-        A pass is as long as one over a token of one request more, at least, so that time does not fall with requests.
+        A pass takes at least as long as a pass over one token of one more request. Otherwise the
+        time could fall with the number of requests.
+
+        Args:
+            decoding: Number of requests that decode in these passes; may be 0.
+            prompts: Number of prompts that share each pass.
         """
         unread = self.shape.prompt_tokens - self.shape.prefix_tokens
         passes = math.ceil(unread / MAX_BATCHED_TOKENS)
-        decoded = [Tokens(users=decoding, new=1, context=self._context_tokens)] if decoding else []
+        decode_groups = [Tokens(users=decoding, new=1, context=self._context_tokens)] if decoding else []
         seconds = 0.0
-        for done in range(0, unread, MAX_BATCHED_TOKENS):
-            piece = min(MAX_BATCHED_TOKENS, unread - done)
-            read = Tokens(users=prompts, new=piece, context=self.shape.prefix_tokens + done)
-            seconds += self.server.pass_time([*decoded, read]).total_s
-        least_s = min(1.0, decoding) * self.decode_round_s(decoding + 1)
+        for read_tokens in range(0, unread, MAX_BATCHED_TOKENS):
+            chunk_tokens = min(MAX_BATCHED_TOKENS, unread - read_tokens)
+            prompt_group = Tokens(users=prompts, new=chunk_tokens, context=self.shape.prefix_tokens + read_tokens)
+            seconds += self.server.pass_time([*decode_groups, prompt_group]).total_s
+        min_s = min(1.0, decoding) * self.decode_round_s(decoding + 1)
         fill = unread / (passes * MAX_BATCHED_TOKENS)
-        return PromptRounds(rounds=passes, round_s=max(seconds / passes, least_s), fill=fill)
+        return PromptRounds(rounds=passes, round_s=max(seconds / passes, min_s), fill=fill)
 
     @cached_property
     def _loop(self) -> ClosedLoop:
+        """The deployment with a constant number of requests in flight."""
         return ClosedLoop(self, self.shape.new_tokens)
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state of a number of requests in flight, at least 1."""
+        """Return the steady state for a number of requests in flight, at least 1."""
         return self._loop.steady_state(concurrency)

@@ -1,10 +1,12 @@
-"""WaferDeployment: rounds of a model on wafers, from the times of one pass and of one prompt.
+"""WaferDeployment: the rounds of a model on wafers, from the times of one pass and of one prompt.
 
-A pass over one token of each of its users goes through all stages in ``token_s`` and keeps the slowest stage busy for
-``stage_s``. With several passes in flight a round takes as long as one pass, or as the slowest stage works in it.
-Prompts are read in the time in which the slowest stage would wait, from the moment on in which they arrive. A request
-whose prompt is read has at least one chunk in every round, and at least the time of the stage that it would have as a
-decoding request.
+A pass over one token of each of its users goes through all stages in ``token_s`` and keeps the
+busiest stage busy for ``stage_s``. With several passes in flight, a round takes as long as one
+pass, or as the busiest stage works in it.
+
+Prompts are read in the time in which the busiest stage would wait, from their arrival on. Each
+round reads at least one chunk of a prompt. It also gives the prompt at least the time that a
+further decoding request would get.
 """
 
 from __future__ import annotations
@@ -20,20 +22,22 @@ from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 @dataclass(frozen=True, kw_only=True)
 class WaferDeployment:
-    """A model on wafers in one layout; see `wse.serving.operating_point.Deployment`.
+    """A model on wafers in one layout. See `wse.serving.operating_point.Deployment`.
 
     Attributes:
-        shape: The requests that it serves.
-        max_concurrency: Requests whose KV caches fit at a time.
-        chips: Wafers, those of a draft model among them.
+        shape: Shape of the requests.
+        max_concurrency: Maximum number of requests whose KV caches fit at the same time.
+        chips: Number of wafers, including those of a draft model.
         economics: Power and price of a wafer.
-        slots: Users of a pass.
-        token_s: Seconds of a pass through all stages, over the tokens that it yields each user.
-        stage_s: Seconds in which the slowest stage, link or draft works for a pass, over the same tokens.
-        prompt_s: Seconds in which the slowest stage works for one prompt.
-        chunk_s: Those for one chunk of the prompt.
-        delay_s: Seconds to the first token of a request that is alone, beyond ``prompt_s``: the last chunk in transit
-            through the other stages, and the round trip to the host.
+        slots: Users per pass.
+        token_s: Seconds of a pass through all stages, divided by the tokens that it yields for each
+            user.
+        stage_s: Seconds of work of the busiest stage, link or draft for a pass, divided by the same
+            number of tokens.
+        prompt_s: Seconds of work of the busiest stage for one prompt.
+        chunk_s: Seconds of work of the busiest stage for one chunk of the prompt.
+        delay_s: Seconds from the end of ``prompt_s`` to the first token of a single request: the
+            path of the last chunk through the other stages, and the round trip to the host.
     """
 
     shape: RequestShape
@@ -48,33 +52,42 @@ class WaferDeployment:
     delay_s: float
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the mean seconds of rounds in which no prompt is read; a mean of 1.9 requests is 1 or 2 at a time."""
-        fewer = math.floor(decoding)
-        more_s = max(self.token_s, self._work_s(fewer + 1))
-        return more_s - (fewer + 1 - decoding) * (more_s - max(self.token_s, self._work_s(fewer)))
+        """Return the mean seconds of rounds in which no prompt is read.
+
+        A mean of 1.9 requests is interpolated between rounds with 1 and with 2 requests.
+        """
+        whole_requests = math.floor(decoding)
+        more_s = max(self.token_s, self._work_s(whole_requests + 1))
+        return more_s - (whole_requests + 1 - decoding) * (more_s - max(self.token_s, self._work_s(whole_requests)))
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the rounds in which a prompt is read beside some decoding requests; one prompt after another is."""
+        """Return the rounds in which one prompt is read alongside decoding requests.
+
+        Args:
+            decoding: Number of requests that decode in these rounds; may be 0.
+            prompts: Unused: prompts are read one after another.
+        """
         work_s = self._work_s(decoding)
         gap_s = max(self.chunk_s, self.stage_s / self.slots, self.token_s - work_s)
         return PromptRounds(rounds=self.prompt_s / gap_s, round_s=work_s + gap_s)
 
     def wait_s(self, others: float) -> float:
-        """Return the delay to the first token, for any number of other requests."""
+        """Return the delay of the first token, which does not depend on other requests."""
         return self.delay_s
 
     def is_busy(self, decoding: float) -> bool:
-        """Return whether the slowest stage works all the time for some decoding requests."""
+        """Return whether decoding requests keep the busiest stage busy all the time."""
         return self._work_s(decoding) > self.token_s
 
     def _work_s(self, decoding: float) -> float:
-        """Return the seconds of a round in which the slowest stage works for decoded tokens."""
+        """Return the seconds of a round in which the busiest stage works on decoded tokens."""
         return self.stage_s * max(min(1.0, decoding), decoding / self.slots)
 
     @cached_property
     def _loop(self) -> ClosedLoop:
+        """The deployment with a constant number of requests in flight."""
         return ClosedLoop(self, self.shape.new_tokens)
 
     def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the steady state of a number of requests in flight, at least 1."""
+        """Return the steady state for a number of requests in flight, at least 1."""
         return self._loop.steady_state(concurrency)

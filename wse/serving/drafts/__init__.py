@@ -1,1 +1,1 @@
-"""Drafts that a model verifies: tokens per pass, the best lengths, and trees of several choices."""
+"""Speculative decoding: tokens per pass, the best draft lengths, and trees of draft tokens."""

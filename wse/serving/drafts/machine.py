@@ -1,4 +1,4 @@
-"""DraftMachine: the times of passes that draft and verify tokens; DraftSteps: one such pass with its drafts."""
+"""Times of a machine that drafts and verifies tokens."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from wse.serving.drafts.tree import DraftTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSteps:
-    """A pass of the model that verifies draft tokens, with the passes of the draft before it. Times are seconds.
+    """One verification pass of a model and the draft passes before it. Times are in seconds.
 
     Attributes:
-        draft_tokens: Tokens that are drafted for the pass.
-        tokens_per_pass: Tokens that the pass yields on average, the model's own token included.
-        check_s: The pass that verifies the draft tokens, with ids in transit.
-        drafts_s: All passes of the draft, one after another.
-        busy_s: Work of the slowest stage, link or draft for all of this.
+        draft_tokens: Number of draft tokens that the pass verifies.
+        tokens_per_pass: Tokens that the pass yields on average, including the model's own token.
+        check_s: Duration of the verification pass, including the transfer of token ids.
+        drafts_s: Duration of all draft passes, which run one after another.
+        busy_s: Work of the busiest stage, link or draft for all these passes.
     """
 
     draft_tokens: int
@@ -29,22 +29,23 @@ class DraftSteps:
 
     @property
     def token_s(self) -> float:
-        """Seconds per token of one user, on average."""
+        """Mean seconds per token of one user."""
         return (self.check_s + self.drafts_s) / self.tokens_per_pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftMachine:
-    """The times of a machine that drafts and verifies tokens.
+    """Times of a machine that drafts and verifies tokens, in seconds.
 
     Attributes:
-        verify_s: Returns the seconds of a pass of the model over a number of new tokens of each user.
-        draft_s: Returns the seconds of a pass of the draft over a number of tokens of each user.
-        ways_s: Returns the seconds that ids are in transit for a pass over a number of tokens, of which all except one
-            are draft tokens.
-        busy_s: Returns the work of the slowest stage for a pass over a number of draft tokens that were drafted in some
-            seconds; by default the whole machine works on one pass at a time.
-        has_one_peak: Whether the speed-up over draft lengths only falls after its first peak.
+        verify_s: Function from a number of new tokens per user to the duration of a verification
+            pass.
+        draft_s: Function from a number of tokens per user to the duration of a draft pass.
+        ways_s: Function from the number of tokens of a pass, all of which except one are draft
+            tokens, to the time that their ids are in transit.
+        busy_s: Function from a number of draft tokens and the duration of their draft passes to the
+            work of the busiest stage. None if the whole machine works on one pass at a time.
+        has_one_peak: Whether the speed-up only falls with the draft length after its first peak.
     """
 
     verify_s: Callable[[int], float]
@@ -54,19 +55,31 @@ class DraftMachine:
     has_one_peak: bool = True
 
     def check_s(self, draft_tokens: int) -> float:
-        """Return the seconds of the pass that verifies a number of draft tokens, with ids in transit."""
+        """Return the duration of the pass that verifies some draft tokens.
+
+        The time that their ids are in transit is included.
+        """
         return self.verify_s(draft_tokens + 1) + self.ways_s(draft_tokens + 1)
 
     def row(self, curve: Acceptance, draft_tokens: int) -> DraftSteps:
-        """Return a pass over at least one draft token, drafted one after another."""
+        """Return the times of a pass over a sequence of draft tokens, which are drafted one by one.
+
+        Args:
+            curve: Tokens per pass by draft length.
+            draft_tokens: Number of draft tokens, at least 1.
+        """
         return self._steps(draft_tokens, curve.at(draft_tokens), draft_tokens * self.draft_s(1))
 
     def tree(self, tree: DraftTree) -> DraftSteps:
-        """Return a pass over a tree of draft tokens, each depth of which is one pass of the draft."""
+        """Return the times of a pass over a tree of draft tokens.
+
+        Each level of the tree is drafted in one pass.
+        """
         drafts_s = sum(self.draft_s(width) for width in tree.draft_widths)
         return self._steps(len(tree.parents), tree.tokens_per_pass, drafts_s)
 
     def _steps(self, draft_tokens: int, tokens_per_pass: float, drafts_s: float) -> DraftSteps:
+        """Return the times of a pass with given draft tokens, yield and drafting time."""
         check_s = self.check_s(draft_tokens)
         return DraftSteps(
             draft_tokens=draft_tokens,

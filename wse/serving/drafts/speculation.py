@@ -1,12 +1,13 @@
-"""Speculative decoding: what drafting tokens ahead and checking them in one pass of the model gains.
+"""Speculative decoding: the speed-up from verifying several draft tokens in one pass of the model.
 
-A draft proposes some tokens; one pass of the model accepts those up to the first that it would not have chosen, and
-gives one token of its own. Source: Leviathan, Kalman, Matias, Fast inference from transformers via speculative
-decoding, ICML 2023, arXiv 2211.17192.
+A draft proposes some tokens. One pass of the model accepts them up to the first token that the
+model would not have chosen, and adds one token of its own. Source: Leviathan, Kalman, Matias, Fast
+inference from transformers via speculative decoding, ICML 2023, arXiv 2211.17192.
 
-The number of tokens that a pass yields depends on the length of its draft. It is measured, or typical. Beyond the last
-measured length the number stays constant, because a longer draft is never accepted less. Between two measured lengths
-it is interpolated linearly, which is never above a curve of decreasing gains.
+The tokens per pass depend on the length of the draft. They are measured, or typical of several
+measurements. Between two measured lengths they are interpolated linearly, which is never above a
+curve with decreasing gains. Beyond the last measured length they stay constant, as a longer draft
+never yields less.
 """
 
 from __future__ import annotations
@@ -26,19 +27,20 @@ from wse.hardware.number import Grade, weakest
 
 
 def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
-    """Return how many times faster tokens come with drafts than one by one: E / (n c + v).
+    """Return the speed-up of decoding with drafts over decoding without: E / (n c + v).
 
-    In the paper (arXiv 2211.17192, theorem 3.8) v is 1, because a pass on a GPU waits for weights for any number
-    of tokens. Where weights are in SRAM it is more.
+    In the paper (arXiv 2211.17192, theorem 3.8) v is 1, because a pass on a GPU waits for its
+    weights, however few tokens it has. With weights in SRAM, v is larger.
 
     Args:
         yielded_tokens: E, tokens that a pass yields on average.
-        draft_tokens: n, draft tokens of a pass.
-        draft_cost: c, time of drafting one token over the time of a plain pass.
-        verify_cost: v, time of the pass that verifies n + 1 tokens over the time of a plain pass.
+        draft_tokens: n, draft tokens per pass.
+        draft_cost: c, time to draft one token divided by the time of a pass without drafts.
+        verify_cost: v, time of the pass that verifies n + 1 tokens divided by the time of a pass
+            without drafts.
 
     Raises:
-        BadInput: a cost is below 0 or no number, or both are 0.
+        BadInput: A cost is negative or not a number, or both are 0.
     """
     time = draft_tokens * draft_cost + verify_cost
     if not (draft_cost >= 0 and verify_cost >= 0 and 0 < time < math.inf):
@@ -53,37 +55,39 @@ def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify
 def best_draft(
     curve: Acceptance, speed_up_of: Callable[[int], float], *, has_one_peak: bool = True
 ) -> tuple[int, float]:
-    """Return the draft length with the largest speed-up, and that speed-up; (0, 1.0) where no length gains.
+    """Return the draft length with the largest speed-up, and this speed-up.
 
-    Lengths are tried up to the longest that the curve was measured at.
+    Lengths up to the longest measured one are tried. If none is faster than decoding without
+    drafts, the result is (0, 1.0).
 
     Args:
         curve: Tokens per pass by draft length.
-        speed_up_of: Returns how many times faster tokens come with drafts of a length.
-        has_one_peak: Whether the speed-up only falls after its first peak, so that the search may stop there. Further
-            draft tokens yield less and less, so this holds if none costs less than the one before.
+        speed_up_of: Function from a draft length to the speed-up over decoding without drafts.
+        has_one_peak: Whether the speed-up only falls after its first peak, so that the search can
+            stop there. The gain from further draft tokens decreases, so this is the case if no
+            token costs less than the previous one.
     """
-    best, length = 1.0, 0
+    best_gain, length = 1.0, 0
     for n in range(1, max(curve.draft_tokens) + 1):
         gain = speed_up_of(n)
-        if has_one_peak and gain <= best and length:
+        if has_one_peak and gain <= best_gain and length:
             break
-        if gain > best:
-            best, length = gain, n
-    return length, best
+        if gain > best_gain:
+            best_gain, length = gain, n
+    return length, best_gain
 
 
 TYPICAL: Final = "typical"
 """Name of the geometric mean of the measured acceptances."""
 
 MISMATCH_GRADE: Final[Grade] = "I"
-"""Grade of an acceptance that is applied to another kind of draft, or another model, than it was measured with."""
+"""Grade of an acceptance that is applied to another kind of draft or model than measured."""
 
 _BUNDLED: Final = Path(__file__).parents[2] / "data" / "acceptance.toml"
 
 
 DraftKind = Literal["head", "model", "any"]
-"""Kinds of drafts: a draft head of the model, or a separate draft model; ``any`` where the kind is not stated."""
+"""Kinds of drafts: a draft head of the model, a separate draft model, or ``any`` if not stated."""
 
 HEAD_KIND: Final[DraftKind] = "head"
 MODEL_KIND: Final[DraftKind] = "model"
@@ -92,16 +96,17 @@ ANY_KIND: Final[DraftKind] = "any"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Tokens per verification pass by number of draft tokens, and what they were measured with.
+    """Tokens per verification pass by number of draft tokens, and how they were measured.
 
     Attributes:
-        model: The model that verified the draft tokens, or a name such as ``typical``.
-        kind: The kind of draft that proposed them.
-        draft: The name of the draft: a type of head such as ``MTP``, or a draft model.
-        size_ratio: Parameters of a draft model over those of the model; None for other kinds.
+        model: Model that verified the draft tokens, or a name such as ``typical``.
+        kind: Kind of draft that proposed them.
+        draft: Name of the draft: a type of head such as ``MTP``, or a draft model.
+        size_ratio: Parameters of a draft model divided by those of the model; None for other kinds.
         draft_tokens: Draft tokens per pass, in rising order.
-        tokens_per_pass: Tokens that a pass yields for each of ``draft_tokens``, its own token included.
-        grade: How well the numbers are known.
+        tokens_per_pass: Tokens that a pass yields for each of ``draft_tokens``, including the
+            model's own token.
+        grade: Evidence grade of the numbers.
         source: Where the numbers are from.
     """
 
@@ -116,7 +121,7 @@ class Acceptance:
 
     @property
     def measured_with(self) -> str:
-        """The kind of draft in words, such as ``a draft head (MTP) of DeepSeek-R1``."""
+        """Description of the measured draft, such as ``a draft head (MTP) of DeepSeek-R1``."""
         if self.kind == ANY_KIND:
             return "any draft, as given"
         if self.model == TYPICAL:
@@ -127,11 +132,11 @@ class Acceptance:
         return f"a draft model ({self.draft}{size}) of {self.model}"
 
     def mismatch(self, kind: DraftKind, model: str) -> str | None:
-        """Return how a draft differs from the one that was measured; None where it does not.
+        """Return a text on how a draft differs from the measured one; None if it does not.
 
         Args:
-            kind: The kind of the draft that the acceptance is applied to.
-            model: The model that verifies its draft tokens.
+            kind: Kind of the draft to which the acceptance is applied.
+            model: Model that verifies its draft tokens.
         """
         if self.kind == ANY_KIND:
             return None
@@ -145,14 +150,21 @@ class Acceptance:
         return f"measured with {self.measured_with}, applied to {' and '.join(differences)}: graded {MISMATCH_GRADE}"
 
     def grade_for(self, kind: DraftKind, model: str) -> Grade:
-        """Return the grade of the acceptance for a draft: no better than an estimate where the draft differs."""
+        """Return the evidence grade of the acceptance when it is applied to a draft.
+
+        The grade is at best that of an estimate if the draft differs from the measured one.
+
+        Args:
+            kind: Kind of the draft.
+            model: Model that verifies its draft tokens.
+        """
         return self.grade if self.mismatch(kind, model) is None else weakest((self.grade, MISMATCH_GRADE))
 
     def at(self, draft_tokens: int) -> float:
-        """Return the tokens per pass with drafts of a length; 1 without a draft.
+        """Return the tokens per pass for a number of draft tokens; 1 without draft tokens.
 
         Raises:
-            BadInput: the length is below 0.
+            BadInput: The number is negative.
         """
         if draft_tokens < 0:
             message = f"draft of {draft_tokens} tokens: give a number of at least 0"
@@ -162,7 +174,7 @@ class Acceptance:
 
 @cache
 def measured_curves() -> tuple[Acceptance, ...]:
-    """Return the bundled curves."""
+    """Return the bundled measurements of tokens per pass."""
     rows = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["rows"]
     sizes = ("draft_tokens", "tokens_per_pass")
     return tuple(Acceptance(**(row | {key: tuple(row[key]) for key in sizes})) for row in rows)
@@ -170,9 +182,13 @@ def measured_curves() -> tuple[Acceptance, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceShares:
-    """The frequencies with which each choice of a draft is the model's token, the most likely choice first.
+    """How often each choice of a draft is the model's token, from the most likely choice on.
 
-    ``kind``, ``draft`` and ``size_ratio`` are those of `Acceptance`.
+    Attributes:
+        kind, draft, size_ratio: The measured draft, as in `Acceptance`.
+        shares: Frequency of each choice, from 0 to 1.
+        grade: Evidence grade of the numbers.
+        source: Where the numbers are from.
     """
 
     kind: DraftKind
@@ -185,15 +201,23 @@ class ChoiceShares:
 
 @cache
 def choice_shares() -> ChoiceShares:
-    """Return the bundled shares of choices."""
+    """Return the bundled measurement of the frequencies of a draft's choices."""
     table = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["choices"]
     return ChoiceShares(**(table | {"shares": tuple(table["shares"])}))
 
 
 def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grade, source: str) -> Acceptance:
-    """Return the curve of a draft whose token at each position is accepted so often, where those before it are.
+    """Return the tokens per pass of a draft with given acceptance probabilities by position.
 
-    1 + a1 + a1 a2 + ..., after Leviathan et al., arXiv 2211.17192, whose acceptance is one for all positions.
+    With probabilities a1, a2, ..., a pass yields 1 + a1 + a1 a2 + ... tokens. This follows
+    Leviathan et al., arXiv 2211.17192, where the probability is the same for all positions.
+
+    Args:
+        acceptances: Probability that the token at each position is accepted, given that all tokens
+            before it are.
+        model: Name of the model, for reports.
+        grade: Evidence grade of the probabilities.
+        source: Where the probabilities are from.
 
     >>> acceptance_by_position((0.8, 0.5), "any", "U", "").tokens_per_pass
     (1.8, 2.2)
@@ -211,15 +235,15 @@ def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grad
 
 
 def typical(curves: Sequence[Acceptance]) -> Acceptance:
-    """Return the geometric mean of ``curves`` at each length that one of them was measured at.
+    """Return the geometric mean of several curves, at each length at which any was measured.
 
-    Tokens per pass divide times, and of factors the geometric mean is the one that treats a gain and its inverse alike
-    (Fleming and Wallace, CACM 29(3), 1986). It is a guess for a model of which nothing was measured, so its grade is
-    that of an estimate.
+    Tokens per pass are factors of speed. Of the means of factors, only the geometric one is
+    symmetric in a gain and its inverse (Fleming and Wallace, CACM 29(3), 1986). The result is a
+    guess for models without measurements, so its grade is at best that of an estimate.
     """
     lengths = tuple(sorted({length for curve in curves for length in curve.draft_tokens}))
     means = tuple(math.exp(math.fsum(math.log(curve.at(n)) for curve in curves) / len(curves)) for n in lengths)
-    named = ", ".join(f"{curve.model} {curve.draft}" for curve in curves)
+    curve_names = ", ".join(f"{curve.model} {curve.draft}" for curve in curves)
     kinds = {curve.kind for curve in curves}
     return Acceptance(
         model=TYPICAL,
@@ -228,28 +252,35 @@ def typical(curves: Sequence[Acceptance]) -> Acceptance:
         draft_tokens=lengths,
         tokens_per_pass=means,
         grade=weakest(("I", *(curve.grade for curve in curves))),
-        source=f"geometric mean of {named}",
+        source=f"geometric mean of {curve_names}",
     )
 
 
 def acceptance_of(model: str) -> Acceptance:
-    """Return the curve measured on ``model`` if there is one, else the typical one.
+    """Return the tokens per pass measured on a model, or the typical ones if there are none.
 
-    Names are compared without case, spaces and signs.
+    Names are compared without case, spaces and punctuation.
     """
     curves = [curve for curve in measured_curves() if _plain(curve.model) == _plain(model)]
     return curves[0] if curves else typical(measured_curves())
 
 
 def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:
-    """Return the value at ``length`` of the line through (lengths, values), and the last value beyond them."""
-    for (low, before), (high, after) in zip(
+    """Return the value at ``length`` by linear interpolation, and the last value beyond the end.
+
+    Args:
+        lengths: Lengths in rising order.
+        values: Value at each length.
+        length: Length of the result.
+    """
+    for (low, low_value), (high, high_value) in zip(
         zip(lengths, values, strict=True), zip(lengths[1:], values[1:], strict=True), strict=False
     ):
         if length <= high:
-            return before + (after - before) * (length - low) / (high - low)
+            return low_value + (high_value - low_value) * (length - low) / (high - low)
     return values[-1]
 
 
 def _plain(name: str) -> str:
+    """Return the letters and digits of a name, in lower case."""
     return "".join(c for c in name.lower() if c.isalnum())

@@ -1,12 +1,12 @@
-"""Trees of drafted tokens: the best one of so many nodes, and the best size and depth for a machine.
+"""Trees of draft tokens: the best tree of a given size, and the fastest tree for a machine.
 
-A draft that is a tree has several guesses at a position: a pass verifies all of them, and accepts the longest path from
-the root that the model would have taken. Source: Chen et al., Sequoia: scalable, robust, and hardware-aware speculative
-decoding, arXiv 2402.12374, sections 3.1 and 3.3.
+A tree has several candidate tokens per position. A pass verifies all of them and accepts the
+longest path from the root that the model would have generated. Source: Chen et al., Sequoia:
+scalable, robust, and hardware-aware speculative decoding, arXiv 2402.12374, sections 3.1 and 3.3.
 
-``shares`` are acceptances by position and choice: ``shares[d][k]`` is the probability that the draft's choice k (0: the
-likeliest) at position d behind the root is accepted, where its parent is. A node's value is the product along its path.
-Past the last position, or choice, nothing is accepted.
+``shares[d][k]`` is an acceptance probability: that of the draft's choice k at position d after the
+root, given that its parent is accepted. Choice 0 is the most likely. The value of a node is the
+product along its path. Beyond the last position or choice, nothing is accepted.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from wse.errors import BadInput
 from wse.serving.drafts.speculation import Acceptance
 
 Shares = tuple[tuple[float, ...], ...]
-"""Acceptances by position and choice."""
+"""Acceptance probabilities by position and choice."""
 
 ROOT: Final = -1
-"""The parent of nodes at the first position: the token that the model itself gave last."""
+"""Parent of nodes at the first position: the token that the model itself generated last."""
 
 MOST_NODES: Final = 64
-"""Nodes of a tree that are requested at most: the work grows with their square."""
+"""Maximum number of nodes of a tree. The computation grows with the square of this number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTree:
-    """A tree of drafted tokens.
+    """A tree of draft tokens.
 
     Attributes:
-        parents: The parent of each node, by its place among the nodes, before its children; ROOT at the first position.
-        choices: Which of the draft's choices behind its parent each node is; 0: the likeliest.
-        tokens_per_pass: Tokens that a pass over it yields, the model's own among them.
+        parents: Index of each node's parent, which precedes the node; ROOT at the first position.
+        choices: For each node, which of the draft's choices it is; 0 for the most likely one.
+        tokens_per_pass: Tokens that a pass over the tree yields on average, including the model's
+            own token.
     """
 
     parents: tuple[int, ...]
@@ -47,39 +48,49 @@ class DraftTree:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """The position of each node behind the root, from 1."""
-        found: list[int] = []
+        """Distance of each node from the root, from 1."""
+        positions: list[int] = []
         for parent in self.parents:
-            found.append(1 if parent == ROOT else found[parent] + 1)
-        return tuple(found)
+            positions.append(1 if parent == ROOT else positions[parent] + 1)
+        return tuple(positions)
 
     @property
     def depth(self) -> int:
-        """Its longest path."""
+        """Length of the longest path."""
         return max(self.positions, default=0)
 
     @property
     def draft_widths(self) -> tuple[int, ...]:
-        """Tokens of each pass of the draft, one for each position: the nodes before it that have children."""
+        """Number of tokens of each draft pass, which processes the nodes that have children.
+
+        Pass d processes those at distance d from the root. The first pass processes the root
+        itself.
+        """
         positions = (0, *self.positions)  # of the root, then of nodes
         return tuple(Counter(positions[parent + 1] for parent in set(self.parents))[d] for d in range(self.depth))
 
 
 def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None = None) -> DraftTree:
-    """Return the tree of at most so many nodes, and no longer paths than ``depth``, that yields most.
+    """Return the tree that yields the most tokens per pass, with limited size and depth.
 
-    By dynamic programming, as in section 3.1 of the paper, with acceptances that may differ from position to position:
+    This is the dynamic programme of section 3.1 of the paper, with probabilities that may differ
+    between positions:
 
-    1. ``of_node(d, n)`` is the most that a node at position d yields with n nodes, itself one of them: 1, and what its
-       children yield with the other n - 1.
-    2. ``of_children(d, k, m)`` is the most that the choices from k on at position d yield with m nodes: of the first
-       of them gets j, times its share, and the others the rest. A choice is not left out for a later one, which is
-       accepted less often.
-    3. The root has all nodes as children. Who got how many is read back from the best j.
+    1. ``node_yield(d, n)`` is the maximum yield of a node at position d with n nodes, including
+       itself: 1 plus the yield of its children with n - 1 nodes.
+    2. ``children_yield(d, k, m)`` is the maximum yield of the choices from k on at position d with
+       m nodes. The first of these choices gets j nodes and counts with its probability; the other
+       choices get the rest. Later choices are never more likely, so no choice is skipped.
+    3. All nodes are descendants of the root. The tree is built from the best values of j.
+
+    Args:
+        shares: Acceptance probabilities by position and choice.
+        nodes: Maximum number of nodes, from 1 to `MOST_NODES`.
+        depth: Maximum length of a path; None for the number of positions in ``shares``.
 
     Raises:
-        BadInput: a share is outside of 0 to 1, the choices of a position make more than 1 together, or there are no
-            nodes or more than `MOST_NODES`.
+        BadInput: A probability is outside 0 to 1, the choices of a position add up to more than 1,
+            or ``nodes`` is out of range.
     """
     check_shares(shares)
     if not 1 <= nodes <= MOST_NODES:
@@ -88,87 +99,101 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
     deepest = len(shares) if depth is None else min(depth, len(shares))
 
     @cache
-    def of_node(position: int, count: int) -> float:  # 1
-        return 1.0 + of_children(position + 1, 0, count - 1)[0]
+    def node_yield(position: int, count: int) -> float:  # phase 1
+        """Return the maximum yield of a node and its descendants."""
+        return 1.0 + children_yield(position + 1, 0, count - 1)[0]
 
     @cache
-    def of_children(position: int, choice: int, count: int) -> tuple[float, int]:  # 2
+    def children_yield(position: int, choice: int, count: int) -> tuple[float, int]:  # phase 2
+        """Return the maximum yield of some choices, and the number of nodes of the first choice."""
         if position > deepest or choice == len(shares[position - 1]) or not count:
             return 0.0, 0
         share = shares[position - 1][choice]
         return max(
-            (share * of_node(position, first) + of_children(position, choice + 1, count - first)[0], first)
+            (share * node_yield(position, first) + children_yield(position, choice + 1, count - first)[0], first)
             for first in range(1, count + 1)
         )
 
     parents, choices = list[int](), list[int]()
 
-    def add_children(parent: int, position: int, count: int) -> None:  # 3
+    def add_children(parent: int, position: int, count: int) -> None:  # phase 3
+        """Add the children of a node and their descendants to the tree."""
         choice = 0
-        while (found := of_children(position, choice, count))[0] > 0:
+        while (best := children_yield(position, choice, count))[0] > 0:
             parents.append(parent)
             choices.append(choice)
-            add_children(len(parents) - 1, position + 1, found[1] - 1)
-            count, choice = count - found[1], choice + 1
+            add_children(len(parents) - 1, position + 1, best[1] - 1)
+            count, choice = count - best[1], choice + 1
 
     add_children(ROOT, 1, nodes)
-    return DraftTree(parents=tuple(parents), choices=tuple(choices), tokens_per_pass=of_node(0, nodes + 1))
+    return DraftTree(parents=tuple(parents), choices=tuple(choices), tokens_per_pass=node_yield(0, nodes + 1))
 
 
 def fastest_tree(
     shares: Sequence[Sequence[float]], speed_up: Callable[[DraftTree], float], sizes: Iterable[int]
 ) -> tuple[DraftTree | None, float]:
-    """Return the tree with the largest speed-up, of the best ones of each size and depth, and its speed-up.
+    """Return the tree with the largest speed-up among the best trees of each size and depth.
 
-    Section 3.3 of the paper.
+    Source: section 3.3 of the paper.
 
     Args:
-        shares: Acceptances by position and choice.
-        speed_up: Returns how many times faster tokens come with a tree than without drafts.
-        sizes: Numbers of nodes, rising; they are tried until two in a row gain less than a smaller one.
+        shares: Acceptance probabilities by position and choice.
+        speed_up: Function from a tree to the speed-up over decoding without drafts.
+        sizes: Numbers of nodes to try, in rising order. The search stops after two sizes in a row
+            that are not faster than a smaller one.
 
     Returns:
-        The tree and its speed-up; (None, 1.0) where no tree gains.
+        The tree and its speed-up; (None, 1.0) if no tree is faster than decoding without drafts.
     """
-    fastest, gain, less = None, 1.0, 0
+    best_so_far, best_speed_up, sizes_without_gain = None, 1.0, 0
     for nodes in sizes:
         trees = dict.fromkeys(best_tree(shares, nodes, depth) for depth in range(1, len(shares) + 1))
-        found, best = max(((tree, speed_up(tree)) for tree in trees), key=lambda pair: pair[1])
-        less = 0 if best > gain else less + 1
-        if best > gain:
-            fastest, gain = found, best
-        if less == 2 and fastest is not None:
+        tree_of_size, speed_up_of_size = max(((tree, speed_up(tree)) for tree in trees), key=lambda pair: pair[1])
+        sizes_without_gain = 0 if speed_up_of_size > best_speed_up else sizes_without_gain + 1
+        if speed_up_of_size > best_speed_up:
+            best_so_far, best_speed_up = tree_of_size, speed_up_of_size
+        if sizes_without_gain == 2 and best_so_far is not None:
             break
-    return fastest, gain
+    return best_so_far, best_speed_up
 
 
 def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
-    """Acceptances by position and choice, of a curve that has those of the likeliest choice.
+    """Return acceptance probabilities by position and choice from a curve of tokens per pass.
 
-    A position's acceptance is what its token adds to those of a pass over what the one before adds. Of what the
-    choices before did not catch, a further one catches the same part as in ``choices``, the shares of a draft of which
-    they were measured.
+    The probability of the most likely choice at a position is the ratio of what its token adds to
+    the yield and what the previous token adds. Further choices catch the same fraction of what
+    earlier choices missed as in ``choices``.
+
+    Args:
+        curve: Tokens per pass by draft length, for a draft with one choice per position.
+        choices: Measured probability of each choice of a draft, the most likely choice first.
     """
-    yielded = [0.0, *(curve.at(length) for length in range(max(curve.draft_tokens) + 1))]
-    added = [after - before for before, after in pairwise(yielded)]
-    firsts = [min(1.0, after / before) if before > 0 else 0.0 for before, after in pairwise(added)]
-    return tuple(with_choices(first, choices) for first in firsts)
+    yields = [0.0, *(curve.at(length) for length in range(max(curve.draft_tokens) + 1))]
+    added_tokens = [next_value - value for value, next_value in pairwise(yields)]
+    first_choices = [min(1.0, next_value / value) if value > 0 else 0.0 for value, next_value in pairwise(added_tokens)]
+    return tuple(with_choices(first, choices) for first in first_choices)
 
 
 def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
-    """The shares of the choices at a position whose likeliest one is accepted so often, as `shares_of` has them."""
-    found, missed = [first], 1.0 - choices[0]
-    for measured in choices[1:]:
-        found.append((1.0 - sum(found)) * measured / missed)
-        missed -= measured
-    return tuple(found)
+    """Return the probabilities of all choices at a position, given that of the most likely choice.
+
+    Args:
+        first: Acceptance probability of the most likely choice.
+        choices: Measured probability of each choice of a draft. See `shares_of`.
+    """
+    probabilities, missed_fraction = [first], 1.0 - choices[0]
+    for measured_choice in choices[1:]:
+        probabilities.append((1.0 - sum(probabilities)) * measured_choice / missed_fraction)
+        missed_fraction -= measured_choice
+    return tuple(probabilities)
 
 
 def check_shares(shares: Sequence[Sequence[float]]) -> None:
-    """Check acceptances by position and choice.
+    """Raise BadInput for impossible acceptance probabilities.
 
-    Raises:
-        BadInput: there are none, one is outside of 0 to 1, or those of a position make more than 1 together.
+    Args:
+        shares: Acceptance probabilities by position and choice. There must be at least one per
+            position, each from 0 to 1, and those of a position must add up to at most 1.
     """
     if not shares or not all(shares):
         message = "acceptance: there is none; give a share from 0 to 1 for each position"

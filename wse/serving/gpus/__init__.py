@@ -1,1 +1,1 @@
-"""GPUs that serve language models: what they are, what their software costs, and how long a pass takes on them."""
+"""GPUs that serve language models: specifications, software costs, and the time of a pass."""

@@ -1,6 +1,7 @@
-"""GPUs and serving stacks: presets and user files (`wse.hardware.preset_reader`) as specifications.
+"""Load GPUs and serving stacks from presets and user files.
 
-A GPU names in ``generation`` the generation whose kernels it has. A number of a stack may differ by generation.
+A GPU names in ``generation`` the generation of its kernels. Numbers of a serving stack may differ
+by generation. See `wse.hardware.preset_reader` for the format.
 """
 
 from __future__ import annotations
@@ -19,20 +20,23 @@ from wse.serving.gpus.spec import GENERATIONS, GpuSpec, StackSpec
 _HERE: Final = Path(__file__).parent
 
 
-def _read_text(path: Path, key: str, stated: Any) -> str:
-    if not isinstance(stated, str) or not stated.isprintable():
-        msg = f"{path}: {key} = {short_repr(stated)}: give a text of printable characters on one line"
+def _read_text(path: Path, key: str, raw_value: Any) -> str:
+    """Check a text in a file and return it."""
+    if not isinstance(raw_value, str) or not raw_value.isprintable():
+        msg = f"{path}: {key} = {short_repr(raw_value)}: give a text of printable characters on one line"
         raise BadWafer(msg)
-    return stated
+    return raw_value
 
 
-def _read_generation(path: Path, key: str, stated: Any) -> str:
-    if _read_text(path, key, stated) not in GENERATIONS:
-        raise UnknownName(key, stated, GENERATIONS, where=str(path))
-    return str(stated)
+def _read_generation(path: Path, key: str, raw_value: Any) -> str:
+    """Check the generation in a file and return it."""
+    if _read_text(path, key, raw_value) not in GENERATIONS:
+        raise UnknownName(key, raw_value, GENERATIONS, where=str(path))
+    return str(raw_value)
 
 
 def _missing(base: str, keys: Sequence[str]) -> str:
+    """Return the message for the fields that a file lacks, with a preset to suggest as its base."""
     return f'has no {keys[0]}; add it, or begin with base = "{base}" and give what differs'
 
 
@@ -56,47 +60,66 @@ _STACK: Final = PresetKind(
 
 
 def known_gpus() -> tuple[str, ...]:
-    """Return the names of the GPU presets."""
+    """Return the names of all GPU presets, including those of other packages."""
     return _GPU.names()
 
 
 def bundled_gpus() -> tuple[str, ...]:
-    """Return the names of the GPU presets, without those of other packages."""
+    """Return the names of the bundled GPU presets."""
     return _GPU.bundled_names()
 
 
 def known_stacks() -> tuple[str, ...]:
-    """Return the names of the serving stacks."""
+    """Return the names of all serving stacks, including those of other packages."""
     return _STACK.names()
 
 
 def load_gpu(name_or_path: str | Path) -> GpuSpec:
-    """Return the GPU of a preset's name, without regard to case, or of a TOML file.
+    """Return the GPU of a preset, given by its name (ignoring case), or of a TOML file.
 
     Raises:
-        UnknownName: no such preset, or an unknown key in the file; the nearest known one is named.
-        BadWafer: the file cannot be read, or a number is missing, in another unit or out of bounds.
+        UnknownName: There is no such preset, or the file has an unknown key; a similar name is
+            suggested.
+        BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of bounds.
     """
     texts, numbers = _GPU.read(str(name_or_path))
     return GpuSpec(**texts, **_GPU.values(numbers))
 
 
 def load_stack(name_or_path: str | Path, generation: str) -> StackSpec:
-    """Return the costs of a stack on GPUs of a generation. Names and errors as of `load_gpu`."""
+    """Return the costs of a serving stack on GPUs of a generation.
+
+    Args:
+        name_or_path: Name of a preset, or path of a TOML file.
+        generation: Generation of the GPU, one of ``GENERATIONS``.
+
+    Raises:
+        UnknownName, BadWafer: As for `load_gpu`.
+    """
     texts, numbers = _STACK.read(str(name_or_path))
     return StackSpec(**texts, **_STACK.values(numbers, generation))
 
 
 def gpu_numbers(name_or_path: str | Path) -> Numbers:
-    """Return the numbers of a GPU with unit, grade and source. Errors as of `load_gpu`."""
+    """Return the numbers of a GPU with unit, grade and source.
+
+    Raises:
+        UnknownName, BadWafer: As for `load_gpu`.
+    """
     return _GPU.read(str(name_or_path)).numbers
 
 
 def stack_numbers(name_or_path: str | Path) -> Numbers:
-    """Return the numbers of a stack; one that differs by generation has a point and the generation after its key."""
+    """Return the numbers of a serving stack with unit, grade and source.
+
+    The key of a number for one generation is ``FIELD.GENERATION``.
+
+    Raises:
+        UnknownName, BadWafer: As for `load_gpu`.
+    """
     return _STACK.read(str(name_or_path)).numbers
 
 
 def stack_texts(name_or_path: str | Path) -> dict[str, str]:
-    """Return the name, title and rows of calibration of a stack."""
+    """Return the texts of a serving stack: name, title, and the measurements it was fitted on."""
     return _STACK.read(str(name_or_path)).texts

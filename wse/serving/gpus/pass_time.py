@@ -1,4 +1,4 @@
-"""The time of a pass, term by term: a roofline divided by the ratios that a stack achieves, plus fixed costs.
+"""The time of a pass on GPUs: a roofline divided by achieved ratios, plus fixed costs.
 
     reads         weights / bandwidth_ratio + experts / expert_ratio + cache / cache_ratio
                   + layers x tokens of the longest cache x cache_token_s
@@ -7,13 +7,15 @@
     all-reduces   two per layer: all_reduce_s x log2(GPUs), plus the vectors over the links
     host          step_s + users x user_s
 
-Reads and products are added, because the products of a few tokens wait for their weights. The attention scores of one
-new token per user fill little of a tensor core's tile, so they have their own ratio (``attention_ratio``).
+Reads and products are added, because the products of a few tokens wait for their weights. The
+attention scores of one new token per user fill little of a tensor core's tile, so they have their
+own ratio (``attention_ratio``).
 
-An all-reduce of a short vector takes one step, in which each GPU reads the vectors of the g - 1 others (one-shot). A
-longer vector takes two steps, which move 2 (g - 1) / g vectors: Thakur et al., Optimization of collective
-communication operations in MPICH, 2005. Two steps cost at least as much as the longest one-shot all-reduce, so that
-the time of a pass is continuous and never falls with users, with context or with the tokens of a prompt.
+An all-reduce of a short vector takes one step, in which each of g GPUs reads the vectors of the g -
+1 others (one-shot). A longer vector takes two steps, which move 2 (g - 1) / g vectors: Thakur et
+al., Optimization of collective communication operations in MPICH, 2005. Two steps are assumed to
+cost at least as much as the longest one-shot all-reduce. The time of a pass is therefore continuous
+and never falls with users, context, or tokens of a prompt.
 """
 
 from __future__ import annotations
@@ -26,12 +28,22 @@ from wse.serving.gpus.roofline import Parallelism, Roofline
 from wse.serving.gpus.spec import GpuSpec, StackSpec
 
 ALL_REDUCES_PER_LAYER = 2
-"""All-reduces per layer with tensor parallelism: after attention and after the feed-forward block."""
+"""All-reduces per layer in tensor parallelism: after attention and after the feed-forward block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassTime:
-    """Seconds of a pass by term; ``crossing_s`` is that of the vectors on the links, beside the wait for the others."""
+    """The seconds of a pass, by term.
+
+    Attributes:
+        weights_s: Reading weights.
+        cache_s: Reading the KV cache.
+        compute_s: Products.
+        launch_s: Launching and synchronising kernels.
+        all_reduce_s: Waiting for the other GPUs in all-reduces.
+        crossing_s: Moving vectors over the links in all-reduces.
+        host_s: Work of the host.
+    """
 
     weights_s: float
     cache_s: float
@@ -43,11 +55,11 @@ class PassTime:
 
     @property
     def total_s(self) -> float:
-        """All terms."""
+        """Sum of all terms."""
         return math.fsum(getattr(self, name) for name in PassTime.__dataclass_fields__)
 
     def plus(self, other: PassTime, times: float = 1.0) -> PassTime:
-        """This time and so many times another, term by term."""
+        """Return this time plus a multiple of another time, term by term."""
         return PassTime(
             **{name: getattr(self, name) + times * getattr(other, name) for name in PassTime.__dataclass_fields__}
         )
@@ -56,20 +68,28 @@ class PassTime:
 def pass_time(
     roofline: Roofline, spec: ModelSpec, gpu: GpuSpec, parallelism: Parallelism, stack: StackSpec
 ) -> PassTime:
-    """Return the time of a pass of a model on GPUs that a stack serves."""
+    """Return the time of a pass of a model on GPUs with a serving stack.
+
+    Args:
+        roofline: Roofline of the pass.
+        spec: The model.
+        gpu: The GPU.
+        parallelism: How the model is distributed over GPUs.
+        stack: Costs of the serving stack.
+    """
     reads = (roofline.weights_s - roofline.four_bit_s) / stack.bandwidth_ratio
     reads += roofline.four_bit_s / stack.four_bit_ratio + roofline.experts_s / stack.expert_ratio
     products = (roofline.products_s + roofline.rows_s) / stack.compute_ratio + roofline.row_s / stack.attention_ratio
     expert_layers = sum(layer.experts for layer in spec.layers)
-    wait, crossing = _all_reduce(roofline.vector_bytes, gpu, parallelism, stack)
+    wait_s, crossing_s = _all_reduce(roofline.vector_bytes, gpu, parallelism, stack)
     all_reduces = spec.layer_count * (1 if parallelism.attention_by_data else ALL_REDUCES_PER_LAYER)
     return PassTime(
         weights_s=reads,
         cache_s=roofline.cache_s / stack.cache_ratio + roofline.cache_steps * stack.cache_token_s,
         compute_s=products,
         launch_s=spec.layer_count * stack.layer_s + expert_layers * stack.expert_layer_s,
-        all_reduce_s=all_reduces * wait,
-        crossing_s=all_reduces * crossing,
+        all_reduce_s=all_reduces * wait_s,
+        crossing_s=all_reduces * crossing_s,
         host_s=stack.step_s + roofline.users * stack.user_s,
     )
 
@@ -77,7 +97,14 @@ def pass_time(
 def _all_reduce(vector_bytes: float, gpu: GpuSpec, parallelism: Parallelism, stack: StackSpec) -> tuple[float, float]:
     """Return the seconds of one all-reduce: waiting for the other GPUs, and moving bytes.
 
-    With attention by data, an all-gather of the users' vectors and a reduce-scatter of the sums take its place.
+    With data-parallel attention, an all-gather of the users' vectors and a reduce-scatter of the
+    sums replace the all-reduce.
+
+    Args:
+        vector_bytes: Bytes of the vectors of all tokens.
+        gpu: The GPU.
+        parallelism: How the model is distributed over GPUs.
+        stack: Costs of the serving stack.
     """
     gpus = parallelism.gpus
     if gpus == 1:

@@ -1,14 +1,18 @@
-"""The roofline of a pass: the seconds that its bytes and products take on one GPU at the rates that are stated for it.
+"""The roofline of a pass: the seconds of its reads and products at the stated rates of a GPU.
 
-A pass runs new tokens of some users through the model: one of each user when decoding, the prompt or a chunk of it, the
-tokens to be verified, or decoded tokens and a prompt together. Weights are read once a pass, whoever it is for. Of a
-mixture with n experts, k for a token, T tokens touch n (1 - (1 - k/n)^T) of a layer in the mean. A token reads the
-cache of its user as far back as the layer sees: a window less than all; with latent attention one vector for all heads.
+A pass runs new tokens of some users through the model. In decode it is one token of each user;
+otherwise a prompt, a chunk of a prompt, tokens to verify, or decoded tokens together with a prompt.
 
-Over g GPUs linear layers and heads are cut into g parts (tensor parallelism; Megatron-LM, arXiv 1909.08053): the cache
-into as many as it has heads of keys, and is whole on each where there is one, as with latent attention. With attention
-by data each GPU has its own users, their whole cache and all weights of attention (DeepSeek-V3, arXiv 2412.19437).
-Experts that are whole on a GPU each (expert parallelism) are touched unevenly: the GPU with the most sets the pace.
+Weights are read once per pass. In a mixture with n experts, of which each token uses k, T tokens
+use n (1 - (1 - k/n)^T) experts of a layer on average. Each token reads the KV cache of its user as
+far back as the layer attends. With latent attention, the cache has one vector for all heads.
+
+On g GPUs, linear layers and heads are divided into g parts (tensor parallelism; Megatron-LM, arXiv
+1909.08053). The cache is divided into as many parts as there are KV heads. With one KV head, as
+with latent attention, each GPU stores the whole cache. With data-parallel attention, each GPU has
+its own users, their whole cache, and all weights of attention (DeepSeek-V3, arXiv 2412.19437). With
+expert parallelism, each expert is stored on one GPU as a whole. The experts in use are then
+distributed unevenly, and the GPU with the most of them determines the time.
 """
 
 from __future__ import annotations
@@ -31,9 +35,14 @@ from wse.serving.gpus.weights import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """New tokens of a pass: so many ``new`` ones of each of ``users``, with ``context`` tokens before the first.
+    """A group of users with equal numbers of new tokens in a pass.
 
-    ``outputs`` of each user get logits: the last, or all that are verified.
+    Attributes:
+        users: Number of users.
+        new: New tokens of each user.
+        context: Tokens of each user before the first new one.
+        outputs: Tokens of each user for which logits are computed: the last one, or all that are
+            verified.
     """
 
     users: float
@@ -43,13 +52,19 @@ class Tokens:
 
     @property
     def count(self) -> float:
-        """Tokens of all users."""
+        """Number of new tokens of all users."""
         return self.users * self.new
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parallelism:
-    """GPUs that hold a model together. ``attention_by_data``, ``whole_experts``: see the module."""
+    """The distribution of a model over GPUs. See the module.
+
+    Attributes:
+        gpus: Number of GPUs.
+        attention_by_data: Whether attention is data-parallel: each GPU serves its own users.
+        whole_experts: Whether each expert is stored on one GPU as a whole (expert parallelism).
+    """
 
     gpus: int = 1
     attention_by_data: bool = False
@@ -58,20 +73,20 @@ class Parallelism:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """A pass at stated rates, on the GPU with the most to do.
+    """The seconds of a pass at stated rates, on the GPU with the most work.
 
     Attributes:
-        weights_s: Reading weights but those of routed experts.
-        four_bit_s: Of these the ones of 4 bits that are multiplied as such.
-        experts_s: Reading the experts that are touched.
+        weights_s: Reading weights, except those of routed experts.
+        four_bit_s: Part of it for 4-bit weights that are multiplied as such.
+        experts_s: Reading the routed experts that are used.
         cache_s: Reading the KV cache.
         products_s: Products of linear layers and the head.
         row_s: Scores and values of the first new token of each user.
-        rows_s: Scores and values of their further tokens.
-        vector_bytes: A hidden vector of every token: what an all-reduce adds up.
+        rows_s: Scores and values of the further new tokens.
+        vector_bytes: Bytes of the hidden vectors of all tokens, which an all-reduce adds up.
         users: Users of the pass.
-        cache_steps: Tokens of the longest cache that attention steps through one by one, summed over all layers. A
-            group of less than one user counts in proportion to its users.
+        cache_steps: Tokens of the longest cache, which attention reads one by one, summed over all
+            layers. A group of less than one user counts in proportion.
     """
 
     weights_s: float
@@ -87,15 +102,23 @@ class Roofline:
 
     @property
     def bound_s(self) -> float:
-        """The least time: that of all reads, or of all products where it is longer."""
+        """Minimum time of the pass: that of all reads or of all products, whichever is longer."""
         reads = self.weights_s + self.experts_s + self.cache_s
         return max(reads, self.products_s + self.row_s + self.rows_s)
 
 
 class RooflineModel:
-    """Rooflines of a model's passes on GPUs."""
+    """Computation of rooflines for passes of one model on given GPUs."""
 
     def __init__(self, spec: ModelSpec, weights: WeightFormat, gpu: GpuSpec, parallelism: Parallelism) -> None:
+        """Prepare the computation.
+
+        Args:
+            spec: The model.
+            weights: Number format of the weights.
+            gpu: The GPU.
+            parallelism: How the model is distributed over GPUs.
+        """
         self.spec, self.weights, self.gpu, self.parallelism = spec, weights, gpu, parallelism
         self.kinds = layer_kinds(spec)
         self._plain_bytes = plain_bytes_per_value(spec, weights)
@@ -106,19 +129,19 @@ class RooflineModel:
         """Return the roofline of a pass over some groups of tokens."""
         gpus, bandwidth = self.parallelism.gpus, self.gpu.hbm_bytes_per_s
         count, users = sum(g.count for g in groups), sum(g.users for g in groups)
-        attention_share = 1 if self.parallelism.attention_by_data else 1 / gpus
+        attention_fraction = 1 if self.parallelism.attention_by_data else 1 / gpus
         weights = experts = products = cache = row = rows = 0.0
         for kind in self.kinds:
-            weights += kind.count * (kind.attention * attention_share + kind.block / gpus) * self._plain_bytes
+            weights += kind.count * (kind.attention * attention_fraction + kind.block / gpus) * self._plain_bytes
             products += kind.count * 2 * count * (kind.attention + kind.block) / gpus / self._plain_rate
             if kind.expert:
-                touched, active = self._touched(count)
-                experts += kind.count * kind.expert * touched * self.weights.bits / 8
+                used_experts, active = self._touched(count)
+                experts += kind.count * kind.expert * used_experts * self.weights.bits / 8
                 rate = self.gpu.flops_per_s(self.weights.product_bits)
                 products += kind.count * 2 * count * active * kind.expert / gpus / rate
             for group in groups:
-                read, first, further = self._attention(kind, group)
-                cache, row, rows = cache + read, row + first, rows + further
+                read_bytes, first_s, further_s = self._attention(kind, group)
+                cache, row, rows = cache + read_bytes, row + first_s, rows + further_s
         head = table_bytes(self.spec) / gpus
         outputs = sum(g.users * g.outputs for g in groups)
         products += 2 * outputs * self.spec.vocab_size * self.spec.hidden_size / gpus / self.gpu.bf16_flops_per_s
@@ -137,29 +160,37 @@ class RooflineModel:
         )
 
     def _steps(self, group: Tokens) -> float:
-        """Return the tokens of a user's cache, over all layers."""
+        """Return the tokens of a user's cache that attention reads, summed over all layers."""
         return sum(kind.count * min(group.context, kind.span or group.context) for kind in self.kinds)
 
     def _touched(self, count: float) -> tuple[float, int]:
-        """Experts of a layer that a GPU reads for so many tokens, in parts of an expert where these are cut; k."""
+        """Return how many experts of a layer a GPU reads, and how many a token uses.
+
+        The first number may be a fraction if experts are divided between GPUs. With whole experts,
+        it is an estimate for the GPU with the most experts in use.
+
+        Args:
+            count: New tokens of the pass.
+        """
         experts = self.spec.experts
         assert experts is not None  # a layer has some
         probability = 1 - (1 - experts.active / experts.count) ** count
-        own = experts.count / self.parallelism.gpus
-        mean = own * probability
+        experts_per_gpu = experts.count / self.parallelism.gpus
+        mean = experts_per_gpu * probability
         if not self.parallelism.whole_experts or self.parallelism.gpus == 1:
             return mean, experts.active
-        spread = math.sqrt(2 * math.log(self.parallelism.gpus) * own * probability * (1 - probability))
-        return min(own, mean + spread), experts.active
+        excess = math.sqrt(2 * math.log(self.parallelism.gpus) * experts_per_gpu * probability * (1 - probability))
+        return min(experts_per_gpu, mean + excess), experts.active
 
     def _attention(self, kind: LayerKind, group: Tokens) -> tuple[float, float, float]:
-        """Return what attention of a group costs in all layers of a kind.
+        """Return the costs of attention of a group in all layers of a kind.
 
         Returns:
-            Bytes of the cache that are read, and seconds of the products of each user's first and further tokens.
+            Bytes of the cache that are read; seconds of the products of each user's first new
+            token; seconds of those of its further new tokens.
         """
-        seen = group.context + (group.new - 1) / 2  # of the tokens before, on average
-        span = min(seen, kind.span) if kind.span else seen
+        mean_context = group.context + (group.new - 1) / 2
+        span = min(mean_context, kind.span) if kind.span else mean_context
         reach = min(group.context, kind.span) if kind.span else group.context
         parts = (
             self.parallelism.gpus
@@ -176,9 +207,10 @@ class RooflineModel:
 
 
 def _attention_flops(spec: ModelSpec) -> int:
-    """Operations of one layer's scores and values for a token and one token before it.
+    """Return the operations of a layer's scores and values for one pair of tokens.
 
-    With latent attention queries are multiplied with the latent vectors themselves (DeepSeek-V2, arXiv 2405.04434).
+    With latent attention, queries are multiplied with the latent vectors themselves (DeepSeek-V2,
+    arXiv 2405.04434).
     """
     if spec.latent is None:
         return 4 * spec.head_count * spec.head_size

@@ -1,4 +1,4 @@
-"""GpuServer: a model that a stack serves on GPUs: seconds of its passes and the KV cache that fits."""
+"""GpuServer: a model that a stack serves on GPUs, with the time of passes and the KV capacity."""
 
 from __future__ import annotations
 
@@ -16,15 +16,22 @@ from wse.serving.gpus.spec import GpuSpec, StackSpec
 from wse.serving.gpus.weights import WeightFormat, layers_bytes, model_bytes, plain_bytes_per_value
 
 BLOCK_TOKENS: Final = 16
-"""Tokens of a block of the cache, as by default in vLLM (Kwon et al., SOSP 2023)."""
+"""Tokens per block of the KV cache, the default of vLLM (Kwon et al., SOSP 2023)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuServer:
-    """A model on GPUs; tokens are counted, times are seconds.
+    """A model on GPUs with a serving stack. Times are in seconds.
 
-    ``draft`` is what drafts for it on the same GPUs, or on one of them: its weights and caches take room beside the
-    model's. A draft that ``shares_tables`` has the model's own embedding and output table.
+    Attributes:
+        spec: The model.
+        weights: Number format of its weights.
+        gpu: The GPU.
+        stack: Costs of the serving stack.
+        parallelism: How the model is distributed over GPUs.
+        draft: A draft model or head on the same GPUs, or on one of them. Its weights and caches
+            reduce the memory for the model's caches. None without drafts.
+        shares_tables: For a draft: whether it uses the model's embedding and output tables.
 
     >>> from wse.serving.gpus.load import load_gpu, load_stack
     >>> from wse.serving.gpus.weights import FORMATS
@@ -44,7 +51,7 @@ class GpuServer:
     shares_tables: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse more GPUs than their links join."""
+        """Raise BadInput for more GPUs than links can connect."""
         gpus = self.parallelism.gpus
         if gpus > self.gpu.linked_gpus:
             msg = (
@@ -55,7 +62,7 @@ class GpuServer:
 
     @cached_property
     def rooflines(self) -> RooflineModel:
-        """Rooflines of the model's passes on these GPUs."""
+        """Computation of rooflines for passes of the model on these GPUs."""
         return RooflineModel(self.spec, self.weights, self.gpu, self.parallelism)
 
     def roofline(self, groups: Sequence[Tokens]) -> Roofline:
@@ -63,38 +70,69 @@ class GpuServer:
         return self.rooflines.of(groups)
 
     def pass_time(self, groups: Sequence[Tokens]) -> PassTime:
-        """The time by term of a pass over some groups of tokens, such as decoded ones and a chunk of a prompt."""
+        """Return the time, by term, of a pass over groups of tokens.
+
+        Examples are decoded tokens together with a chunk of a prompt.
+        """
         return self.time_of(self.roofline(groups), self.stack)
 
     def time_of(self, roofline: Roofline, stack: StackSpec) -> PassTime:
-        """Return the time by term of a pass with a roofline, as a stack runs it."""
+        """Return the time, by term, of a pass with a given roofline and a given stack."""
         return pass_time(roofline, self.spec, self.gpu, self.parallelism, stack)
 
     def decode_s(self, users: float, context_tokens: float) -> float:
-        """Return a pass over one new token of each user, with ``context_tokens`` in the cache of each."""
+        """Return the seconds of a pass over one new token of each user.
+
+        Args:
+            users: Number of users.
+            context_tokens: Tokens in the KV cache of each user.
+        """
         return self.pass_time([Tokens(users=users, new=1, context=context_tokens)]).total_s
 
     def prefill_s(self, tokens: int, context_tokens: float = 0) -> float:
-        """Return a pass over a prompt's tokens, or over a chunk of it behind ``context_tokens`` of its own."""
+        """Return the seconds of a pass over a prompt, or over a chunk of one.
+
+        Args:
+            tokens: Tokens of the prompt or chunk.
+            context_tokens: Tokens of the same prompt before the chunk.
+        """
         return self.pass_time([Tokens(users=1, new=tokens, context=context_tokens)]).total_s
 
     def verify_s(self, users: float, tokens: int, context_tokens: float) -> float:
-        """Return a pass over ``tokens`` new ones of each user, such as drafted tokens and the one before them."""
+        """Return the seconds of a pass that verifies tokens of each user.
+
+        Args:
+            users: Number of users.
+            tokens: New tokens of each user: draft tokens and the token before them.
+            context_tokens: Tokens in the KV cache of each user.
+        """
         return self.pass_time([Tokens(users=users, new=tokens, context=context_tokens, outputs=tokens)]).total_s
 
     @cached_property
     def draft_head(self) -> GpuServer:
-        """A head that drafts for the model: its last layer with its output table, as MTP and EAGLE heads are."""
+        """A draft head of the model: its last layer and output table, as in MTP and EAGLE heads."""
         return replace(self, spec=replace(self.spec, layers=self.spec.layers[-1:]), draft=None, shares_tables=True)
 
     def draft_s(self, users: float, tokens: int, context_tokens: float) -> float:
-        """A pass of a draft over ``tokens`` new ones of each user, which the host schedules with the pass it is for."""
+        """Return the seconds of a pass of this draft over new tokens of each user.
+
+        The work of the host is not included: it schedules the draft together with the verification
+        pass.
+
+        Args:
+            users: Number of users.
+            tokens: New tokens of each user.
+            context_tokens: Tokens in the KV cache of each user.
+        """
         time = self.pass_time([Tokens(users=users, new=tokens, context=context_tokens, outputs=tokens)])
         return time.total_s - time.host_s
 
     @cached_property
     def weight_bytes(self) -> float:
-        """Bytes of its weights on all GPUs; with attention by data each has all weights of attention."""
+        """Bytes of the weights on all GPUs together.
+
+        With data-parallel attention, each GPU has a copy of all weights of attention.
+        """
         extra = 0.0
         if self.parallelism.attention_by_data:
             attention = sum(kind.count * kind.attention for kind in self.rooflines.kinds)
@@ -103,37 +141,39 @@ class GpuServer:
 
     @cached_property
     def draft_bytes(self) -> float:
-        """Bytes of memory that the draft's weights take of all GPUs, 0 without one.
+        """Bytes of memory of all GPUs that the weights of the draft use; 0 without a draft.
 
-        Where it is on one GPU the others keep as much free: caches are cut evenly, and the fullest GPU has the least
-        room for them, as vLLM takes the least of its workers' blocks.
+        If the draft is on one GPU, the same amount is left unused on the others. Caches are divided
+        evenly, so the fullest GPU limits their size, as in vLLM.
         """
         return 0.0 if self.draft is None else self._draft_copies * self.draft.weight_bytes
 
     @property
     def _draft_copies(self) -> float:
-        """The number of copies of the draft on all GPUs, 0 without a draft."""
+        """Number of copies of the draft on all GPUs; 0 without a draft."""
         return 0.0 if self.draft is None else self.parallelism.gpus / self.draft.parallelism.gpus
 
     @cached_property
     def kv_bytes_per_token(self) -> float:
-        """Bytes that a token adds to the model's caches of all GPUs together, where no window forgets it."""
-        whole = self.parallelism.attention_by_data
-        copies = 1 if whole else self.parallelism.gpus / min(self.parallelism.gpus, self.spec.kv_head_count)
+        """Bytes that a token adds to the model's KV caches on all GPUs, ignoring windows."""
+        is_whole = self.parallelism.attention_by_data
+        copies = 1 if is_whole else self.parallelism.gpus / min(self.parallelism.gpus, self.spec.kv_head_count)
         return self.spec.layer_count * self.spec.cache_features * self.weights.cache_bits / 8 * copies
 
     @cached_property
     def kv_capacity_bytes(self) -> float:
-        """Bytes that the stack leaves for the cache on all GPUs together, beside the weights and those of the draft.
+        """Bytes for KV caches on all GPUs together, besides the weights of the model and its draft.
 
         Raises:
-            DoesNotFit: the weights alone take more; with how many GPUs store them.
+            DoesNotFit: The weights alone need more. The message states how many GPUs would suffice.
         """
         usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
         room = usable * self.parallelism.gpus - self.weight_bytes - self.draft_bytes
         if room <= 0:
-            fewest = self.fewest_gpus()
-            remedy = f"give --gpus {fewest}" if fewest else "give fewer bits with --dtype, or a GPU with more memory"
+            min_gpus = self.fewest_gpus()
+            remedy = (
+                f"give --gpus {min_gpus}" if min_gpus else "give fewer bits with --dtype, or a GPU with more memory"
+            )
             msg = (
                 f"{self.spec.name} as {self.weights.name}: {self.weight_bytes / 1e9:,.1f} GB of weights{self._beside}, "
                 f"{self.parallelism.gpus} {self.gpu.name} hold {usable * self.parallelism.gpus / 1e9:,.1f} GB; {remedy}"
@@ -143,44 +183,66 @@ class GpuServer:
 
     @cached_property
     def kv_capacity_tokens(self) -> int:
-        """Tokens of all users that fit the cache, where no window forgets any; errors as of `kv_capacity_bytes`."""
+        """Number of tokens, of all users, that fit in the KV cache, ignoring windows.
+
+        Raises:
+            DoesNotFit: The weights alone need more memory than there is.
+        """
         return int(self.kv_capacity_bytes / self._kv_bytes_per_token_with_draft)
 
     def kv_room_tokens(self, context_tokens: int) -> int:
-        """Return the part of `kv_capacity_tokens` that the cache of a user of so many tokens needs, draft included.
+        """Return how many tokens of `kv_capacity_tokens` the cache of one user needs.
 
-        A layer with a window keeps no more tokens than that, and caches have whole blocks of `BLOCK_TOKENS`. A user
-        whose caches no window shortens needs its own number of tokens, in whole blocks.
+        The cache of the draft is included. Caches consist of whole blocks of `BLOCK_TOKENS`. A
+        layer with a window stores only the tokens in the window. Without windows, the result is the
+        number of tokens of the user, rounded up to whole blocks.
+
+        Args:
+            context_tokens: Tokens of the user.
         """
-        of_draft = 0.0 if self.draft is None else self._draft_copies * self.draft.user_cache_bytes(context_tokens)
-        user_bytes = self.user_cache_bytes(context_tokens) + of_draft
+        draft_user_bytes = (
+            0.0 if self.draft is None else self._draft_copies * self.draft.user_cache_bytes(context_tokens)
+        )
+        user_bytes = self.user_cache_bytes(context_tokens) + draft_user_bytes
         return math.ceil(round(user_bytes / self._kv_bytes_per_token_with_draft, 6))
 
     @property
     def max_sequences(self) -> int:
-        """Sequences that the stack has in flight at most; with attention by data each GPU has its own scheduler."""
+        """Maximum number of sequences that the stack has in flight.
+
+        With data-parallel attention, each GPU has its own scheduler.
+        """
         return self.stack.max_sequences * (self.parallelism.gpus if self.parallelism.attention_by_data else 1)
 
     def users_that_fit(self, context_tokens: int) -> int:
-        """Users of ``context_tokens`` each that are in flight at most: caches have room for them, the stack slots."""
+        """Return the maximum number of users in flight, limited by KV caches and by the stack.
+
+        Args:
+            context_tokens: Tokens of each user.
+        """
         return min(self.max_sequences, self.kv_capacity_tokens // self.kv_room_tokens(context_tokens))
 
     def user_cache_bytes(self, context_tokens: int) -> float:
-        """Bytes that the model's caches of a user of so many tokens take on all GPUs together, in whole blocks."""
-        entry = self.kv_bytes_per_token / self.spec.layer_count
+        """Return the bytes of one user's KV caches on all GPUs together, in whole blocks.
+
+        Args:
+            context_tokens: Tokens of the user.
+        """
+        entry_bytes = self.kv_bytes_per_token / self.spec.layer_count
         spans = ((kind.count, min(context_tokens, kind.span or context_tokens)) for kind in self.rooflines.kinds)
-        return entry * sum(count * math.ceil(span / BLOCK_TOKENS) * BLOCK_TOKENS for count, span in spans)
+        return entry_bytes * sum(count * math.ceil(span / BLOCK_TOKENS) * BLOCK_TOKENS for count, span in spans)
 
     @cached_property
     def _kv_bytes_per_token_with_draft(self) -> float:
-        """Bytes that a token adds to the caches of the model and its draft, where no window forgets it."""
-        of_draft = 0.0 if self.draft is None else self._draft_copies * self.draft.kv_bytes_per_token
-        return self.kv_bytes_per_token + of_draft
+        """Bytes that a token adds to the caches of the model and its draft, ignoring windows."""
+        draft_bytes_per_token = 0.0 if self.draft is None else self._draft_copies * self.draft.kv_bytes_per_token
+        return self.kv_bytes_per_token + draft_bytes_per_token
 
     def fewest_gpus(self) -> int | None:
-        """Return the fewest GPUs, as a power of two, whose memory holds the weights; None where those linked do not.
+        """Return the minimum number of GPUs, a power of two, whose memory holds the weights.
 
-        Each is to have room for the whole draft, wherever it is.
+        Each GPU must have room for the whole draft. The result is None if all GPUs that can be
+        linked do not suffice.
         """
         usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
         usable -= 0.0 if self.draft is None else self.draft.weight_bytes
@@ -189,8 +251,8 @@ class GpuServer:
 
     @property
     def _beside(self) -> str:
-        """The words of a refusal on the room of the draft."""
+        """Words of an error message on the memory of the draft; "" without a draft."""
         if self.draft is None:
             return ""
-        where = "on each GPU" if self.draft.parallelism.gpus < self.parallelism.gpus else "in all"
-        return f" beside a draft, {self.draft.weight_bytes / 1e9:,.1f} GB {where}"
+        place = "on each GPU" if self.draft.parallelism.gpus < self.parallelism.gpus else "in all"
+        return f" beside a draft, {self.draft.weight_bytes / 1e9:,.1f} GB {place}"

@@ -1,4 +1,4 @@
-"""GpuSpec and StackSpec: what a GPU does, and what the software that serves models on it costs."""
+"""GpuSpec and StackSpec: the rates of a GPU, and the costs of the software that serves on it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 GENERATIONS: Final = ("ampere", "hopper", "blackwell")
-"""Generations of GPUs: which kernels software has for experts differs between them."""
+"""Generations of GPUs. The kernels for experts differ between them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpec:
-    """A GPU as software sees it. Every number's unit is in its name; its source is in the preset file.
+    """A GPU as software sees it.
 
-    Rates of products are those of dense matrices, 0 for an element type that its tensor cores do not have.
+    The unit of each number is in its name, its source in the preset file. Rates of products are
+    those of dense matrices. A rate of 0 means that tensor cores do not have the element type.
     """
 
     name: str
@@ -23,40 +24,45 @@ class GpuSpec:
     bf16_flops_per_s: float
     fp8_flops_per_s: float
     fp4_flops_per_s: float
-    link_bytes_per_s: float  # to the other GPUs together, one way
-    linked_gpus: int  # that such links join
-    board_power_w: float  # the most that the board may draw
+    link_bytes_per_s: float  # to all other GPUs together, in one direction
+    linked_gpus: int  # maximum number of GPUs that are connected by such links
+    board_power_w: float  # maximum power of the board
 
     def flops_per_s(self, bits: float) -> float:
-        """Return the rate of products of elements of so many bits, or of the next wider ones that tensor cores have."""
-        narrow = (self.fp4_flops_per_s if bits < 8 else 0.0) or (self.fp8_flops_per_s if bits < 16 else 0.0)
-        return narrow or self.bf16_flops_per_s
+        """Return the rate of products of elements with a number of bits.
+
+        If tensor cores do not have such elements, the rate is that of the next wider ones.
+        """
+        narrow_rate = (self.fp4_flops_per_s if bits < 8 else 0.0) or (self.fp8_flops_per_s if bits < 16 else 0.0)
+        return narrow_rate or self.bf16_flops_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackSpec:
-    """The costs of a serving stack: shares of what the GPU could do at most, and times that pass whatever it does.
+    """The costs of a serving stack: ratios of achieved to stated rates, and fixed times.
 
-    ``title`` says which versions, ``fitted_on`` which measurements the constants were fitted on.
+    Attributes:
+        title: Name and versions of the software.
+        fitted_on: Measurements on which the constants were fitted.
     """
 
     name: str
     title: str
     fitted_on: str
-    bandwidth_ratio: float  # achieved over stated, reading weights of 8 bits and more
-    four_bit_ratio: float  # the same, weights of 4 bits in products of 4 bits
-    expert_ratio: float  # the same, weights of routed experts
-    cache_ratio: float  # the same, the KV cache
-    compute_ratio: float  # achieved over stated rate of products
-    attention_ratio: float  # the same, scores and values of generated tokens
-    link_ratio: float  # achieved over stated rate of links in an all-reduce
-    cache_token_s: float  # stepping through one token of a user's cache in a layer, whatever its bytes
-    layer_s: float  # launching and synchronising the kernels of a layer
-    expert_layer_s: float  # what routing to experts adds to that
-    all_reduce_s: float  # of an all-reduce, for each doubling of the GPUs
-    step_s: float  # the host, between two passes
-    user_s: float  # the host, for each user of a pass
-    one_shot_bytes: int  # longest vector that an all-reduce adds up in one step, where each GPU reads all others
-    memory_ratio: float  # share of HBM that the stack takes
-    workspace_bytes: int  # of that, on each GPU, for activations, captured graphs and communication
-    max_sequences: int  # that a scheduler has in flight at a time
+    bandwidth_ratio: float  # achieved / stated bandwidth when reading weights of 8 bits and more
+    four_bit_ratio: float  # the same for weights of 4 bits in products of 4 bits
+    expert_ratio: float  # the same for weights of routed experts
+    cache_ratio: float  # the same for the KV cache
+    compute_ratio: float  # achieved / stated rate of products
+    attention_ratio: float  # the same for scores and values of generated tokens
+    link_ratio: float  # achieved / stated rate of links in an all-reduce
+    cache_token_s: float  # time per token of a user's cache in each layer, regardless of its bytes
+    layer_s: float  # launch and synchronisation of the kernels of a layer
+    expert_layer_s: float  # additional time of a layer with experts
+    all_reduce_s: float  # of an all-reduce, for each doubling of the number of GPUs
+    step_s: float  # work of the host between two passes
+    user_s: float  # work of the host for each user of a pass
+    one_shot_bytes: int  # longest vector of a one-step all-reduce, in which each GPU reads all others
+    memory_ratio: float  # fraction of HBM that the stack uses
+    workspace_bytes: int  # part of it, on each GPU, for activations, captured graphs and communication
+    max_sequences: int  # maximum number of sequences that a scheduler has in flight

@@ -1,8 +1,8 @@
-"""Weights on GPUs: the number formats of published checkpoints, and the bytes of a model's parts in them.
+"""Weights on GPUs: number formats of published checkpoints, and sizes of a model's parts.
 
-Four-bit checkpoints of mixtures hold only the routed experts in 4 bits, and everything else in 16: gpt-oss (arXiv
-2508.10925), DeepSeek-R1 in nvfp4 and Kimi-K2.5 in int4 as published. In eight bits all linear layers are. The embedding
-and the head stay in 16 bits.
+Four-bit checkpoints of mixtures of experts store only the routed experts in 4 bits and everything
+else in 16: gpt-oss (arXiv 2508.10925), and the published DeepSeek-R1 in nvfp4 and Kimi-K2.5 in
+int4. In 8-bit checkpoints, all linear layers have 8 bits. Embedding and head always have 16 bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import in_block, is_linear, layer_shapes
 
 PLAIN_BITS: Final = 16
-"""Bits of what no format applies to."""
+"""Bits of values to which no number format applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +25,10 @@ class WeightFormat:
     """A number format of weights.
 
     Attributes:
-        bits: Of a weight, its share of the scales among them.
-        product_bits: Of the elements that are multiplied, where tensor cores have such products.
-        cache_bits: Of the elements of a KV cache that servers keep beside such weights.
+        name: Name of the format.
+        bits: Bits per weight, including its fraction of the scales.
+        product_bits: Bits of the multiplied elements, if tensor cores have such products.
+        cache_bits: Bits of the elements of the KV cache that servers use with such weights.
     """
 
     name: str
@@ -54,11 +55,19 @@ FORMATS: Final = {
         WeightFormat(name="nvfp4", bits=4.5, product_bits=4, cache_bits=8),
     )
 }
-"""Formats by name. Scales: 16 bits for 32 weights of int4, 8 for 32 of mxfp4 and for 16 of nvfp4."""
+"""Formats by name.
+
+Scales have 16 bits per 32 weights in int4, 8 bits per 32 weights in mxfp4, and 8 bits per 16
+weights in nvfp4.
+"""
 
 
 def weight_format(spec: ModelSpec, name: str | None = None) -> WeightFormat:
-    """Return the format of a name, by default that of the published weights. Raises UnknownName for another."""
+    """Return a number format by name, by default that of the model's published weights.
+
+    Raises:
+        UnknownName: There is no such format.
+    """
     name = name or spec.weight_type
     if name not in FORMATS:
         raise UnknownName("element type", name, FORMATS)
@@ -67,14 +76,14 @@ def weight_format(spec: ModelSpec, name: str | None = None) -> WeightFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerKind:
-    """Equal layers: how many, the span of tokens that each sees, and its values by part.
+    """The layers of a model that are equal, and their number of values by part.
 
     Attributes:
-        count: Layers of the kind.
-        span: The most tokens back that a token sees; 0 for all of them.
+        count: Number of these layers.
+        span: Number of tokens that a token attends to; 0 for all earlier tokens.
         attention: Values of the projections and norms of attention.
         block: Values of the dense feed-forward block, or of router and shared experts.
-        expert: Values of one routed expert; 0 without.
+        expert: Values of one routed expert; 0 if there are none.
     """
 
     count: int
@@ -85,44 +94,50 @@ class LayerKind:
 
 
 def layer_kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
-    """Return the kinds of layers of a model."""
+    """Return the different kinds of layers of a model."""
     return tuple(_kind(spec, layer, count) for layer, count in Counter(spec.layers).items())
 
 
 def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
+    """Return the number of values, by part, of the layers that are equal to a given one."""
     values = {name: math.prod(shape) for name, shape in layer_shapes(spec, layer).items()}
-    routed = sum(size for name, size in values.items() if name.startswith("experts.") and is_linear(f"layers.0.{name}"))
+    routed_values = sum(
+        size for name, size in values.items() if name.startswith("experts.") and is_linear(f"layers.0.{name}")
+    )
     experts = spec.experts.count if spec.experts is not None else 1
     return LayerKind(
         count=count,
         span=layer.window or layer.chunk or 0,
         attention=sum(size for name, size in values.items() if not in_block(name)),
         block=sum(size for name, size in values.items() if in_block(name) and not name.startswith("experts.")),
-        expert=routed // experts,
+        expert=routed_values // experts,
     )
 
 
 def plain_bytes_per_value(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Return the bytes of a value of attention and dense blocks: 16 bits beside experts of 4."""
+    """Return the bytes per value of attention and dense blocks.
+
+    These have 16 bits if the model has experts of 4 bits. Otherwise they have the given format.
+    """
     bits = PLAIN_BITS if spec.experts is not None and weights.is_of_four_bits else weights.bits
     return bits / 8
 
 
 def table_bytes(spec: ModelSpec) -> float:
-    """Return the bytes of the output head, or of the table of embeddings."""
+    """Return the bytes of the output head, or of the embedding table."""
     return spec.vocab_size * spec.hidden_size * PLAIN_BITS / 8
 
 
 def model_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Return the bytes of all weights of a model, each once."""
+    """Return the bytes of all weights of a model, each counted once."""
     return layers_bytes(spec, weights) + (1 if spec.tied_embedding else 2) * table_bytes(spec)
 
 
 def layers_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Return the bytes of the weights of a model's layers, without its tables."""
-    plain = plain_bytes_per_value(spec, weights)
+    """Return the bytes of the weights of a model's layers, without embedding and head."""
+    plain_bytes = plain_bytes_per_value(spec, weights)
     experts = spec.experts.count if spec.experts is not None else 0
     return sum(
-        kind.count * ((kind.attention + kind.block) * plain + experts * kind.expert * weights.bits / 8)
+        kind.count * ((kind.attention + kind.block) * plain_bytes + experts * kind.expert * weights.bits / 8)
         for kind in layer_kinds(spec)
     )

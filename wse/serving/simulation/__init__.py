@@ -1,1 +1,4 @@
-"""Serving over time: requests that arrive, wait, are read and answered, as discrete events. No files are read here."""
+"""Event simulation of serving: requests that arrive, wait, are read and are answered.
+
+No files are read here.
+"""

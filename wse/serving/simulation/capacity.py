@@ -1,8 +1,11 @@
-"""The requests per second that a machine serves under a policy: while some always wait, and with some in flight.
+"""The maximum rate of requests that a machine serves, and its rate in a closed loop.
 
-Requests of the same lengths wait all at once, and are served by the same events as any others. The rate is that at
-which they are admitted, from the time when half are until the last is: before that the machine fills, afterwards it
-drains. A queue whose offered load, arrivals over this rate, is 1 or more grows without end.
+For the maximum rate, requests with the lengths of a workload all arrive at once and are simulated
+like any others. The rate is that of admissions, from the time when half of the requests are
+admitted until the last one is. Before that the machine fills, afterwards it drains.
+
+The offered load is the arrival rate divided by this rate. If it is 1 or more, the queue grows
+without limit.
 """
 
 from __future__ import annotations
@@ -18,28 +21,31 @@ from wse.serving.simulation.outcome import Outcome
 from wse.serving.simulation.workload import Workload
 
 GUESS_FACTOR: Final = 2.0
-"""Rate of the first arrivals of a closed loop over the rate that is expected, so that it does not limit the loop."""
+"""Ratio of the first arrivals' rate in a closed loop to the expected rate.
+
+It is above 1, so that these arrivals do not limit the loop.
+"""
 FEWEST: Final = 1_000
 MOST: Final = 20_000
 TURNS: Final = 10
-"""Requests that are served for it: ``TURNS`` for each batch slot, between the two numbers."""
+"""Simulated requests: ``TURNS`` per batch slot, but at least ``FEWEST`` and at most ``MOST``."""
 
 
 def capacity_requests_per_s(workload: Workload, seats: int, serve: Callable[[Workload], Outcome]) -> float:
-    """Requests a second at most; infinite where they take no time.
+    """Return the maximum requests per second; infinity if requests take no time.
 
     Args:
-        workload: The requests, whose lengths count.
-        batch slots: Users that are served at a time.
-        serve: Serves a workload.
+        workload: Requests, of which only the lengths matter.
+        seats: Number of batch slots: users that are served at the same time.
+        serve: Function that simulates a workload.
     """
     outcome = serve(workload.all_at_once(min(max(FEWEST, TURNS * seats), MOST)))
     starts = np.sort(outcome.start_s)
-    half = starts[len(starts) // 2]
-    later = starts[starts > half]
-    if not len(later):  # all fit at once
+    half_s = starts[len(starts) // 2]
+    later_starts = starts[starts > half_s]
+    if not len(later_starts):  # all requests fit at the same time
         return len(starts) / outcome.makespan_s if outcome.makespan_s else math.inf
-    return len(later) / float(later[-1] - half)
+    return len(later_starts) / float(later_starts[-1] - half_s)
 
 
 def closed_loop_requests_per_s(
@@ -47,21 +53,21 @@ def closed_loop_requests_per_s(
 ) -> float:
     """Return the requests per second of a machine with a constant number of requests in flight.
 
-    The first requests begin at even distances. Their distance limits the rate, so the loop runs again with shorter
-    distances where requests end faster than expected.
+    The first requests arrive at equal distances, which limit the rate. If requests end faster than
+    expected, the loop is simulated again with smaller distances.
 
     Args:
-        workload: The requests, whose lengths count.
-        users: Requests in flight: whenever one ends, the next begins.
-        expected_per_s: About the result.
-        serve: Serves a workload.
+        workload: Requests, of which only the lengths matter.
+        users: Requests in flight. Whenever one ends, the next one starts.
+        expected_per_s: Estimate of the result.
+        serve: Function that simulates a workload.
     """
-    waiting = workload.all_at_once(min(max(FEWEST, TURNS * users), MOST))
-    spaced = replace(waiting, arrival_s=np.arange(len(waiting), dtype=np.float64), in_flight=users)
+    requests = workload.all_at_once(min(max(FEWEST, TURNS * users), MOST))
+    spaced = replace(requests, arrival_s=np.arange(len(requests), dtype=np.float64), in_flight=users)
     while True:
         guess_per_s = GUESS_FACTOR * expected_per_s
         ends = np.sort(serve(spaced.at_rate(guess_per_s)).end_s)
-        last = max(1, len(ends) - 1 - users)  # after it fewer are in flight
+        last = max(1, len(ends) - 1 - users)  # after this one, fewer requests are in flight
         half = last // 2
         rate_per_s = (last - half) / float(ends[last] - ends[half])
         if rate_per_s < 0.75 * guess_per_s:

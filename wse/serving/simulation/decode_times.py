@@ -1,8 +1,9 @@
-"""Times of runs of decode passes by closed form: one calculation for thousands of passes of users in flight.
+"""Closed forms for runs of decode passes, which replace thousands of events by one computation.
 
-From pass to pass every cache grows by a token, so the context that a pass costs by rises by one. Between two grid
-points the seconds of a pass are linear in the context, and those of a run are a sum of an arithmetic progression; sums
-up to grid points are kept. The inverse, how many passes go into some seconds, is the root of a quadratic.
+With every pass, the context of each user grows by one token. Between two grid points, the time of a
+pass is linear in the context, so the time of a run is the sum of an arithmetic progression. Sums up
+to the grid points are stored. The inverse, the number of passes in a given time, is the root of a
+quadratic equation.
 """
 
 from __future__ import annotations
@@ -15,61 +16,86 @@ from wse.serving.simulation.pass_costs import PassCosts
 
 
 class DecodeTimes:
-    """Seconds of decode passes of a number of users, by the context before them."""
+    """Seconds of decode passes for a fixed number of users, by the context before the pass."""
 
     def __init__(self, contexts: Sequence[int], pass_s: Callable[[int], float]) -> None:
-        """``contexts`` rise from 0; ``pass_s`` gives the seconds of a pass at each of them."""
+        """Evaluate passes at the grid points.
+
+        Args:
+            contexts: Grid of contexts, rising from 0.
+            pass_s: Function from a context to the seconds of a pass.
+        """
         self._contexts = list(contexts)
         self._seconds = [pass_s(context) for context in contexts]
         pairs = range(len(contexts) - 1)
         self._slopes = [
             (self._seconds[at + 1] - self._seconds[at]) / (self._contexts[at + 1] - self._contexts[at]) for at in pairs
         ]
-        self._slopes.append(self._slopes[-1] if self._slopes else 0.0)  # beyond the last grid point
+        self._slopes.append(self._slopes[-1] if self._slopes else 0.0)  # after the last grid point
         self._sums = [0.0]
         for at in pairs:
             self._sums.append(self._sums[at] + self._part(at, self._contexts[at + 1] - self._contexts[at]))
 
     def pass_s(self, context: int) -> float:
-        """Return the seconds of one pass."""
-        at = bisect_right(self._contexts, context) - 1
-        return self._seconds[at] + self._slopes[at] * (context - self._contexts[at])
+        """Return the seconds of one pass at a context."""
+        grid_index = bisect_right(self._contexts, context) - 1
+        return self._seconds[grid_index] + self._slopes[grid_index] * (context - self._contexts[grid_index])
 
     def run_s(self, context: int, passes: int) -> float:
-        """Return the seconds of so many passes, the first of them after ``context`` tokens."""
+        """Return the seconds of a run of passes.
+
+        Args:
+            context: Context before the first pass.
+            passes: Number of passes.
+        """
         return self._sum(context + passes) - self._sum(context)
 
     def passes_until(self, context: int, seconds: float, most: int) -> int:
-        """Return the fewest passes, at least one and at most ``most``, that take ``seconds`` or longer."""
+        """Return the minimum number of passes that take at least a given time.
+
+        Args:
+            context: Context before the first pass.
+            seconds: The time.
+            most: Upper limit of the result, which is at least 1.
+        """
         if self.run_s(context, most) < seconds:
             return most
         target = self._sum(context) + seconds
-        at = max(0, bisect_right(self._sums, target) - 1)
-        slope, rest = self._slopes[at] / 2, target - self._sums[at]
-        linear = self._seconds[at] - slope
-        root = linear + math.sqrt(max(0.0, linear * linear + 4 * slope * rest))
-        passes = math.ceil(self._contexts[at] + 2 * rest / root) - context if root > 0 else 1
+        grid_index = max(0, bisect_right(self._sums, target) - 1)
+        half_slope, remaining_s = self._slopes[grid_index] / 2, target - self._sums[grid_index]
+        linear = self._seconds[grid_index] - half_slope
+        root = linear + math.sqrt(max(0.0, linear * linear + 4 * half_slope * remaining_s))
+        passes = math.ceil(self._contexts[grid_index] + 2 * remaining_s / root) - context if root > 0 else 1
         passes = min(max(passes, 1), most)
-        while passes > 1 and self.run_s(context, passes - 1) >= seconds:  # roundings
+        while passes > 1 and self.run_s(context, passes - 1) >= seconds:  # corrects rounding errors
             passes -= 1
         while passes < most and self.run_s(context, passes) < seconds:
             passes += 1
         return passes
 
     def _sum(self, context: int) -> float:
-        """Return the seconds of the passes after 0, 1 and so on up to ``context`` - 1 tokens."""
-        at = bisect_right(self._contexts, context) - 1
-        return self._sums[at] + self._part(at, context - self._contexts[at])
+        """Return the seconds of the passes at contexts 0 to ``context`` - 1."""
+        grid_index = bisect_right(self._contexts, context) - 1
+        return self._sums[grid_index] + self._part(grid_index, context - self._contexts[grid_index])
 
     def _part(self, at: int, passes: int) -> float:
-        """Seconds of the first passes from a grid point on: passes × first + slope × passes (passes - 1) / 2."""
+        """Return the seconds of passes from a grid point on: n first + slope n (n - 1) / 2.
+
+        Args:
+            at: Index of the grid point.
+            passes: Number of passes n, up to the next grid point.
+        """
         return passes * (self._seconds[at] + self._slopes[at] * (passes - 1) / 2)
 
 
 def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[DecodeTimes, DecodeTimes]:
-    """Return the seconds of rounds of some users, and those of the slowest stage's work in them.
+    """Return the seconds of rounds without prompts, and of the busiest stage's work in them.
 
-    Contexts are counted in passes, each of which makes them longer by ``tokens_per_pass``.
+    Args:
+        costs: Times of passes.
+        users: Number of users in flight.
+        tokens_per_pass: Mean tokens per pass and user. Contexts of the results are counted in
+            passes, each of which adds this many tokens.
     """
     contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
     return (
@@ -79,21 +105,29 @@ def decode_times(costs: PassCosts, users: int, tokens_per_pass: float) -> tuple[
 
 
 def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: float) -> tuple[DecodeTimes, DecodeTimes]:
-    """Return the seconds of rounds of some users in which prompts are read, and those that prompts have of them.
+    """Return the seconds of rounds in which prompts are read, and the part used for prompts.
 
-    Prompts have what decoded tokens leave of the slowest stage's time. They have at least ``chunk_s``, the time of a
-    chunk, and as much as each user has where as many as possible decode. Contexts are counted in passes as in
-    `decode_times`.
+    Prompts use the time of the busiest stage that decoded tokens leave. They get at least
+    ``chunk_s``, and at least the time that one user gets when the maximum number of users decode.
+
+    Args:
+        costs: Times of passes.
+        users: Number of users in flight.
+        tokens_per_pass: Mean tokens per pass and user. Contexts of the results are counted in
+            passes, each of which adds this many tokens.
+        chunk_s: Seconds of work of the busiest stage for one chunk of a prompt.
     """
     contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
 
     def gap_s(context: int) -> float:
+        """Return the seconds for prompts in a round."""
         tokens = round(context * tokens_per_pass)
         work_s = costs.work_s(users, tokens, ())
         fair_s = costs.work_s(costs.most_users, tokens, ()) / costs.most_users
         return max(chunk_s, fair_s, costs.round_s(users, tokens, ()) - work_s)
 
     def round_s(context: int) -> float:
+        """Return the seconds of a round in which prompts are read."""
         return costs.work_s(users, round(context * tokens_per_pass), ()) + gap_s(context)
 
     return DecodeTimes(contexts, round_s), DecodeTimes(contexts, gap_s)

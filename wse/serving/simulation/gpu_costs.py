@@ -1,7 +1,8 @@
-"""GpuCosts: pass costs of a model on GPUs, from `wse.serving.gpus.server`.
+"""GpuCosts: times of passes of a model on GPUs, from `wse.serving.gpus.server`.
 
-A pass has the tokens that are decoded and the pieces of prompts together, as continuous batching runs them (Sarathi,
-arXiv 2308.16369). All GPUs together hold the model, so a round is a pass and a first token is out at its end.
+A pass processes decoded tokens and parts of prompts together, as in continuous batching (Sarathi,
+arXiv 2308.16369). All GPUs together hold one model, so a round is one pass, and a first token is
+available at its end.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ CONTEXTS: Final = 9
 
 @dataclass(frozen=True, kw_only=True)
 class GpuCosts:
-    """The costs of GPUs; see `wse.serving.simulation.pass_costs.PassCosts`.
+    """The times and the KV capacity of a model on GPUs.
+
+    See `wse.serving.simulation.pass_costs.PassCosts` for the attributes that are not described
+    here.
 
     Attributes:
-        server: The model on its GPUs, with what drafts for it.
+        server: The model on its GPUs, with its draft if there is one.
         context: Tokens of the longest request.
-        draft_tokens: Tokens that decode passes verify, which are drafted one by one.
+        draft_tokens: Number of draft tokens that each decode pass verifies. They are drafted one by
+            one.
     """
 
     server: GpuServer
@@ -34,49 +39,53 @@ class GpuCosts:
 
     @cached_property
     def kv_capacity_tokens(self) -> int:
-        """Tokens that fit the cache. Raises DoesNotFit where the weights alone do not."""
+        """Number of tokens that fit in the KV cache.
+
+        Raises:
+            DoesNotFit: The weights alone need more memory than there is.
+        """
         return self.server.kv_capacity_tokens
 
     @property
     def kv_block_tokens(self) -> int:
-        """Tokens of a block."""
+        """Tokens per block of the KV cache."""
         return BLOCK_TOKENS
 
     def room_tokens(self, tokens: int) -> int:
-        """Return the room that a user's cache needs; a layer with a window keeps no more tokens than that."""
+        """Return the KV capacity that a user needs. Layers with a window only store the window."""
         return self.server.kv_room_tokens(tokens)
 
     @property
     def most_users(self) -> int:
-        """Users that the stack has in flight at most."""
+        """Maximum number of users that the serving stack has in flight."""
         return self.server.max_sequences
 
     @property
     def chunk_tokens(self) -> int:
-        """Pieces of prompts may have any length."""
+        """Granularity of the parts of a prompt: 1, because they may have any length."""
         return 1
 
     @cached_property
     def contexts(self) -> tuple[int, ...]:
-        """The grid of contexts."""
+        """Contexts between which times are interpolated."""
         return tuple(sorted({round(at * self.context / (CONTEXTS - 1)) for at in range(CONTEXTS)}))
 
     @property
     def host_s(self) -> float:
-        """The host's work between passes is part of a pass."""
+        """Seconds between host and machine: 0, because the host's work is part of every pass."""
         return 0.0
 
     @property
     def prompts_fill_gaps(self) -> bool:
-        """All GPUs work on one pass at a time, so none of them waits."""
+        """False: all GPUs work on one pass at a time, so there are no gaps."""
         return False
 
     def piece_busy_s(self, piece: Piece) -> float:
-        """Return the seconds of a pass over the piece alone."""
+        """Return the seconds of a pass over a part of a prompt alone."""
         return self.round_s(0, 0, (piece,))
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Return the seconds of a pass, and of the drafts that it verifies."""
+        """Return the seconds of a pass and of the drafts that it verifies."""
         tokens = 1 + self.draft_tokens
         groups = [Tokens(users=users, new=tokens, context=context, outputs=tokens)] if users else []
         groups += [Tokens(users=1, new=piece.tokens, context=piece.context) for piece in pieces]
@@ -86,9 +95,9 @@ class GpuCosts:
         return self.server.pass_time(groups).total_s + drafting_s
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Return the whole round."""
+        """Return the seconds of the whole round, as all GPUs work all the time."""
         return self.round_s(users, context, pieces)
 
     def drain_s(self, piece: Piece) -> float:
-        """Nothing: there is one stage."""
+        """Return 0: there are no further stages that a prompt has to pass."""
         return 0.0

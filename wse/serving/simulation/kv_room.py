@@ -1,9 +1,12 @@
-"""KvRoom: the tokens of KV cache that are free, and prefixes that stay there for later prompts.
+"""KvRoom: the capacity of a machine for KV caches, and prefixes that stay there for later prompts.
 
-A request takes room for its prompt and its whole answer when it is admitted, so that nothing is ever put out again
-half-way: `PassCosts.room_tokens`. One that finds its prefix takes room for the tokens behind that. A prefix that a
-prompt brought stays behind as long as nobody needs its room; the one that was used last longest ago goes first. A
-prompt that comes while its prefix is still being read reads it too.
+A request occupies room for its prompt and its whole answer when it is admitted
+(`PassCosts.room_tokens`). It is therefore never interrupted. A request that finds its prefix in the
+cache occupies room only for the tokens after the prefix.
+
+The prefix of a prompt stays in the cache until its room is needed. The least recently used prefix
+is removed first. A prompt that arrives while its prefix is still being read reads the prefix
+itself.
 """
 
 from __future__ import annotations
@@ -16,15 +19,22 @@ from wse.serving.simulation.workload import NO_PREFIX, Workload
 
 
 class KvRoom:
-    """The room of a machine for caches.
+    """The room of a machine for KV caches.
 
     Attributes:
-        free: Tokens of room that nothing is in.
-        hits: Requests that found their prefix.
-        saved_tokens: Tokens of prompts that were not read again.
+        free: Tokens of room that are unused.
+        hits: Number of requests that found their prefix.
+        saved_tokens: Number of tokens of prompts that did not have to be read.
     """
 
     def __init__(self, workload: Workload, costs: PassCosts, *, prefix_cache: bool) -> None:
+        """Create an empty cache.
+
+        Args:
+            workload: The requests.
+            costs: Capacity of the machine.
+            prefix_cache: Whether prefixes stay in the cache.
+        """
         self.free = costs.kv_capacity_tokens
         self.hits = self.saved_tokens = 0
         self._block, self._keeps = costs.kv_block_tokens, prefix_cache
@@ -32,66 +42,71 @@ class KvRoom:
         self._tokens: list[int] = (workload.prompt_tokens + workload.new_tokens).tolist()
         self._prefixes: list[int] = workload.prefix.tolist()
         self._prefix_tokens: list[int] = workload.prefix_tokens.tolist()
-        self._taken: dict[int, int] = {}  # by request: its room, without that of a prefix that is kept
-        self._kept: OrderedDict[int, int] = OrderedDict()  # prefix: its tokens, the one used longest ago first
-        self._users_of: dict[int, int] = {}  # of kept prefixes
-        self._idle = 0  # room of kept prefixes that nobody uses
-        self._shares: set[int] = set()  # requests that use a kept prefix
+        self._room_of: dict[int, int] = {}  # request: its room, without that of a cached prefix
+        self._cached_tokens: OrderedDict[int, int] = OrderedDict()  # prefix: its tokens, least recently used first
+        self._users_of: dict[int, int] = {}  # cached prefix: number of requests that use it
+        self._idle_room = 0  # room of cached prefixes that no request uses
+        self._prefix_users: set[int] = set()  # requests that use a cached prefix
 
     def fits(self, request: int) -> bool:
-        """Return whether there is room for a request, if need be in the place of prefixes that nobody uses."""
+        """Return whether a request has room, after removal of unused prefixes if necessary."""
         prefix = self._hit(request)
-        own_idle = 0 if prefix == NO_PREFIX or self._users_of[prefix] else self._room_tokens(self._kept[prefix])
-        return self._need(request) <= self.free + self._idle - own_idle
+        own_idle = (
+            0 if prefix == NO_PREFIX or self._users_of[prefix] else self._room_tokens(self._cached_tokens[prefix])
+        )
+        return self._need(request) <= self.free + self._idle_room - own_idle
 
     def take(self, request: int) -> int:
-        """Take the room of a request that fits; the tokens of its prompt that are there already."""
+        """Occupy the room of a request that fits; return the number of its cached prompt tokens."""
         prefix, need = self._hit(request), self._need(request)
         if prefix != NO_PREFIX:
             if not self._users_of[prefix]:
-                self._idle -= self._room_tokens(self._kept[prefix])
+                self._idle_room -= self._room_tokens(self._cached_tokens[prefix])
             self._users_of[prefix] += 1
-            self._kept.move_to_end(prefix)
-            self._shares.add(request)
+            self._cached_tokens.move_to_end(prefix)
+            self._prefix_users.add(request)
         while need > self.free:
-            oldest = next(other for other in self._kept if not self._users_of[other])
-            room = self._room_tokens(self._kept.pop(oldest))
-            self._idle -= room
+            oldest = next(cached_prefix for cached_prefix in self._cached_tokens if not self._users_of[cached_prefix])
+            room = self._room_tokens(self._cached_tokens.pop(oldest))
+            self._idle_room -= room
             self.free += room
             del self._users_of[oldest]
         self.free -= need
-        self._taken[request] = need
+        self._room_of[request] = need
         if prefix == NO_PREFIX:
             return 0
         self.hits += 1
-        self.saved_tokens += self._kept[prefix]
-        return self._kept[prefix]
+        self.saved_tokens += self._cached_tokens[prefix]
+        return self._cached_tokens[prefix]
 
     def keep_prefix(self, request: int) -> None:
-        """Keep the prefix of a prompt that was read, as a part of the room of its request until that leaves."""
+        """Keep the prefix of a prompt that has been read, for later requests.
+
+        Its room is taken from that of the request.
+        """
         prefix, tokens = self._prefixes[request], self._prefix_tokens[request]
-        if not self._keeps or prefix == NO_PREFIX or prefix in self._kept or not tokens // self._block:
+        if not self._keeps or prefix == NO_PREFIX or prefix in self._cached_tokens or not tokens // self._block:
             return
-        self._kept[prefix] = tokens // self._block * self._block  # whole blocks can be shared
-        self._taken[request] -= self._room_tokens(self._kept[prefix])
+        self._cached_tokens[prefix] = tokens // self._block * self._block  # whole blocks can be shared
+        self._room_of[request] -= self._room_tokens(self._cached_tokens[prefix])
         self._users_of[prefix] = 1
-        self._shares.add(request)
+        self._prefix_users.add(request)
 
     def give_back(self, request: int) -> None:
-        """Give back the room of a request, except for the prefix that stays."""
-        if request in self._shares:
-            self._shares.remove(request)
+        """Free the room of a request, except that of its prefix."""
+        if request in self._prefix_users:
+            self._prefix_users.remove(request)
             prefix = self._prefixes[request]
             self._users_of[prefix] -= 1
             if not self._users_of[prefix]:
-                self._idle += self._room_tokens(self._kept[prefix])
-        self.free += self._taken.pop(request)
+                self._idle_room += self._room_tokens(self._cached_tokens[prefix])
+        self.free += self._room_of.pop(request)
 
     def _hit(self, request: int) -> int:
-        """Return the kept prefix that a request's prompt begins with."""
+        """Return the cached prefix with which a request's prompt starts, or NO_PREFIX."""
         prefix = self._prefixes[request]
-        return prefix if self._keeps and prefix in self._kept else NO_PREFIX
+        return prefix if self._keeps and prefix in self._cached_tokens else NO_PREFIX
 
     def _need(self, request: int) -> int:
-        """Return the room of a request behind its prefix, if that is kept."""
-        return self._room_tokens(self._tokens[request] - self._kept.get(self._hit(request), 0))
+        """Return the room that a request needs besides its cached prefix."""
+        return self._room_tokens(self._tokens[request] - self._cached_tokens.get(self._hit(request), 0))

@@ -1,4 +1,4 @@
-"""Outcome: what happened to each request of a simulation, and the recorder that takes it down event by event."""
+"""Outcome: the times of all requests of a simulation; Recorder: the clock that records them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from wse.errors import WseBug
 from wse.serving.simulation.workload import Workload
 
 EVENNESS: Final = 0.9
-"""Part of the distance of the first arrivals that is between any two in a closed loop."""
+"""Minimum distance of two arrivals in a closed loop, relative to that of the first arrivals."""
 GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
-"""Step between the phases of requests: its multiples modulo 1 are spread evenly (Knuth, TAOCP 3, section 6.4)."""
+"""Step between the phases of requests, in passes.
+
+Multiples of the step modulo 1 are evenly distributed (Knuth, TAOCP 3, section 6.4).
+"""
 LITTLE_TOLERANCE: Final = 1e-6
-"""Relative difference of the two sides of Little's law that is put down to rounding."""
+"""Relative difference between both sides of Little's law that is attributed to rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,18 +31,23 @@ class Outcome:
 
     Attributes:
         workload: The requests.
-        start_s: float64 ``[requests]``: when a request was admitted; its queueing delay is from its arrival until then.
-        first_s, end_s: float64 ``[requests]``: when its reader had the first and the last token.
-        left_s: float64 ``[requests]``: when the machine was done with it.
-        gaps: float64 ``[runs, 4]``: runs of decode passes: seconds of the first and of the last, passes, users.
-        makespan_s: From the first arrival until the machine was done with all.
-        replicas: Machines that shared the requests, idle ones included; seconds below are the sums of all of them.
+        start_s: Time of admission, float64 [requests]. The queueing delay lasts from the arrival
+            until then.
+        first_s, end_s: Times at which the reader received the first and the last token, float64
+            [requests].
+        left_s: Time at which the machine finished the request, float64 [requests].
+        gaps: Runs of decode passes, float64 [runs, 4]: seconds of the first pass, seconds of the
+            last pass, passes, users.
+        makespan_s: Seconds from the first arrival until the machine finished all requests.
+        replicas: Number of machines that shared the requests, including idle ones. The following
+            times are sums over all of them.
         busy_s: Seconds in which a pass ran.
-        work_s: Seconds in which the slowest stage worked.
-        prefill_busy_s: Seconds in which a machine of its own read prompts; 0 without one.
-        user_s: Sum over decode passes of users × seconds.
-        in_system_s: Integral of the number of requests in the system over time, added up from event to event.
-        prefix_hits, saved_tokens: Prompts that found their prefix, and tokens that were not read again.
+        work_s: Seconds in which the busiest stage worked.
+        prefill_busy_s: Seconds in which a separate machine read prompts; 0 if there is none.
+        user_s: Sum of users × seconds over all decode passes.
+        in_system_s: Integral of the number of requests in the system over time.
+        prefix_hits: Number of prompts that found their prefix in the cache.
+        saved_tokens: Number of tokens that therefore did not have to be read.
     """
 
     workload: Workload
@@ -60,28 +68,44 @@ class Outcome:
 
     @property
     def little(self) -> tuple[float, float]:
-        """Both sides of Little's law: requests in the system over time, and requests a second × the time of one."""
-        stays = float((self.left_s - self.workload.arrival_s).sum())
-        return self.in_system_s / self.makespan_s, stays / self.makespan_s
+        """Both sides of Little's law: mean requests in the system, and rate × time of a request."""
+        request_seconds = float((self.left_s - self.workload.arrival_s).sum())
+        return self.in_system_s / self.makespan_s, request_seconds / self.makespan_s
 
 
 class Recorder:
-    """Takes down a simulation of one machine. Its clock goes from event to event and counts the requests in the system.
+    """The clock of a simulation of one machine, which records the times of requests.
 
-    The requests of the workload that come to this machine are in ``order``, in that of their arrival.
+    The clock advances from event to event and counts the requests in the system.
 
-    In a closed loop, a request beyond those that are in flight at first arrives when the reader of another one has its
-    last token. Requests that end together do not begin together, or they would stay together for ever. Where passes
-    have a begin, they arrive at all times of a pass alike, and not always at its end.
+    In a closed loop, only some requests arrive at first. Each further request arrives when the
+    reader of another request has the last token. Two measures keep requests from synchronising.
+    Requests that end together do not start together. If passes have a common start, further
+    requests arrive at evenly distributed times of a pass instead of its end.
+
+    Attributes:
+        workload: The requests of all machines.
+        order: Indices of the requests of this machine, in the order of arrival.
+        arrivals: Time of arrival of each request; infinity if it is not known yet.
+        now: Current time.
+        arrived, left: Number of requests that have arrived, and that have left.
+        start_s, first_s, end_s, left_s: Times of each request, as in `Outcome`.
     """
 
     def __init__(self, workload: Workload, requests: Iterable[int] | None = None) -> None:
+        """Start the clock at the first arrival.
+
+        Args:
+            workload: The requests of all machines.
+            requests: Indices of the requests of this machine, in the order of arrival; None for
+                all.
+        """
         self.workload = workload
         self.order = list(range(len(workload)) if requests is None else requests)
         self.arrivals: list[float] = workload.arrival_s.tolist()
         first_s = [self.arrivals[request] for request in self.order[:2]]
         self._spacing_s = 0.0 if len(first_s) < 2 else EVENNESS * (first_s[1] - first_s[0])
-        self._phase = 0.0  # part of a pass after which the next request of a closed loop arrives
+        self._phase = 0.0  # fraction of a pass after which the next request of a closed loop arrives
         self._scheduled = len(self.order)
         if workload.in_flight is not None:
             self._scheduled = min(len(self.order), workload.in_flight)
@@ -95,56 +119,65 @@ class Recorder:
 
     @property
     def next_request(self) -> int | None:
-        """The request that arrives next; None where none is known that has not arrived."""
+        """The request that arrives next; None if no further one is known."""
         return self.order[self.arrived] if self.arrived < len(self.order) else None
 
     @property
     def is_done(self) -> bool:
-        """True if all requests that have come, or are known to come, have left."""
+        """True if all known requests have left."""
         return self.left == len(self.order)
 
     def add(self, request: int) -> None:
-        """Take a further request, which arrives later than those before."""
+        """Add a request that arrives after all previous ones."""
         self.order.append(request)
         self._scheduled += 1
 
     def advance(self, until: float) -> list[int]:
-        """Go on to a time; return the requests that arrive until then."""
-        before, order = self.arrived, self.order
-        area = (before - self.left) * (until - self.now)
+        """Advance the clock and return the requests that arrive up to the new time."""
+        arrived_before, order = self.arrived, self.order
+        request_seconds = (arrived_before - self.left) * (until - self.now)
         while self.arrived < len(order) and self.arrivals[order[self.arrived]] <= until:
-            area += until - self.arrivals[order[self.arrived]]
+            request_seconds += until - self.arrivals[order[self.arrived]]
             self.arrived += 1
-        self._in_system_s += area
+        self._in_system_s += request_seconds
         self.now = until
-        return order[before : self.arrived]
+        return order[arrived_before : self.arrived]
 
     def decode_run(
         self, first_s: float, last_s: float, passes: int, users: int, seconds: float, delays_s: Sequence[float] = ()
     ) -> None:
-        """Take down passes of users, all of which get a token from each, and whose seconds rise evenly.
+        """Record consecutive decode passes in which every user gets a token.
 
-        ``delays_s``: of users whose first passes these are, from the token before until the first pass begins.
+        The time of a pass changes linearly from the first to the last one.
+
+        Args:
+            first_s, last_s: Seconds of the first and the last pass.
+            passes: Number of passes.
+            users: Number of users.
+            seconds: Seconds of all passes.
+            delays_s: For users whose first pass this is: seconds from their previous token to the
+                start of the first pass.
         """
         self.user_s += users * seconds
-        late = [delay for delay in delays_s if delay > 0]
-        if late:
-            for delay in late:
+        positive_delays_s = [delay for delay in delays_s if delay > 0]
+        if positive_delays_s:
+            for delay in positive_delays_s:
                 self._runs.extend((first_s + delay, first_s + delay, 1, 1))
-            if users > len(late):
-                self._runs.extend((first_s, first_s, 1, users - len(late)))
+            if users > len(positive_delays_s):
+                self._runs.extend((first_s, first_s, 1, users - len(positive_delays_s)))
             first_s += (last_s - first_s) / max(1, passes - 1)
             passes -= 1
         if passes:
             self._runs.extend((first_s, last_s, passes, users))
 
     def leave(self, request: int, at_s: float, pass_s: float = 0.0) -> None:
-        """Take down that a request has left, now or since the event before.
+        """Record that a request has left, now or since the previous event.
 
         Args:
             request: The request.
-            at_s: When it left.
-            pass_s: Seconds of a pass, at some time of which the next request of a closed loop arrives; 0 for none.
+            at_s: Time at which it left.
+            pass_s: Seconds of a pass, in the course of which the next request of a closed loop
+                arrives. 0 if passes have no common start.
         """
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s
@@ -157,10 +190,18 @@ class Recorder:
             self._scheduled += 1
 
     def outcome(self, *, prefix_hits: int = 0, saved_tokens: int = 0) -> Outcome:
-        """The outcome once all have left. Raises WseBug where Little's law does not hold: requests were miscounted."""
+        """Return the outcome after all requests have left.
+
+        Args:
+            prefix_hits: Number of prompts that found their prefix in the cache.
+            saved_tokens: Number of tokens that therefore did not have to be read.
+
+        Raises:
+            WseBug: Little's law does not hold, so requests were miscounted.
+        """
         order = np.array(self.order, np.int64)
         start_s, first_s, end_s, left_s = (
-            np.array(each)[order] for each in (self.start_s, self.first_s, self.end_s, self.left_s)
+            np.array(times)[order] for times in (self.start_s, self.first_s, self.end_s, self.left_s)
         )
         workload = replace(self.workload, arrival_s=np.array(self.arrivals)).part(order)
         outcome = Outcome(
@@ -179,10 +220,13 @@ class Recorder:
             prefix_hits=prefix_hits,
             saved_tokens=saved_tokens,
         )
-        held, expected = outcome.little
-        if not self.is_done or abs(held - expected) > LITTLE_TOLERANCE * max(held, expected):
+        mean_in_system, expected_in_system = outcome.little
+        if not self.is_done or abs(mean_in_system - expected_in_system) > LITTLE_TOLERANCE * max(
+            mean_in_system, expected_in_system
+        ):
             message = (
-                f"{self.left} of {len(self.order)} requests left; {held} in the system, by Little's law {expected}"
+                f"{self.left} of {len(self.order)} requests left; {mean_in_system} in the system, "
+                f"by Little's law {expected_in_system}"
             )
             raise WseBug(message)
         return outcome

@@ -1,8 +1,9 @@
-"""PassCosts: what a simulation of serving asks of a machine, be it wafers or GPUs: seconds of its passes, and room.
+"""PassCosts: what a simulation needs to know of a machine, its pass times and its KV capacity.
 
-A *round* is the time from the begin of one decode pass of every user in flight to the begin of their next. With one
-stage it is one pass; where stages form a pipeline, users are streams in transit through it, and a round is as long as
-each of them takes to come around. Pieces of prompts may be read in a round beside the tokens that are decoded.
+A *round* is the time from the start of one decode pass of every user in flight to the start of
+their next pass. With one stage, a round is one pass. In a pipeline of stages, users are streams in
+transit, and a round lasts until each of them has come around. Parts of prompts may be read in a
+round in addition to the decoded tokens.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import NamedTuple, Protocol
 
 
 class Piece(NamedTuple):
-    """A piece of a prompt: so many tokens, after so many of the same user that are in the cache.
+    """A part of a prompt that is read in one round.
 
-    ``ends``: whether the prompt ends with it, so that it gives the first token of the answer.
+    Attributes:
+        tokens: Number of its tokens.
+        context: Tokens of the same user that are already in the KV cache.
+        ends: Whether it is the end of the prompt and hence yields the first token of the answer.
     """
 
     tokens: int
@@ -23,17 +27,21 @@ class Piece(NamedTuple):
 
 
 class PassCosts(Protocol):
-    """The costs of passes on a machine, and the room that it has.
+    """The times of passes on a machine, and its capacity for KV caches.
 
     Attributes:
-        kv_capacity_tokens: Tokens of all users together that KV caches have room for.
-        kv_block_tokens: Tokens of a block of the cache; a block of a prefix belongs to all requests that share it.
-        most_users: Users whose passes are known; no more are taken in.
-        chunk_tokens: Tokens of a prompt that are read at once; pieces but the last of a prompt are multiples of it.
-        contexts: Grid of contexts, rising from 0 to the longest; between two of them costs are interpolated.
-        host_s: Seconds that a request takes to the machine, and its tokens back to their reader, together.
-        prompts_fill_gaps: Whether a stage that waits for decoded tokens can read prompts meanwhile, as those of a
-            pipeline can. On other machines a piece of a prompt is a part of a pass and ends with it.
+        kv_capacity_tokens: Tokens of all users together for which there is room in KV caches.
+        kv_block_tokens: Tokens per block of the cache. Requests with a common prefix share its
+            blocks.
+        most_users: Maximum number of users for which pass times are known. No more are admitted.
+        chunk_tokens: Granularity of the parts of a prompt: all except the last have a multiple of
+            this many tokens.
+        contexts: Contexts between which times are interpolated, rising from 0 to the longest.
+        host_s: Seconds that a request needs to reach the machine, plus those that its tokens need
+            to reach their reader.
+        prompts_fill_gaps: Whether a stage that waits for decoded tokens can read prompts meanwhile,
+            as in a pipeline. On other machines, a part of a prompt belongs to a pass and ends with
+            it.
     """
 
     @property
@@ -52,32 +60,50 @@ class PassCosts(Protocol):
     def prompts_fill_gaps(self) -> bool: ...
 
     def room_tokens(self, tokens: int) -> int:
-        """Return the part of `kv_capacity_tokens` that a cache of some tokens needs; it does not fall with tokens.
+        """Return how many tokens of `kv_capacity_tokens` a cache of ``tokens`` tokens needs.
 
-        Blocks are whole. Where windows forget tokens, a cache needs less room than it has had tokens.
+        Blocks are whole. With windows, a cache needs less capacity than it has had tokens. The
+        result never falls with ``tokens``.
         """
         ...
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Seconds of a round with a token of each of ``users`` after ``context`` others on average, and prompts."""
+        """Return the seconds of a round with one token of each user and parts of prompts.
+
+        Args:
+            users: Number of users.
+            context: Mean number of tokens in the cache of a user.
+            pieces: Parts of prompts that are read in the round.
+        """
         ...
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Return the seconds of such a round in which the slowest stage works.
+        """Return the seconds of a round in which the busiest stage works.
 
-        The round itself where there is one stage.
+        With one stage, this is the whole round. The arguments are those of `round_s`.
         """
         ...
 
     def drain_s(self, piece: Piece) -> float:
-        """Seconds from the end of a round to the first token of the prompt whose last piece was read in it."""
+        """Return the seconds from the end of a round to the first token of a prompt read in it.
+
+        Args:
+            piece: The last part of the prompt, which was read in the round.
+        """
         ...
 
     def piece_busy_s(self, piece: Piece) -> float:
-        """Return the seconds of the slowest stage's work for a piece of a prompt, with nothing beside it."""
+        """Return the seconds of work of the busiest stage for a part of a prompt alone."""
         ...
 
 
 def users_that_fit(costs: PassCosts, tokens: int) -> int:
-    """Return the users of some tokens each that can be in flight: their caches fit, and passes take as many."""
+    """Return the maximum number of users in flight.
+
+    Their caches must fit, and their pass times must be known.
+
+    Args:
+        costs: The machine.
+        tokens: Tokens of each user.
+    """
     return min(costs.most_users, costs.kv_capacity_tokens // costs.room_tokens(tokens))

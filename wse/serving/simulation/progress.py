@@ -1,4 +1,4 @@
-"""Progress of a simulation: a function that is called about a hundred times for any number of requests."""
+"""Progress of a simulation, reported about a hundred times for any number of requests."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ from collections.abc import Callable
 from typing import Final
 
 OnDone = Callable[[int, int], None]
-"""Called with the requests that have left, and all of them."""
+"""Function that is called with the number of requests that have left, and of all requests."""
 _CALLS: Final = 100
 
 
 def ignore(done: int, total: int) -> None:
-    """Tell nobody."""
+    """Do nothing: the default for callers that need no progress reports."""
 
 
 def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:
-    """Return a function to call with the requests that have left, which tells ``on_done`` now and then."""
-    step, due = max(1, total // _CALLS), 0
+    """Return a function that passes on about a hundred of its calls to ``on_done``.
+
+    Args:
+        on_done: Function to call with the numbers of requests that have left, and of all requests.
+        total: Number of all requests.
+
+    Returns:
+        A function to be called with the number of requests that have left.
+    """
+    step, next_report = max(1, total // _CALLS), 0
 
     def report(done: int) -> None:
-        nonlocal due
-        if done >= due:
-            due = done + step
+        """Call ``on_done`` if enough requests have left since the last call."""
+        nonlocal next_report
+        if done >= next_report:
+            next_report = done + step
             on_done(done, total)
 
     return report

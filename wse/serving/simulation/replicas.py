@@ -1,7 +1,9 @@
-"""Replicas: equal machines that share the requests of one workload, each of which goes to one of them on arrival.
+"""Simulation of replicas: equal machines that share the requests of one workload.
 
-They go to the machines in turn, or each to the machine with the fewest requests in flight, and among equals to the one
-that was given the fewest: a dispatcher that asks each machine for its load at the end of its last round.
+Each request goes to one machine when it arrives. Requests go to the machines round-robin, or to the
+machine with the fewest requests in flight. Among machines with equally many, the one that has
+received the fewest requests is chosen. The dispatcher knows the load of each machine at the end of
+its last round.
 """
 
 from __future__ import annotations
@@ -19,44 +21,61 @@ from wse.serving.simulation.workload import Workload
 
 
 class MakeMachine(Protocol):
-    """Makes a machine that serves some requests of a workload: `ContinuousMachine` with its costs and policy."""
+    """Function that creates a machine to serve some requests of a workload.
+
+    It is `ContinuousMachine` with its costs and policy already given.
+    """
 
     def __call__(self, workload: Workload, *, requests: Sequence[int], on_done: OnDone = ignore) -> ContinuousMachine:
-        """Return the machine."""
+        """Create the machine.
+
+        Args:
+            workload: The requests of all machines.
+            requests: Indices of the requests that the machine serves.
+            on_done: Function that is called now and then with the number of requests that have
+                left.
+        """
 
 
 def simulate_replicas(
     workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone, *, least_loaded: bool
 ) -> Outcome:
-    """Serve all requests on some equal machines.
+    """Serve all requests of a workload on several equal machines.
 
     Args:
-        workload: The requests. In a closed loop each user stays on one machine.
-        replicas: Machines, at least 1; in a closed loop no more than its requests in flight.
-        make_machine: Makes each machine.
-        on_done: Told how many requests have left, now and then.
-        least_loaded: Whether a request goes to the machine with the fewest in flight, not to the next in turn.
+        workload: The requests. In a closed loop, each user stays on one machine.
+        replicas: Number of machines, at least 1. In a closed loop, at most the number of requests
+            in flight.
+        make_machine: Function that creates each machine.
+        on_done: Function that is called now and then with the number of requests that have left.
+        least_loaded: Whether a request goes to the machine with the fewest requests in flight. If
+            not, requests go to the machines round-robin.
+
+    Returns:
+        The times of all requests.
     """
     if least_loaded and workload.in_flight is None:
         machines = _least_loaded(workload, replicas, make_machine, on_done)
     else:
-        machines = _in_turn(workload, replicas, make_machine, on_done)
+        machines = _round_robin(workload, replicas, make_machine, on_done)
     outcomes = [(machine.record.order, machine.outcome()) for machine in machines if machine.record.order]
     return _together(outcomes, replicas)
 
 
-def _in_turn(workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone) -> list[ContinuousMachine]:
-    """Return machines that have served every request whose number is theirs, modulo the number of machines."""
+def _round_robin(
+    workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone
+) -> list[ContinuousMachine]:
+    """Serve requests round-robin, request i on machine i modulo n; return the machines."""
     total, machines = len(workload), list[ContinuousMachine]()
-    for number in range(replicas):
-        done = sum(machine.record.left for machine in machines)
-        part = workload
+    for index in range(replicas):
+        done_before = sum(machine.record.left for machine in machines)
+        own_workload = workload
         if workload.in_flight is not None:
-            part = replace(workload, in_flight=len(range(number, workload.in_flight, replicas)))
+            own_workload = replace(workload, in_flight=len(range(index, workload.in_flight, replicas)))
         machine = make_machine(
-            part,
-            requests=range(number, total, replicas),
-            on_done=lambda more, _, done=done: on_done(done + more, total),  # type: ignore[misc]
+            own_workload,
+            requests=range(index, total, replicas),
+            on_done=lambda done_here, _, done_before=done_before: on_done(done_before + done_here, total),  # type: ignore[misc]
         )
         machine.run_until(np.inf)
         machines.append(machine)
@@ -66,7 +85,7 @@ def _in_turn(workload: Workload, replicas: int, make_machine: MakeMachine, on_do
 def _least_loaded(
     workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone
 ) -> list[ContinuousMachine]:
-    """Return machines that have served all requests, each given to the machine with the fewest in flight."""
+    """Serve each request on the machine with the fewest requests in flight; return the machines."""
     report = reporter(on_done, len(workload))
     machines = [make_machine(workload, requests=()) for _ in range(replicas)]
     for request, arrival_s in enumerate(workload.arrival_s.tolist()):
@@ -81,11 +100,11 @@ def _least_loaded(
 
 
 def _together(outcomes: Sequence[tuple[Sequence[int], Outcome]], replicas: int) -> Outcome:
-    """Return the outcome of several machines, with its requests in the order of their numbers.
+    """Return the combined outcome of several machines, with requests in the order of their indices.
 
     Args:
-        outcomes: The numbers of the requests of each machine that had any, and what happened to them.
-        replicas: All machines, including those that had no request.
+        outcomes: For each machine that had requests, their indices and their times.
+        replicas: Number of all machines, including those without requests.
     """
     parts = [outcome for _, outcome in outcomes]
     order = np.argsort(np.concatenate([np.array(numbers, np.int64) for numbers, _ in outcomes]))

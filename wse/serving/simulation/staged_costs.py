@@ -1,10 +1,12 @@
-"""StagedCosts: pass costs of a pipeline of stages, from tables of passes that were compiled.
+"""StagedCosts: times of passes in a pipeline of stages, from tables of compiled passes.
 
-A decode pass has slots for a number of users. It goes through all stages in T seconds and keeps the slowest of them
-busy for b seconds. With U users in flight, U / slots passes and at least one, a round takes max(T, passes x b): a timed
-event graph, as `wse.serving.pipelining` has it. Chunks of prompts go through the same stages one after another, and
-keep the slowest busy for their own time. Between contexts, and between lengths of a last chunk, seconds are
-interpolated.
+A decode pass has slots for a number of users. It goes through all stages in T seconds and keeps the
+busiest of them busy for b seconds. With U users in flight, there are U / slots passes, at least
+one, and a round takes max(T, passes x b). This is a timed event graph as in
+`wse.serving.pipelining`.
+
+Chunks of prompts go through the same stages one after another and keep the busiest stage busy for a
+time of their own. Times are interpolated between contexts, and between lengths of a last chunk.
 """
 
 from __future__ import annotations
@@ -20,7 +22,12 @@ from wse.serving.simulation.pass_costs import Piece
 
 @dataclass(frozen=True, slots=True)
 class PassTime:
-    """A pass: seconds through all stages, and of the slowest stage's work."""
+    """The time of a pass.
+
+    Attributes:
+        latency_s: Seconds through all stages.
+        busy_s: Seconds of work of the busiest stage.
+    """
 
     latency_s: float
     busy_s: float
@@ -28,7 +35,13 @@ class PassTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeGrid:
-    """Decode passes with ``slots`` users: ``passes[c]`` after ``contexts[c]`` tokens of each."""
+    """Times of decode passes by context.
+
+    Attributes:
+        slots: Users per pass.
+        contexts: Numbers of tokens in the cache of each user, in rising order.
+        passes: Time of a pass for each of ``contexts``.
+    """
 
     slots: int = 1
     contexts: tuple[int, ...]
@@ -37,13 +50,16 @@ class DecodeGrid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkGrid:
-    """Chunks of a prompt.
+    """Times of the chunks of a prompt.
 
     Attributes:
         chunk_tokens: Tokens of a whole chunk.
-        chunks: Whole ones, each after all those before it, behind which the prompt goes on.
-        last_tokens: Lengths, rising to that of a whole chunk, of a prompt's last chunk, which gives a token.
-        lasts: By length, such a chunk at the begin of a prompt and behind all of ``chunks`` but one.
+        chunks: Times of whole chunks that are followed by more of the prompt, in order from the
+            start of the prompt.
+        last_tokens: Lengths of a prompt's last chunk, in rising order up to that of a whole chunk.
+            The last chunk yields a token.
+        lasts: For each of ``last_tokens``, the times of a last chunk at the start of a prompt, and
+            after all of ``chunks`` except one.
     """
 
     chunk_tokens: int
@@ -54,7 +70,15 @@ class ChunkGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class StagedCosts:
-    """The costs of a pipeline of stages, or of one stage; see `wse.serving.simulation.pass_costs.PassCosts`."""
+    """The times and the KV capacity of a pipeline of stages, or of a single stage.
+
+    See `wse.serving.simulation.pass_costs.PassCosts` for the attributes that are not described
+    here.
+
+    Attributes:
+        decode: Times of decode passes.
+        prefill: Times of chunks of prompts.
+    """
 
     decode: DecodeGrid
     prefill: ChunkGrid
@@ -71,83 +95,93 @@ class StagedCosts:
 
     @property
     def contexts(self) -> tuple[int, ...]:
-        """The grid of contexts."""
+        """Contexts between which times are interpolated."""
         return self.decode.contexts
 
     def room_tokens(self, tokens: int) -> int:
-        """Return the room that a user's cache needs: whole blocks; layers with a window keep all tokens."""
+        """Return the KV capacity that a user needs: the tokens, rounded up to whole blocks.
+
+        Layers with a window store all tokens.
+        """
         return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Return the seconds of a round: those of a pass, or the work of the slowest stage where it is more."""
+        """Return the seconds of a round: of a pass, or of the busiest stage's work if longer."""
         work = self.work_s(users, context, pieces)
         return max(work, self._decode(context).latency_s) if users else work
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Return the seconds of a round in which the slowest stage works."""
+        """Return the seconds of a round in which the busiest stage works."""
         passes = max(1.0, users / self.decode.slots) if users else 0.0
         return sum(self.piece_busy_s(piece) for piece in pieces) + passes * self._decode(context).busy_s
 
     def drain_s(self, piece: Piece) -> float:
-        """Return the seconds that the last chunk of a prompt takes through the stages beyond the work of the slowest.
+        """Return the seconds of a prompt's last chunk beyond the work of the busiest stage.
 
-        A short last chunk waits in every stage for the whole chunk before it, and takes as long as that one.
+        A short last chunk waits at every stage for the whole chunk before it, and takes as long as
+        that chunk.
         """
-        last, whole = self._last(piece), piece.tokens - self._last_tokens(piece)
-        drain_s = last.latency_s - last.busy_s
-        if whole < self.chunk_tokens:
+        last_time, whole_tokens = self._last(piece), piece.tokens - self._last_tokens(piece)
+        drain_s = last_time.latency_s - last_time.busy_s
+        if whole_tokens < self.chunk_tokens:
             return drain_s
         chunks = self.prefill.chunks
-        before = chunks[min((piece.context + whole) // self.chunk_tokens, len(chunks)) - 1]
-        return max(drain_s, before.latency_s - before.busy_s)
+        previous_chunk = chunks[min((piece.context + whole_tokens) // self.chunk_tokens, len(chunks)) - 1]
+        return max(drain_s, previous_chunk.latency_s - previous_chunk.busy_s)
 
     def piece_busy_s(self, piece: Piece) -> float:
-        """Return the seconds of work of the slowest stage for a piece of a prompt."""
-        whole = piece.tokens - self._last_tokens(piece) if piece.ends else piece.tokens
-        busy = self._busy_until(piece.context + whole) - self._busy_until(piece.context)
+        """Return the seconds of work of the busiest stage for a part of a prompt."""
+        whole_tokens = piece.tokens - self._last_tokens(piece) if piece.ends else piece.tokens
+        busy = self._busy_until(piece.context + whole_tokens) - self._busy_until(piece.context)
         return busy + (self._last(piece).busy_s if piece.ends else 0.0)
 
     def _decode(self, context: int) -> PassTime:
+        """Return the time of a decode pass at a context, interpolated between those of the grid."""
         contexts, passes = self.decode.contexts, self.decode.passes
-        upper = min(bisect_left(contexts, context), len(contexts) - 1)
-        if contexts[upper] == context or upper == 0:
-            return passes[upper]
-        low, high = contexts[upper - 1], contexts[upper]
-        return _between(passes[upper - 1], passes[upper], (context - low) / (high - low))
+        upper_index = min(bisect_left(contexts, context), len(contexts) - 1)
+        if contexts[upper_index] == context or upper_index == 0:
+            return passes[upper_index]
+        low, high = contexts[upper_index - 1], contexts[upper_index]
+        return _between(passes[upper_index - 1], passes[upper_index], (context - low) / (high - low))
 
     @cached_property
     def _busy_sums(self) -> list[float]:
+        """Work of the busiest stage for the first n whole chunks, in seconds, for n from 0."""
         return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
 
     def _busy_until(self, tokens: int) -> float:
-        """Return the seconds of work for the whole chunks of the first tokens.
+        """Return the seconds of work for the first ``tokens`` tokens, read in whole chunks.
 
-        Of a chunk that begins elsewhere its share.
+        A chunk that is only partly included counts in proportion to its tokens.
         """
-        at, over = divmod(tokens, self.chunk_tokens)
+        chunk, extra_tokens = divmod(tokens, self.chunk_tokens)
         chunks, sums = self.prefill.chunks, self._busy_sums
-        if at >= len(chunks):
-            return sums[-1] + (at - len(chunks) + over / self.chunk_tokens) * chunks[-1].busy_s
-        return sums[at] + over / self.chunk_tokens * chunks[at].busy_s
+        if chunk >= len(chunks):
+            return sums[-1] + (chunk - len(chunks) + extra_tokens / self.chunk_tokens) * chunks[-1].busy_s
+        return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
     def _last_tokens(self, piece: Piece) -> int:
-        """Return the tokens of the last chunk of a prompt."""
+        """Return the number of tokens of a prompt's last chunk."""
         return (piece.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, piece: Piece) -> PassTime:
-        """Return the last chunk of a prompt: between lengths, and between the first and the last context."""
+        """Return the time of a prompt's last chunk.
+
+        The time is interpolated between lengths, and between the first and the last context.
+        """
         grid, tokens = self.prefill, self._last_tokens(piece)
         longest = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)
-        share = min(1.0, (piece.context + piece.tokens - tokens) / longest)
-        upper = bisect_left(grid.last_tokens, tokens)
-        high = _between(*grid.lasts[upper], share)
-        if grid.last_tokens[upper] == tokens or upper == 0:
+        context_fraction = min(1.0, (piece.context + piece.tokens - tokens) / longest)
+        upper_index = bisect_left(grid.last_tokens, tokens)
+        high = _between(*grid.lasts[upper_index], context_fraction)
+        if grid.last_tokens[upper_index] == tokens or upper_index == 0:
             return high
-        low, lower = _between(*grid.lasts[upper - 1], share), grid.last_tokens[upper - 1]
-        return _between(low, high, (tokens - lower) / (grid.last_tokens[upper] - lower))
+        low, lower_tokens = _between(*grid.lasts[upper_index - 1], context_fraction), grid.last_tokens[upper_index - 1]
+        return _between(low, high, (tokens - lower_tokens) / (grid.last_tokens[upper_index] - lower_tokens))
 
 
-def _between(low: PassTime, high: PassTime, share: float) -> PassTime:
+def _between(low: PassTime, high: PassTime, fraction: float) -> PassTime:
+    """Return the linear interpolation between two pass times; ``fraction`` 0 gives the first."""
     return PassTime(
-        low.latency_s + (high.latency_s - low.latency_s) * share, low.busy_s + (high.busy_s - low.busy_s) * share
+        low.latency_s + (high.latency_s - low.latency_s) * fraction, low.busy_s + (high.busy_s - low.busy_s) * fraction
     )

@@ -1,7 +1,8 @@
-"""Static batching: requests wait for a bus, ride together, and the bus comes back when the last of them is done.
+"""Simulation of static batching: a batch of requests is read, decoded and finished as a whole.
 
-The bus leaves when all its seats are taken, when the first of those who wait has waited long enough, or when no more
-come. All prompts are read, then all seats are decoded to the longest answer: who is done earlier keeps the seat.
+A batch starts when all of its slots are filled, when the first waiting request has waited for the
+longest allowed time, or when no more requests come. All prompts are read first. Then all slots are
+decoded until the longest answer is complete. A request that ends earlier keeps its slot until then.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from wse.serving.simulation.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPolicy:
-    """The policy of static batching: batch slots of the bus, and seconds after which it leaves with fewer."""
+    """The policy of static batching.
+
+    Attributes:
+        seats: Number of batch slots.
+        longest_wait_s: Seconds that a request waits at most before a batch starts with empty slots.
+    """
 
     seats: int
     longest_wait_s: float = math.inf
@@ -34,58 +40,82 @@ def simulate_static(
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
 ) -> Outcome:
-    """Serve all requests; each must fit the cache on its own. ``on_done`` is called now and then
-    with the number of requests that have left.
+    """Serve all requests of a workload with static batching.
 
-    With ``drafts`` a decode pass of ``costs`` is one that verifies a draft, with what the draft takes; contexts are
-    counted in passes then.
+    Args:
+        workload: The requests. Each must fit in the KV cache by itself.
+        costs: Times of passes. With drafts, a decode pass is a verification pass together with its
+            draft passes.
+        policy: Policy of static batching.
+        drafts: Acceptance of drafts; None without drafts. With drafts, contexts are counted in
+            passes.
+        on_done: Function that is called now and then with the number of requests that have left.
+
+    Returns:
+        The times of all requests.
     """
     record, report = Recorder(workload), reporter(on_done, len(workload))
-    of_answers = answer_passes(workload, drafts)
+    answers = answer_passes(workload, drafts)
     prompts: list[int] = workload.prompt_tokens.tolist()
     needs = list(map(cache(costs.room_tokens), (workload.prompt_tokens + workload.new_tokens).tolist()))
     times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}
     first = 0
     while first < len(prompts):
-        after = _seated(first, needs, costs.kv_capacity_tokens, policy.seats)
-        leaves = max(record.now, min(record.arrivals[after - 1], record.arrivals[first] + policy.longest_wait_s))
-        record.advance(leaves)
-        riders = range(first, min(after, record.arrived))
-        pieces = [Piece(prompts[rider], 0) for rider in riders]
-        begin = leaves + costs.round_s(0, 0, pieces) + costs.drain_s(pieces[-1])
-        users = len(riders)
+        batch_end = _seated(first, needs, costs.kv_capacity_tokens, policy.seats)
+        start = max(record.now, min(record.arrivals[batch_end - 1], record.arrivals[first] + policy.longest_wait_s))
+        record.advance(start)
+        batch = range(first, min(batch_end, record.arrived))
+        pieces = [Piece(prompts[request], 0) for request in batch]
+        begin = start + costs.round_s(0, 0, pieces) + costs.drain_s(pieces[-1])
+        users = len(batch)
         if users not in times:
-            times[users] = decode_times(costs, users, of_answers.tokens_per_pass)
-        of_users, work = times[users]
-        context = sum(of_answers.contexts[rider] for rider in riders) // users
-        passes = [of_answers.passes[rider] for rider in riders]
-        end = begin + of_users.run_s(context, max(passes))
-        record.busy_s += end - leaves
-        record.work_s += costs.work_s(0, 0, pieces) + work.run_s(context, max(passes))
+            times[users] = decode_times(costs, users, answers.tokens_per_pass)
+        pass_times, work_times = times[users]
+        context = sum(answers.contexts[request] for request in batch) // users
+        passes = [answers.passes[request] for request in batch]
+        end = begin + pass_times.run_s(context, max(passes))
+        record.busy_s += end - start
+        record.work_s += costs.work_s(0, 0, pieces) + work_times.run_s(context, max(passes))
         record.advance(end)
         decoded = 0
-        for done, (until, rider) in enumerate(sorted(zip(passes, riders, strict=True))):
-            decoded = _decode(record, of_users, context, decoded, until, users - done)
-            record.start_s[rider], record.first_s[rider] = leaves, begin + costs.host_s
-            left = begin + of_users.run_s(context, decoded)
-            record.end_s[rider] = left + costs.host_s
-            record.leave(rider, left)
-        first = riders.stop
+        for finished, (last_pass, request) in enumerate(sorted(zip(passes, batch, strict=True))):
+            decoded = _decode(record, pass_times, context, decoded, last_pass, users - finished)
+            record.start_s[request], record.first_s[request] = start, begin + costs.host_s
+            left = begin + pass_times.run_s(context, decoded)
+            record.end_s[request] = left + costs.host_s
+            record.leave(request, left)
+        first = batch.stop
         report(record.left)
     return record.outcome()
 
 
 def _seated(first: int, needs: list[int], capacity: int, seats: int) -> int:
-    """Return one past the last request that finds a seat and room for its cache beside those from ``first`` on."""
-    after, room = first, capacity
-    while after < len(needs) and after - first < seats and (after == first or needs[after] <= room):
-        room -= needs[after]
-        after += 1
-    return after
+    """Return the index after the last request that fits in a batch.
+
+    Args:
+        first: First request of the batch. It is always included.
+        needs: KV capacity that each request needs, in tokens.
+        capacity: KV capacity in tokens.
+        seats: Number of batch slots.
+    """
+    end, room = first, capacity
+    while end < len(needs) and end - first < seats and (end == first or needs[end] <= room):
+        room -= needs[end]
+        end += 1
+    return end
 
 
 def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, until: int, users: int) -> int:
-    """Take down the passes until some users are done; how many there have been."""
+    """Record the decode passes of a batch up to a given pass; return the index of that pass.
+
+    Args:
+        record: Recorder of the simulation.
+        times: Times of passes.
+        context: Context before the first pass.
+        decoded: Number of passes recorded so far.
+        until: Number of passes to reach.
+        users: Number of users that still get tokens.
+    """
     if until > decoded:
         first, last = (times.pass_s(context + passes) for passes in (decoded, until - 1))
         record.decode_run(first, last, until - decoded, users, times.run_s(context + decoded, until - decoded))

@@ -1,4 +1,4 @@
-"""Statistics of an outcome: distributions of what users wait for, and the share of requests that are served in time."""
+"""Statistics of a simulation: distributions of waiting times, and requests served in time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from wse.serving.simulation.outcome import Outcome
 
 QUANTILES: Final = (0.5, 0.9, 0.99)
 PARTS_OF_RUN: Final = 8
-"""Parts of equal weight that a run of passes counts as, whose seconds rise evenly."""
+"""Number of equal parts into which a run of passes with rising times is divided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The mean of some seconds, three quantiles, and the most."""
+    """Mean, quantiles and maximum of some times, in seconds."""
 
     mean: float
     p50: float
@@ -28,65 +28,88 @@ class Distribution:
 
 
 def distribution(values: F64) -> Distribution:
-    """Return the distribution of some values, of equal weight, of which there is at least one."""
+    """Return the distribution of values of equal weight. There must be at least one."""
     p50, p90, p99 = np.quantile(values, QUANTILES).tolist()
     return Distribution(float(values.mean()), p50, p90, p99, float(values.max()))
 
 
 def first_token_s(outcome: Outcome) -> F64:
-    """float64 ``[requests]``: seconds from a request's arrival to its first token (TTFT)."""
+    """Return the time to first token of each request, in seconds, float64 [requests].
+
+    The time starts with the arrival of the request.
+    """
     return outcome.first_s - outcome.workload.arrival_s
 
 
 def queueing_s(outcome: Outcome) -> F64:
-    """float64 ``[requests]``: seconds from a request's arrival until it is admitted."""
+    """Return the seconds from arrival to admission of each request, float64 [requests]."""
     return outcome.start_s - outcome.workload.arrival_s
 
 
 def per_token_s(outcome: Outcome) -> F64:
-    """float64 ``[requests]``: seconds per token after the first (TPOT); NaN for requests of one token."""
-    more = outcome.workload.new_tokens - 1
+    """Return the time per token after the first (TPOT), in seconds, float64 [requests].
+
+    The value is NaN for requests of one token.
+    """
+    later_tokens = outcome.workload.new_tokens - 1
     spans = outcome.end_s - outcome.first_s
     per_token = np.full(len(spans), math.nan)
-    np.divide(spans, more, out=per_token, where=more > 0)
+    np.divide(spans, later_tokens, out=per_token, where=later_tokens > 0)
     return per_token
 
 
 def gap_distribution(outcome: Outcome) -> Distribution | None:
-    """The distribution of the gaps between two tokens of a user, over all tokens; None where none follows another.
+    """Return the distribution of the times between two tokens of a user, over all tokens.
 
-    Of the tokens that a pass brings a user, as with drafts, the first comes after the pass and the others with it.
+    If a pass yields several tokens, as with drafts, the time before the first of them is that of
+    the pass, and the others follow at once. The result is None if no token follows another.
     """
     first, last, passes, users = outcome.gaps.T
     if not len(first):
         return None
-    parts = np.minimum(passes, PARTS_OF_RUN).astype(np.int64)
-    number = np.arange(parts.sum()) - np.repeat(parts.cumsum() - parts, parts)
-    of_part = np.repeat(first, parts) + np.repeat(last - first, parts) * (number + 0.5) / np.repeat(parts, parts)
-    weights = np.repeat(passes * users / parts, parts)
+    part_counts = np.minimum(passes, PARTS_OF_RUN).astype(np.int64)
+    part_index = np.arange(part_counts.sum()) - np.repeat(part_counts.cumsum() - part_counts, part_counts)
+    part_s = np.repeat(first, part_counts) + np.repeat(last - first, part_counts) * (part_index + 0.5) / np.repeat(
+        part_counts, part_counts
+    )
+    weights = np.repeat(passes * users / part_counts, part_counts)
     total = float((outcome.workload.new_tokens - 1).sum())
-    of_part, weights = np.append(of_part, 0.0), np.append(weights, total - (passes * users).sum())
-    order = of_part.argsort()
-    of_part, sums = of_part[order], weights[order].cumsum()
-    at = np.searchsorted(sums, np.array(QUANTILES) * sums[-1])
+    part_s, weights = np.append(part_s, 0.0), np.append(weights, total - (passes * users).sum())
+    order = part_s.argsort()
+    part_s, sums = part_s[order], weights[order].cumsum()
+    quantile_index = np.searchsorted(sums, np.array(QUANTILES) * sums[-1])
     mean = float(((first + last) / 2 * passes * users).sum()) / total
-    p50, p90, p99 = of_part[np.minimum(at, len(of_part) - 1)].tolist()
+    p50, p90, p99 = part_s[np.minimum(quantile_index, len(part_s) - 1)].tolist()
     return Distribution(mean, p50, p90, p99, float(np.maximum(first, last).max()))
 
 
 def in_time(outcome: Outcome, ttft_s: float | None, tpot_s: float | None) -> Bools:
-    """bool ``[requests]``: whether a request has its first token, and its others, as soon as a service promises."""
-    served = np.ones(len(outcome.workload), bool)
+    """Return for each request whether it kept the promised times, bool [requests].
+
+    Args:
+        outcome: Times of the requests.
+        ttft_s: Maximum time to first token; None for no limit.
+        tpot_s: Maximum time per token after the first; None for no limit.
+    """
+    is_in_time = np.ones(len(outcome.workload), bool)
     if ttft_s is not None:
-        served &= first_token_s(outcome) <= ttft_s
+        is_in_time &= first_token_s(outcome) <= ttft_s
     if tpot_s is not None:
-        served &= ~(per_token_s(outcome) > tpot_s)  # those of one token have none
-    return served
+        is_in_time &= ~(per_token_s(outcome) > tpot_s)  # NaN, for requests of one token, counts as in time
+    return is_in_time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Levels:
-    """Numbers of requests over time, at ``time_s`` from the first arrival: waiting, being read, being answered."""
+    """Numbers of requests in each state over time. All arrays are float64 [points].
+
+    Attributes:
+        time_s: Times, in seconds from the first arrival.
+        waiting: Requests that wait for admission.
+        reading: Requests whose prompts are being read.
+        answering: Requests that are being answered.
+        kv_tokens: Tokens of all admitted requests, prompts and answers.
+    """
 
     time_s: F64
     waiting: F64
@@ -96,20 +119,22 @@ class Levels:
 
 
 def levels(outcome: Outcome, points: int) -> Levels:
-    """Return the levels at equal distances over the whole simulation."""
+    """Return the numbers of requests at evenly spaced times over the whole simulation."""
     work = outcome.workload
     begin = float(work.arrival_s[0])
     times = begin + np.linspace(0.0, outcome.makespan_s, points)
 
     def until(events: F64) -> F64:
+        """Return the number of events up to each time."""
         return np.searchsorted(np.sort(events), times, side="right").astype(np.float64)
 
     def tokens_until(events: F64) -> F64:
+        """Return the tokens of the requests whose event is up to each time."""
         order = events.argsort()
         sums = np.append(0.0, (work.prompt_tokens + work.new_tokens)[order].cumsum())
         return np.asarray(sums[np.searchsorted(events[order], times, side="right")])
 
     arrived, started = until(work.arrival_s), until(outcome.start_s)
-    first, left = until(np.minimum(outcome.first_s, outcome.left_s)), until(outcome.left_s)
-    held = tokens_until(outcome.start_s) - tokens_until(outcome.left_s)
-    return Levels(times - begin, arrived - started, started - first, first - left, held)
+    answering_started, ended = until(np.minimum(outcome.first_s, outcome.left_s)), until(outcome.left_s)
+    kv_tokens = tokens_until(outcome.start_s) - tokens_until(outcome.left_s)
+    return Levels(times - begin, arrived - started, started - answering_started, answering_started - ended, kv_tokens)

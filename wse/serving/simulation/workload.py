@@ -1,8 +1,8 @@
-"""Workload: requests with their arrival, lengths and tier; and arrivals and lengths drawn from distributions.
+"""Workload: requests with their arrivals, lengths and tiers, given or drawn at random.
 
-Random numbers come from Philox, a counter-based generator (Salmon, Moraes, Dror and Shaw, Parallel random numbers: as
-easy as 1, 2, 3, SC 2011), with one stream each for arrivals, lengths, tiers, prefixes and drafts: a change of one
-leaves the others as they are.
+Random numbers come from Philox, a counter-based generator (Salmon, Moraes, Dror and Shaw, Parallel
+random numbers: as easy as 1, 2, 3, SC 2011). Arrivals, lengths, tiers, prefixes and drafts have
+separate streams of random numbers. A change of one of them does not change the others.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Arrivals = Literal["poisson", "constant", "bursts"]
 CONSTANT: Final = "constant"
 ARRIVALS: Final[tuple[Arrivals, ...]] = ("poisson", CONSTANT, "bursts")
 FAST, NORMAL = 0, 1
-"""Tiers, in the order in which they are served."""
+"""Service tiers, in the order of their precedence."""
 NO_PREFIX: Final = -1
 _ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES, DRAFTS = range(6)
-"""Streams of random numbers."""
+"""Indices of the streams of random numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,13 +31,14 @@ class Workload:
     """Requests in the order of their arrival.
 
     Attributes:
-        arrival_s: float64 ``[requests]``, never falling.
-        prompt_tokens, new_tokens: int64 ``[requests]``, at least 1.
-        tier: int64 ``[requests]``: FAST or NORMAL.
-        prefix: int64 ``[requests]``: the prefix that a prompt begins with, by number, or NO_PREFIX.
-        prefix_tokens: int64 ``[requests]``: its tokens, fewer than the prompt's.
-        in_flight: Requests in flight in a closed loop: so many arrive at ``arrival_s``, and each later one when another
-            ends. None where all arrive at ``arrival_s``.
+        arrival_s: Times of arrival in seconds, never falling, float64 [requests].
+        prompt_tokens, new_tokens: Lengths of prompts and answers, at least 1, int64 [requests].
+        tier: FAST or NORMAL, int64 [requests].
+        prefix: Index of the prefix with which a prompt starts, or NO_PREFIX, int64 [requests].
+        prefix_tokens: Tokens of this prefix, fewer than the prompt's, int64 [requests].
+        in_flight: Number of requests in flight in a closed loop. This many requests arrive at
+            ``arrival_s``, and each later one when another ends. None if all arrive at
+            ``arrival_s``.
     """
 
     arrival_s: F64
@@ -49,38 +50,46 @@ class Workload:
     in_flight: int | None = None
 
     def __len__(self) -> int:
+        """Return the number of requests."""
         return len(self.arrival_s)
 
     @staticmethod
     def joined(parts: Sequence[Workload]) -> Workload:
-        """Return the requests of some workloads, one after another."""
+        """Return one workload with the requests of several workloads, one after another."""
         joined: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _PER_REQUEST}
         return Workload(**joined)
 
     @property
     def rate_per_s(self) -> float:
-        """Requests a second from the first to the last; infinite where all come at once."""
+        """Requests per second between the first and the last arrival.
+
+        The rate is infinite if all requests arrive at once, and 0 for a single request.
+        """
         span = float(self.arrival_s[-1] - self.arrival_s[0])
         return (len(self) - 1) / span if span > 0 else math.inf if len(self) > 1 else 0.0
 
     @property
     def most_tokens(self) -> int:
-        """Tokens of the longest prompt with its answer."""
+        """Tokens of the longest request, prompt and answer together."""
         return int((self.prompt_tokens + self.new_tokens).max())
 
     def all_at_once(self, requests: int) -> Workload:
-        """Return ``requests`` requests of these lengths, repeated if there are fewer, that all arrive at time 0."""
+        """Return requests with the lengths of this workload that all arrive at time 0.
+
+        Args:
+            requests: Number of requests. Lengths are repeated if this workload has fewer.
+        """
         return replace(self.part(np.arange(requests) % len(self)), arrival_s=np.zeros(requests))
 
     def part(self, requests: I64) -> Workload:
-        """Return some of the requests, by their numbers, with the times of their arrival."""
-        chosen: dict[str, Any] = {name: getattr(self, name)[requests] for name in _PER_REQUEST}
-        return Workload(**chosen)
+        """Return some of the requests, given by their indices, with their arrival times."""
+        columns: dict[str, Any] = {name: getattr(self, name)[requests] for name in _PER_REQUEST}
+        return Workload(**columns)
 
     def at_rate(self, rate_per_s: float) -> Workload:
-        """Return the same requests with arrivals drawn out or moved together, for another rate.
+        """Return the same requests with arrival times scaled to another rate.
 
-        Not where all come at once.
+        Workloads whose requests all arrive at once are returned unchanged.
         """
         if not 0 < self.rate_per_s < math.inf:
             return self
@@ -91,7 +100,12 @@ _PER_REQUEST: Final = ("arrival_s", "prompt_tokens", "new_tokens", "tier", "pref
 
 
 def plain_workload(arrival_s: F64, prompt_tokens: I64, new_tokens: I64) -> Workload:
-    """Requests of one tier without shared prefixes."""
+    """Return a workload of one tier without shared prefixes.
+
+    Args:
+        arrival_s: Times of arrival in seconds, never falling, float64 [requests].
+        prompt_tokens, new_tokens: Lengths of prompts and answers, int64 [requests].
+    """
     count = len(arrival_s)
     return Workload(
         arrival_s=arrival_s,
@@ -105,19 +119,20 @@ def plain_workload(arrival_s: F64, prompt_tokens: I64, new_tokens: I64) -> Workl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """A workload to be drawn.
+    """The distributions from which a workload is drawn.
 
     Attributes:
         requests: Number of requests.
-        arrivals: The process of arrivals; those of a burst come at once, and bursts as a Poisson process.
-        burst: Requests of a burst.
-        prompt_tokens, new_tokens: Mean lengths.
-        length_cv: Coefficient of variation of lengths, which are log-normal; 0 for equal ones.
-        context: Tokens of a prompt and its answer, at most; longer draws are cut.
-        fast_share: Share of requests in the fast tier.
-        prefix_tokens: Tokens of the prefixes that prompts begin with; 0 for none.
+        arrivals: Type of arrivals. The requests of a burst arrive together, and bursts arrive as a
+            Poisson process.
+        burst: Requests per burst.
+        prompt_tokens, new_tokens: Mean lengths of prompts and answers.
+        length_cv: Coefficient of variation of lengths, which are log-normal; 0 for equal lengths.
+        context: Maximum tokens of a prompt and its answer together; longer draws are cut.
+        fast_share: Fraction of requests in the fast tier.
+        prefix_tokens: Tokens of the prefixes with which prompts start; 0 for none.
         prefixes: Number of different prefixes.
-        seed: Of all that is drawn.
+        seed: Seed of all random numbers.
     """
 
     requests: int
@@ -134,7 +149,10 @@ class WorkloadOptions:
 
 
 def draw_workload(options: WorkloadOptions) -> Workload:
-    """Requests that come at one a second on average; `Workload.at_rate` gives them another rate."""
+    """Draw a workload with one arrival per second on average.
+
+    Use `Workload.at_rate` to change the rate.
+    """
     count, prefix_tokens = options.requests, options.prefix_tokens
     most_prompt = options.context - 1
     prompts = _lengths(options, _PROMPTS, options.prompt_tokens, np.full(count, most_prompt))
@@ -155,7 +173,7 @@ def draw_workload(options: WorkloadOptions) -> Workload:
 
 
 def _arrivals(options: WorkloadOptions) -> F64:
-    """Arrivals from 0 on, one a second on average."""
+    """Draw arrival times from 0 on, one per second on average, float64 [requests]."""
     count, burst = options.requests, options.burst if options.arrivals == "bursts" else 1
     if options.arrivals == CONSTANT:
         return np.arange(count, dtype=np.float64)
@@ -164,7 +182,16 @@ def _arrivals(options: WorkloadOptions) -> F64:
 
 
 def _lengths(options: WorkloadOptions, stream: int, mean: int, most: I64) -> I64:
-    """Log-normal lengths of a mean: σ² = ln(1 + cv²), µ = ln(mean) - σ²/2."""
+    """Draw log-normal lengths with a given mean, int64 [requests].
+
+    The parameters are σ² = ln(1 + cv²) and µ = ln(mean) - σ²/2.
+
+    Args:
+        options: Distributions of the workload.
+        stream: Index of the stream of random numbers.
+        mean: Mean length.
+        most: Maximum length of each request, int64 [requests].
+    """
     count, cv = options.requests, options.length_cv
     if not cv:
         return np.asarray(np.minimum(mean, most))
@@ -174,5 +201,10 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, most: I64) -> I64
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
-    """Return the random numbers of a stream."""
+    """Return the random number generator of a stream.
+
+    Args:
+        seed: Seed of the workload.
+        stream: Index of the stream.
+    """
     return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 0, stream]))

@@ -1,1 +1,1 @@
-"""Continuous batching: users join and leave between two tokens, prompts are read beside the decoding."""
+"""Simulation of continuous batching, in which users join and leave between any two tokens."""

@@ -1,23 +1,28 @@
-"""Continuous batching: users join and leave between two tokens, and prompts are read in pieces beside the decoding.
+"""Simulation of one machine with continuous batching.
 
-At the begin of each round
+Users join and leave between any two tokens, and prompts are read in parts alongside decoding. At
+the start of each round:
 
-1. users whose first token is out join those in flight;
-2. waiting requests are admitted in their order, the fast tier first, as long as there are seats and room for their
-   caches; none is overtaken by one of its own tier or of a lower one;
-3. where prompts are to be read, one round is run, with at most ``prompt_tokens`` of them in it; otherwise as many
-   rounds at once, by closed form (`DecodeTimes`), as pass until a user is done or something else may change.
+1. Users whose first token is available join those in flight.
+2. Waiting requests are admitted in order, the fast tier first, while there are free batch slots and
+   room for their KV caches. No request is overtaken by one of the same or of a lower tier.
+3. If prompts are to be read, one round is simulated with at most ``prompt_tokens`` of their tokens.
+   Otherwise many rounds are computed at once (`DecodeTimes`), until a user is done or something
+   else may change.
 
-Where ``prompt_tokens`` is None prompts fill gaps instead: they are read one after another in the time in which the
-slowest stage would wait for decoded tokens, at least a chunk in every round, and many rounds run at once. A pipeline
-has no passes that begin together, so nobody waits for the end of a round: a prompt has the gaps from its arrival on,
-and a user's tokens come as much before the end of each round as the first token did.
+**Gaps.** If ``prompt_tokens`` is None, prompts fill gaps: they are read one after another in the
+time in which the busiest stage would wait for decoded tokens, at least one chunk per round. Many
+rounds are computed at once. The passes of a pipeline have no common start, so nobody waits for the
+end of a round. A prompt uses gaps from its arrival on. The tokens of a user come as long before the
+end of each round as the first token did.
 
-With a machine of its own for prompts (`PrefillMachine`) a request is admitted when that is free and there is room for
-its cache where it will be decoded; its prompt is read there alone, and its cache moved.
+**Separate prefill.** With a separate machine for prompts (`PrefillMachine`), a request is admitted
+when that machine is free and there is room for its cache on the decode machine. Its prompt is read
+there alone, and its cache is then moved.
 
-With drafts (`Drafts`) a pass brings a user several tokens, and an answer takes as many passes as were drawn for it.
-Contexts are counted in passes then: between a prompt and its end they grow by the mean of a pass.
+**Drafts.** With drafts (`Drafts`), a pass yields several tokens per user, and the number of passes
+of each answer is drawn at random. Contexts are then counted in passes. They grow by the mean tokens
+of a pass.
 """
 
 from __future__ import annotations
@@ -41,16 +46,24 @@ from wse.serving.simulation.workload import NORMAL, Workload
 
 
 class ContinuousMachine:
-    """One machine that serves requests of a workload: all of them, or those that it is given while it runs.
+    """One machine that serves all requests of a workload, or those that it is given while it runs.
 
-    Args:
-        workload: The requests; each must fit the cache on its own.
-        costs: Passes of the machine; with ``drafts`` those that verify a draft, with what the draft takes.
-        policy: How requests are batched.
-        requests: Numbers of the requests that it serves, in the order of their arrival; None for all.
-        prefill: A machine of its own for prompts.
-        drafts: What drafts yield.
-        on_done: Told how many requests have left, now and then.
+    Attributes:
+        record: Recorder of the simulation, whose clock is the current time.
+        horizon_s: Time until which no further request arrives from outside.
+        room: Room for KV caches.
+        answers: Passes and contexts of all answers.
+        users: Users in flight.
+        waiting: Requests that wait for admission, by tier.
+        reader: Prompts that are being read.
+        ready: Heap of (time of the first token, request) for users that have not joined yet.
+        free_slots: Number of free batch slots.
+        pass_s: Seconds of the last pass, if passes have a common start.
+        delays_s: For users who have just joined, seconds from the first token to the next pass.
+        prefill_free_s, link_free_s: Times from which the prefill machine and its link are free.
+        released_s, taken_s: Times at which a request last left, and was last admitted.
+        phase_s: For each request, seconds from its token in a round to the end of the round.
+        was_full: Whether the first waiting request had no room until another request left.
     """
 
     def __init__(
@@ -64,54 +77,73 @@ class ContinuousMachine:
         drafts: Drafts | None = None,
         on_done: OnDone = ignore,
     ) -> None:
+        """Prepare the simulation.
+
+        Args:
+            workload: The requests. Each must fit in the KV cache by itself.
+            costs: Times of passes. With drafts, a decode pass is a verification pass together with
+                its draft passes.
+            policy: How requests are batched.
+            requests: Indices of the requests to serve, in the order of their arrival; None for all.
+            prefill: Separate machine for prompts; None for none.
+            drafts: Acceptance of drafts; None without drafts.
+            on_done: Function that is called now and then with the number of requests that have
+                left.
+        """
         self.costs, self.policy, self.prefill = costs, policy, prefill
         self.record = Recorder(workload, requests)
-        self.horizon_s = -inf  # when further requests may be given to it
+        self.horizon_s = -inf
         self.report = reporter(on_done, len(workload))
         self.room = KvRoom(workload, costs, prefix_cache=policy.prefix_cache)
         self.prompts: list[int] = workload.prompt_tokens.tolist()
-        self.of_answers = answer_passes(workload, drafts)
-        self.users = Users(self.of_answers)
+        self.answers = answer_passes(workload, drafts)
+        self.users = Users(self.answers)
         self.tiers: list[int] = workload.tier.tolist()
         self.is_tiered = len(set(self.tiers)) > 1
         self.waiting: list[deque[int]] = [deque() for _ in range(NORMAL + 1)]
         self.reader = PromptReader(self.prompts, costs)
-        self.ready: list[tuple[float, int]] = []  # first tokens: when they are out
-        self.seats = policy.most_users  # free ones
-        self.pass_s = 0.0  # of the last pass, where passes have a begin
-        self.delays_s: list[float] = []  # of users who have joined: since their first token
+        self.ready: list[tuple[float, int]] = []
+        self.free_slots = policy.most_users
+        self.pass_s = 0.0
+        self.delays_s: list[float] = []
         self.prefill_free_s = self.link_free_s = -inf
-        self.released_s = self.taken_s = -inf  # when a request last left, and when one was last admitted
-        self.phase_s = [0.0] * len(workload)  # from the token of a user in each round to the end of that round
-        self.was_full = False  # whether there was no room for the first of those who wait until one left
-        middle, per_pass = int(workload.prompt_tokens.mean()) // 2, self.of_answers.tokens_per_pass
+        self.released_s = self.taken_s = -inf
+        self.phase_s = [0.0] * len(workload)
+        self.was_full = False
+        middle, per_pass = int(workload.prompt_tokens.mean()) // 2, self.answers.tokens_per_pass
         chunk_s = costs.piece_busy_s(Piece(costs.chunk_tokens, middle, ends=False))
         self.times = cache(lambda users: decode_times(costs, users, per_pass))
         self.gap_times = cache(lambda users: gap_times(costs, users, per_pass, chunk_s))
 
     @property
     def in_flight(self) -> int:
-        """Requests that were given to it and have not left at the end of its last round."""
+        """Number of requests of the machine that had not left at the end of its last round."""
         return len(self.record.order) - self.record.left
 
     def offer(self, request: int) -> None:
-        """Give it a request of the workload, which arrives no sooner than those before and than it has run."""
+        """Give the machine a request of the workload.
+
+        The request must arrive after those before it and after the current time of the simulation.
+        """
         self.record.add(request)
 
     def outcome(self) -> Outcome:
-        """Return what happened to its requests, all of which have left."""
+        """Return the times of the machine's requests, all of which must have left."""
         return self.record.outcome(prefix_hits=self.room.hits, saved_tokens=self.room.saved_tokens)
 
     def run_until(self, horizon_s: float) -> None:
-        """Serve requests up to the round in which a time falls, at which further ones may be given to it."""
+        """Simulate up to the end of the round that contains ``horizon_s``.
+
+        Further requests may be given to the machine at that time.
+        """
         record, self.horizon_s = self.record, horizon_s
         self._advance(record.now)
         while not record.is_done and record.now < horizon_s:
             self._join()
-            self._advance(record.now)  # of a closed loop, requests that begin as others end
+            self._advance(record.now)  # in a closed loop, requests start when others end
             self._admit()
             if self.ready and self.ready[0][0] <= record.now:
-                continue  # a prompt was read while it waited for the end of a round
+                continue  # a prompt was completed in gaps before the end of the last round
             if self.reader.is_reading and self.policy.prompt_tokens is None:
                 self._rounds_with_gaps()
             elif self.reader.is_reading:
@@ -123,16 +155,18 @@ class ContinuousMachine:
             self.report(record.left)
 
     def _advance(self, until: float) -> None:
+        """Advance the clock, and add the requests that arrive until then to the waiting ones."""
         for request in self.record.advance(until):
             self.waiting[self.tiers[request]].append(request)
 
     # Admission
 
     def _fits(self, request: int) -> bool:
-        return self.seats > 0 and self.room.fits(request)
+        """Return whether there is a free batch slot and room for the cache of a request."""
+        return self.free_slots > 0 and self.room.fits(request)
 
     def _admit(self) -> None:
-        """Admit waiting requests, the fast tier first."""
+        """Admit waiting requests in order, the fast tier first, until one does not fit."""
         now = self.record.now
         for tier, queue in enumerate(self.waiting):
             while queue and self._fits(queue[0]) and (self.prefill is None or self.prefill_free_s <= now):
@@ -141,12 +175,18 @@ class ContinuousMachine:
                 return
 
     def _head(self) -> int | None:
-        """Return the request that is admitted next; None where nobody waits."""
+        """Return the request that is to be admitted next; None if no request waits."""
         return next((queue[0] for queue in self.waiting if queue), None)
 
     def _take_in(self, request: int, tier: int) -> None:
+        """Admit a request, and start to read its prompt here or on the prefill machine.
+
+        Args:
+            request: The request.
+            tier: Its tier.
+        """
         record = self.record
-        self.seats -= 1
+        self.free_slots -= 1
         context = self.room.take(request)
         if self.prefill is None:
             self._begin_to_read(request, tier, context)
@@ -158,13 +198,24 @@ class ContinuousMachine:
         busy = self.prefill.costs.round_s(0, 0, (piece,))
         record.prefill_busy_s += busy
         record.start_s[request], self.prefill_free_s = start, start + busy
-        out = start + busy + self.prefill.costs.drain_s(piece)
-        record.first_s[request] = out + self.prefill.costs.host_s
-        self.link_free_s = max(self.link_free_s, out) + self.prefill.transfer_s_per_token * self.prompts[request]
+        prompt_end_s = start + busy + self.prefill.costs.drain_s(piece)
+        record.first_s[request] = prompt_end_s + self.prefill.costs.host_s
+        self.link_free_s = (
+            max(self.link_free_s, prompt_end_s) + self.prefill.transfer_s_per_token * self.prompts[request]
+        )
         heappush(self.ready, (self.link_free_s + self.prefill.transfer_s, request))
 
     def _begin_to_read(self, request: int, tier: int, context: int) -> None:
-        """Begin to read a prompt with the next pass; where prompts fill gaps, with those of the round that ends now."""
+        """Start to read the prompt of an admitted request.
+
+        Reading starts with the next pass. If prompts fill gaps, it starts in the gaps of the round
+        that is just ending, from the arrival of the request on.
+
+        Args:
+            request: The request.
+            tier: Its tier.
+            context: Tokens of its prompt that are already in the cache.
+        """
         record = self.record
         needed_room = self.released_s == record.now and self.was_full
         waits = self.policy.prompt_tokens is not None or needed_room
@@ -180,71 +231,81 @@ class ContinuousMachine:
             record.work_s += gap_s - self._read_prompts(gap_s, record.now, round_per_gap)
 
     def _next_change(self) -> float:
-        """Return the next time at which users join, or a request may be admitted."""
+        """Return the next time at which users may join or a request may be admitted."""
         time = self.ready[0][0] if self.ready else inf
         head = self._head()
         if head is not None and self._fits(head) and self.prefill is not None:
             time = min(time, self.prefill_free_s)
-        coming = self.record.next_request
-        if coming is not None:
+        next_request = self.record.next_request
+        if next_request is not None:
             if self.is_tiered:
                 may_change = head is None or self.tiers[head] == NORMAL
             else:
-                may_change = head is None and self._fits(coming)
+                may_change = head is None and self._fits(next_request)
             if may_change:
-                time = min(time, self.record.arrivals[coming])
+                time = min(time, self.record.arrivals[next_request])
         return min(time, self.horizon_s)
 
     # Rounds
 
     def _join(self) -> None:
-        """Users whose first token is out join those in flight; those who wanted one token leave."""
-        ready, now = self.ready, self.record.now
-        while ready and ready[0][0] <= now:
-            out, request = heappop(ready)
+        """Let users whose first token is available join those in flight.
+
+        Users who requested only one token leave.
+        """
+        ready, now_s = self.ready, self.record.now
+        while ready and ready[0][0] <= now_s:
+            first_token_s, request = heappop(ready)
             if self.prefill is None:
-                self.record.first_s[request] = out + self.costs.host_s
+                self.record.first_s[request] = first_token_s + self.costs.host_s
             self.room.keep_prefix(request)
-            if not self.of_answers.passes[request]:
+            if not self.answers.passes[request]:
                 self.record.end_s[request] = self.record.first_s[request]
-                self._leave(request, out)
+                self._leave(request, first_token_s)
                 continue
-            token_s = out if self.prefill is None else self.record.first_s[request] - self.prefill.costs.host_s
-            if self.policy.prompt_tokens is None:  # a token needs no round to begin at the first of several stages
-                self.phase_s[request] = now - out
-            self.delays_s.append(now - self.phase_s[request] - token_s)
+            token_s = (
+                first_token_s if self.prefill is None else self.record.first_s[request] - self.prefill.costs.host_s
+            )
+            if self.policy.prompt_tokens is None:  # in a pipeline, a token need not wait for the start of a round
+                self.phase_s[request] = now_s - first_token_s
+            self.delays_s.append(now_s - self.phase_s[request] - token_s)
             self.users.join(request)
 
     def _joined_delays_s(self) -> list[float]:
-        """Return the seconds since the first token of users who have joined since this was asked before."""
+        """Return the seconds since the first token of users who joined since the last call."""
         delays, self.delays_s = self.delays_s, []
         return delays
 
     def _leave(self, request: int, at_s: float) -> None:
+        """Record that a request has left, and free its batch slot and its cache."""
         if self.released_s < self.record.now:
             head = self._head()
             self.was_full = head is not None and not self._fits(head)
             self.released_s = self.record.now
-        self.seats += 1
+        self.free_slots += 1
         self.room.give_back(request)
         self.record.leave(request, at_s, self.pass_s)
 
     def _decode(self) -> None:
-        """Run decode passes until a user is done, or what may change does."""
+        """Simulate decode passes until a user is done or something else may change."""
         record, users, context = self.record, self.users.count, self.users.mean_context
-        times, work = self.times(users)
-        most = self.users.passes_to_first
-        until = self._next_change() - record.now
-        passes = most if until == inf else times.passes_until(context, until, most)
+        times, work_times = self.times(users)
+        max_passes = self.users.passes_to_first
+        until_s = self._next_change() - record.now
+        passes = max_passes if until_s == inf else times.passes_until(context, until_s, max_passes)
         seconds = times.run_s(context, passes)
         first_s, last_s = times.pass_s(context), times.pass_s(context + passes - 1)
         record.decode_run(first_s, last_s, passes, users, seconds, self._joined_delays_s())
-        record.work_s += work.run_s(context, passes)
+        record.work_s += work_times.run_s(context, passes)
         self.pass_s = 0.0 if self.policy.prompt_tokens is None else last_s
         self._end_rounds(passes, seconds)
 
     def _rounds_with_gaps(self) -> None:
-        """Run rounds whose gaps prompts fill, until the first prompt is read, a user is done or joins, or more come."""
+        """Simulate rounds in whose gaps prompts are read.
+
+        The rounds end when the first prompt is complete, a user is done, or users may join or be
+        admitted.
+        """
         record, users = self.record, self.users.count
         unread_s = self.reader.first_unread_s()
         until_s = self._next_change() - record.now
@@ -255,10 +316,10 @@ class ContinuousMachine:
             self._end_rounds(0, seconds)
             return
         times, gaps = self.gap_times(users)
-        context, most = self.users.mean_context, self.users.passes_to_first
-        passes = gaps.passes_until(context, unread_s * (1 - ROUNDING), most)
+        context, max_passes = self.users.mean_context, self.users.passes_to_first
+        passes = gaps.passes_until(context, unread_s * (1 - ROUNDING), max_passes)
         if until_s < inf:
-            passes = min(passes, times.passes_until(context, until_s, most))
+            passes = min(passes, times.passes_until(context, until_s, max_passes))
         seconds, last = times.run_s(context, passes), context + passes - 1
         record.decode_run(times.pass_s(context), times.pass_s(last), passes, users, seconds, self._joined_delays_s())
         left_s = self._read_prompts(
@@ -268,30 +329,41 @@ class ContinuousMachine:
         self._end_rounds(passes, seconds)
 
     def _read_prompts(self, gap_s: float, end_s: float, round_per_gap: float) -> float:
-        """Read prompts in gaps (`PromptReader.read_in_gaps`); return the seconds that no prompt is left for."""
+        """Read prompts in gaps, and return the seconds of gaps that no prompt uses.
+
+        See `PromptReader.read_in_gaps` for the arguments.
+        """
         left_s, ready = self.reader.read_in_gaps(gap_s, end_s, round_per_gap)
         for first_token in ready:
             heappush(self.ready, first_token)
         return left_s
 
     def _round_with_prompts(self, budget: int) -> None:
-        """Run a round that reads at most ``budget`` tokens of prompts; first tokens are out a little after its end."""
+        """Simulate one round that reads at most ``budget`` tokens of prompts.
+
+        First tokens are available slightly after the end of the round.
+        """
         record = self.record
-        pieces, ended = self.reader.next_pieces(budget)
+        pieces, completed = self.reader.next_pieces(budget)
         users = self.users.count
-        context = round(self.users.mean_context * self.of_answers.tokens_per_pass) if users else 0
+        context = round(self.users.mean_context * self.answers.tokens_per_pass) if users else 0
         seconds = self.costs.round_s(users, context, pieces)
         record.work_s += self.costs.work_s(users, context, pieces)
         if users:
             record.decode_run(seconds, seconds, 1, users, seconds, self._joined_delays_s())
         self.pass_s = seconds
         end = record.now + seconds
-        for request, piece in ended:
+        for request, piece in completed:
             heappush(self.ready, (end + self.costs.drain_s(piece), request))
         self._end_rounds(1 if users else 0, seconds)
 
     def _end_rounds(self, passes: int, seconds: float) -> None:
-        """Go on to the end of some rounds, after which users may be done."""
+        """Advance to the end of some rounds, and let users who are done leave.
+
+        Args:
+            passes: Number of decode passes in the rounds.
+            seconds: Duration of the rounds.
+        """
         record = self.record
         self.users.run(passes)
         record.busy_s += seconds
@@ -311,10 +383,19 @@ def simulate_continuous(
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
 ) -> Outcome:
-    """Serve all requests; each must fit the cache on its own. ``on_done`` is called now and then
-    with the number of requests that have left.
+    """Serve all requests of a workload on one machine with continuous batching.
 
-    With ``drafts`` a decode pass of ``costs`` is one that verifies a draft, with what the draft takes.
+    Args:
+        workload: The requests. Each must fit in the KV cache by itself.
+        costs: Times of passes. With drafts, a decode pass is a verification pass together with its
+            draft passes.
+        policy: How requests are batched.
+        prefill: Separate machine for prompts; None for none.
+        drafts: Acceptance of drafts; None without drafts.
+        on_done: Function that is called now and then with the number of requests that have left.
+
+    Returns:
+        The times of all requests.
     """
     machine = ContinuousMachine(workload, costs, policy, prefill=prefill, drafts=drafts, on_done=on_done)
     machine.run_until(inf)

@@ -1,4 +1,4 @@
-"""Policies of a machine with continuous batching, and of a separate machine for its prompts."""
+"""Policies of a machine with continuous batching and of a separate machine for prompts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class ContinuousPolicy:
     """The policy of continuous batching.
 
     Attributes:
-        most_users: Seats: users that are admitted at a time.
-        prompt_tokens: Tokens of prompts that are read in a round at most, rounded down to whole chunks; None: prompts
-            fill the gaps of the slowest stage.
-        prefix_cache: Whether prefixes of prompts stay in the cache.
+        most_users: Number of batch slots: maximum number of admitted users.
+        prompt_tokens: Maximum tokens of prompts per round, rounded down to whole chunks. None:
+            prompts fill the gaps of the busiest stage.
+        prefix_cache: Whether prefixes of prompts stay in the cache for later requests.
     """
 
     most_users: int
@@ -25,13 +25,13 @@ class ContinuousPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillMachine:
-    """A machine that reads prompts alone, one after another, and sends their caches on.
+    """A separate machine that reads prompts one by one and sends their caches to the decoder.
 
     Attributes:
-        costs: Its passes.
-        transfer_s_per_token: Seconds in which the cache of a token has the link to the machine that decodes, which
-            sends one cache after another.
-        transfer_s: Seconds until the first of it is there.
+        costs: Times of its passes.
+        transfer_s_per_token: Seconds that the cache of one token occupies the link to the decode
+            machine. Caches are sent one after another.
+        transfer_s: Latency of the transfer in seconds.
     """
 
     costs: PassCosts

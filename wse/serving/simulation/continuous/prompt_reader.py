@@ -1,4 +1,4 @@
-"""Prompts that are being read: which pieces of them a round reads, or what is left of them when they fill gaps."""
+"""PromptReader: the prompts that a machine is reading, and what remains to be read of each."""
 
 from __future__ import annotations
 
@@ -11,82 +11,90 @@ from wse.serving.simulation.pass_costs import PassCosts, Piece
 from wse.serving.simulation.workload import NORMAL
 
 ROUNDING: Final = 1e-9
-"""Part of a prompt that is put down to rounding when the rest of it is read."""
+"""Relative remainder of a prompt that is attributed to rounding."""
 
 
 class PromptReader:
-    """The prompts that a machine reads, those of the fast tier first, of one tier in the order of their admission.
-
-    Args:
-        prompt_tokens: Lengths of all prompts of the workload.
-        costs: Passes of the machine.
+    """The prompts that a machine is reading: fast tier first, then in the order of admission.
 
     Attributes:
-        gap_free_s: When the gaps of the rounds until now were last in use.
+        gap_free_s: Time until which the gaps of past rounds have been used.
     """
 
     def __init__(self, prompt_tokens: Sequence[int], costs: PassCosts) -> None:
+        """Create a reader without prompts.
+
+        Args:
+            prompt_tokens: Lengths of all prompts of the workload.
+            costs: Times of passes on the machine.
+        """
         self.gap_free_s = -math.inf
         self._costs, self._prompts = costs, prompt_tokens
         self._read_tokens: dict[int, int] = {}
-        self._unread_s: dict[int, float] = {}  # work that the rest of a prompt is, where prompts fill gaps
+        self._unread_s: dict[int, float] = {}  # remaining work of each prompt, if prompts fill gaps
         self._queues: list[deque[int]] = [deque() for _ in range(NORMAL + 1)]
 
     @property
     def is_reading(self) -> bool:
-        """True if a prompt is left to read."""
+        """True if there is a prompt to read."""
         return any(self._queues)
 
     def begin(self, request: int, tier: int, read_tokens: int) -> None:
-        """Add the prompt of a request, the first ``read_tokens`` of which are in the cache already."""
+        """Add the prompt of a request.
+
+        Args:
+            request: The request.
+            tier: Its tier.
+            read_tokens: Tokens at the start of the prompt that are already in the cache.
+        """
         self._read_tokens[request] = read_tokens
         self._queues[tier].append(request)
 
     def next_pieces(self, budget: int) -> tuple[list[Piece], list[tuple[int, Piece]]]:
-        """Take the pieces that the next round reads.
+        """Remove and return the parts of prompts that the next round reads.
 
         Args:
-            budget: Maximum number of tokens; a round reads at least one chunk for any budget.
+            budget: Maximum number of tokens. At least one chunk is read, whatever the budget.
 
         Returns:
-            The pieces, and those of them that end a prompt, with its request.
+            All parts; and the parts that complete a prompt, each after its request.
         """
         pieces: list[Piece] = []
-        ended: list[tuple[int, Piece]] = []
+        completed: list[tuple[int, Piece]] = []
         chunk = self._costs.chunk_tokens
         for queue in self._queues:
             while queue and budget > 0:
                 request = queue[0]
                 context = self._read_tokens[request]
-                left = self._prompts[request] - context
-                tokens = left if left <= budget else budget // chunk * chunk
+                unread_tokens = self._prompts[request] - context
+                tokens = unread_tokens if unread_tokens <= budget else budget // chunk * chunk
                 if not tokens and not pieces:
-                    tokens = min(left, chunk)
+                    tokens = min(unread_tokens, chunk)
                 if not tokens:
-                    return pieces, ended
-                piece = Piece(tokens, context, tokens == left)
+                    return pieces, completed
+                piece = Piece(tokens, context, tokens == unread_tokens)
                 pieces.append(piece)
                 self._read_tokens[request] += tokens
                 budget -= tokens
                 if piece.ends:
-                    ended.append((queue.popleft(), piece))
-        return pieces, ended
+                    completed.append((queue.popleft(), piece))
+        return pieces, completed
 
     def first_unread_s(self) -> float:
-        """Return the seconds of the slowest stage's work that the rest of the first prompt is."""
+        """Return the remaining work of the first prompt, in seconds of the busiest stage."""
         return self._seconds(next(queue[0] for queue in self._queues if queue))
 
     def read_in_gaps(self, gap_s: float, end_s: float, round_per_gap: float) -> tuple[float, list[tuple[float, int]]]:
-        """Read prompts in gaps that add up to some seconds.
+        """Read prompts in the gaps of some rounds.
 
         Args:
-            gap_s: Seconds of all gaps.
-            end_s: When the last gap is over.
-            round_per_gap: Seconds that pass in a second of gaps at the end.
+            gap_s: Total seconds of the gaps.
+            end_s: Time at which the last gap ends.
+            round_per_gap: Ratio of the time of a round to the time of its gap, at the end.
 
         Returns:
-            Seconds that no prompt is left for, and the requests whose prompts have been read, each after the time at
-            which its first token is out.
+            Seconds of gaps that no prompt uses; and the completed prompts, as pairs of the time of
+            the first token and the request.
         """
         ready: list[tuple[float, int]] = []
         for queue in self._queues:
@@ -105,6 +113,7 @@ class PromptReader:
         return gap_s, ready
 
     def _seconds(self, request: int) -> float:
+        """Return the remaining work of a prompt, in seconds of the busiest stage."""
         if request not in self._unread_s:
             self._unread_s[request] = self._costs.piece_busy_s(self._rest(request))
         return self._unread_s[request]

@@ -1,4 +1,4 @@
-"""Users in flight: how long their contexts are, and after which round each is done."""
+"""Users: the users in flight, with their contexts and the rounds after which they are done."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from wse.serving.simulation.drafts import AnswerPasses
 
 
 class Users:
-    """The users whose answers a machine decodes, one pass of each in every round.
-
-    Args:
-        answers: Passes and contexts of all requests of the workload.
+    """The users whose answers a machine decodes, with one pass of each in every round.
 
     Attributes:
         count: Number of users in flight.
     """
 
     def __init__(self, answers: AnswerPasses) -> None:
+        """Create an empty set of users.
+
+        Args:
+            answers: Passes and contexts of all requests of the workload.
+        """
         self.count = 0
         self._answers = answers
         self._rounds = 0
-        self._finish: list[tuple[int, int]] = []  # the round after which a user is done
-        self._context_sum = 0  # of contexts at round 0, in passes
+        self._finish: list[tuple[int, int]] = []  # heap of (round after which a user is done, request)
+        self._context_sum = 0  # sum of contexts, in passes, as if all users had been in flight since round 0
 
     @property
     def mean_context(self) -> int:
@@ -31,21 +33,21 @@ class Users:
 
     @property
     def passes_to_first(self) -> int:
-        """Rounds after which the first user is done."""
+        """Number of rounds after which the first user is done."""
         return self._finish[0][0] - self._rounds
 
     def join(self, request: int) -> None:
-        """Add a user, whose first pass is in the next round."""
+        """Add a user whose first pass is in the next round."""
         self.count += 1
         self._context_sum += self._answers.contexts[request] - self._rounds
         heappush(self._finish, (self._rounds + self._answers.passes[request], request))
 
     def run(self, passes: int) -> None:
-        """Count rounds that have been run, at most until the first user is done."""
+        """Count rounds that have been simulated, at most until the first user is done."""
         self._rounds += passes
 
     def pop_done(self) -> int | None:
-        """Remove a user whose last pass is over; None where there is none."""
+        """Remove a user whose last pass is over and return their request; None if there is none."""
         if not self._finish or self._finish[0][0] != self._rounds:
             return None
         request = heappop(self._finish)[1]
