@@ -64,6 +64,8 @@ def page() -> str:
     for command, result in COMMANDS.items():
         lines += _result(command, result)
     lines += [_TRACE, *_members(Trace), "", f"`trace[PATH]` is a column. {_paragraph(Column)}", ""]
+    attributes = argument_docs(inspect.getdoc(Column) or "", "Attributes")
+    lines += [*(f"- `{attribute}`: {doc}" for attribute, (_, doc) in attributes.items()), ""]
     return "\n".join([*lines, _ERRORS, "```text", _tree(), "```", ""])
 
 
@@ -119,8 +121,9 @@ def _call(member: Any) -> str:
 
 
 def _paragraph(described: Any) -> str:
-    """Return a docstring up to its examples, as one paragraph."""
-    return " ".join((inspect.getdoc(described) or "").partition(">>>")[0].split())
+    """Return a docstring up to its attributes and examples, as one paragraph."""
+    text = re.split(r"^(?:Attributes:|>>>)", inspect.getdoc(described) or "", maxsplit=1, flags=re.MULTILINE)[0]
+    return " ".join(text.split())
 
 
 def _tree() -> str:
