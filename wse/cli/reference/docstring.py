@@ -1,4 +1,4 @@
-"""Parts of docstrings, and the comment that marks a page as generated."""
+"""Extraction of parts of docstrings, and the comment that marks a page as generated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GENERATED: Final = "<!-- Written by `python -m wse.cli.reference .`. Do not edit
 
 
 def first_line(described: Any) -> str:
-    """Return the first line of a docstring, which can be read alone."""
+    """Return the first line of an object's docstring, or "" if it has none."""
     return (inspect.getdoc(described) or "").partition("\n")[0]
 
 
@@ -22,8 +22,8 @@ def argument_docs(docstring: str, section_name: str = "Args") -> dict[str, tuple
         section_name: Name of the section: "Args" or "Attributes".
 
     Returns:
-        For each argument or attribute, by name: the form of its values without brackets, such as ``ROWSxCOLS``, which
-        may be empty; and its description on one line.
+        For each argument or attribute, by name: the form of its values without brackets, such as
+        ``ROWSxCOLS``, which may be empty; and its description on one line.
     """
     pattern = rf"^{section_name}:\n(.*?)(?=^\S|\Z)"
     section = re.search(pattern, inspect.cleandoc(docstring), re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""Generated files by their path in a checkout."""
+"""Generated files: the function that returns the content of each, by its path in a checkout."""
 
 from __future__ import annotations
 
