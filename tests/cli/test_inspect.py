@@ -243,7 +243,7 @@ def test_a_trace_of_an_estimate_has_every_view(wse: Wse, tiny: Path, defects: li
     pe = json.loads(wse("inspect", "e.h5", "--pe", "0,0", "--json").out)["pe"]
     assert pe["busy_cycles"] > 0
     assert ("links" in pe) == (not defects)
-    assert ("links  not told: PEs are dead" in wse("inspect", "e.h5", "--pe", "0,0").out) == bool(defects)
+    assert ("links  unknown: PEs are dead" in wse("inspect", "e.h5", "--pe", "0,0").out) == bool(defects)
     for view in (["--steps"], ["--by", "token"], ["--links"], ["--tree"], ["--diff", "e.h5"], ["--check"]):
         seen = wse("inspect", "e.h5", *view)
         assert seen.code == 0, seen.err

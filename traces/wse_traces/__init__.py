@@ -1,7 +1,8 @@
-"""Traces of emulated runs: one schema, its writer, its reader and its validator.
+"""Traces of emulated runs: the schema of the files, a writer, a reader and a validator.
 
-``schema`` says what is in a file, ``write`` makes one while a run goes on, ``read`` opens it
-lazily, ``validate`` lists all that is wrong with it. Needs numpy and h5py, and no emulator.
+``schema`` describes the contents of a file, ``write`` writes a file while a run proceeds, ``read``
+opens a file lazily, and ``validate`` lists all problems of a file. The package needs only numpy and
+h5py, and not the emulator.
 """
 
 from wse_traces.column import Column

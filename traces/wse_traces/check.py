@@ -1,4 +1,4 @@
-"""Checks of a file before anything in it is read: links, types, shapes, filters, sizes."""
+"""Checks of a file before any of its data is read: links, types, shapes, filters and sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ _ROWS_BYTES = 1 << 16
 
 
 def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of the header that could be read, and a line for each that could not."""
+    """Read the header of a file and check its values.
+
+    Args:
+        file: An open HDF5 file.
+
+    Returns:
+        The values that could be read, by name, and a message for each problem.
+    """
     values: dict[str, Any] = {}
     problems = []
     for attribute in ATTRIBUTES:
@@ -41,6 +48,12 @@ def header_problems(file: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _header_value(file: Any, attribute: Attribute) -> Any:
+    """Return the value of an attribute of the header. Attributes of ``run`` are parsed as JSON.
+
+    Raises:
+        ValueError: The attribute or its group is missing or malformed.
+        TypeError: The JSON text is not an object.
+    """
     item = object_of(file, attribute.path)
     if item is None:
         message = "is missing"
@@ -56,16 +69,27 @@ def _header_value(file: Any, attribute: Attribute) -> Any:
 
 
 class RunState(NamedTuple):
-    """The state of a run: whether it is complete, and otherwise why it ended."""
+    """Completion state of the run that a trace records.
+
+    Attributes:
+        complete: Whether the run finished. False while it is in progress and after it was stopped.
+        ending: Why the run stopped early: its error, or "interrupted" after Ctrl-C. Empty if the
+            run is complete, in progress, or was killed.
+    """
 
     complete: bool
     ending: str
 
 
 def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
-    """Return the header, the version of the schema, and the state of the run.
+    """Return the header of a trace, the version of its schema, and the state of its run.
 
-    Raises: TraceError if this is no trace for us.
+    Args:
+        file: An open HDF5 file.
+        path: Path of the file, for error messages.
+
+    Raises:
+        TraceError: The file is not a trace, has another version, or its header is damaged.
     """
     try:
         root = object_of(file, "/")
@@ -89,9 +113,14 @@ def header_of(file: Any, path: Path) -> tuple[RunHeader, int, RunState]:
 
 
 def row_counts(file: Any, path: Path) -> dict[str, int]:
-    """Return the complete rows of each table.
+    """Return the number of complete rows of each table.
 
-    Raises TraceError if the dataset with the counts is damaged.
+    Args:
+        file: An open HDF5 file.
+        path: Path of the file, for error messages.
+
+    Raises:
+        TraceError: The dataset with the counts is missing or damaged.
     """
     try:
         dataset = dataset_of(file, ROWS.path)
@@ -101,9 +130,9 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
         values = np.zeros(dataset.shape, ROWS.dtype)
         dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, values)
         counts = dict(zip(attribute_of(dataset, "labels", str).split(","), values.tolist(), strict=True))
-        wrong = [table for table in TABLES if counts.get(table, -1) < 0]
-        if wrong:
-            message = f"no count of rows for {', '.join(wrong)}"
+        missing_tables = [table for table in TABLES if counts.get(table, -1) < 0]
+        if missing_tables:
+            message = f"no count of rows for {', '.join(missing_tables)}"
             raise ValueError(message)
     except READ_ERRORS as error:
         message = f"{path}: {ROWS.path}: {reason_of(error)}; the file is damaged, make the trace again"
@@ -112,15 +141,30 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
 
 
 def _is_plain(dataset: Any) -> bool:
-    """Return whether the counts of rows are stored contiguously and uncompressed in this file."""
+    """Return whether the row counts are stored in this file, contiguously and uncompressed.
+
+    The dataset must also be small, since it is read without any further check.
+    """
     properties = dataset.get_create_plist()
-    small = 0 < dataset.shape[0] * dataset.dtype.itemsize <= _ROWS_BYTES
-    whole = properties.get_layout() in (h5py.h5d.CONTIGUOUS, h5py.h5d.COMPACT)
-    return small and whole and not properties.get_external_count()
+    is_small = 0 < dataset.shape[0] * dataset.dtype.itemsize <= _ROWS_BYTES
+    is_contiguous = properties.get_layout() in (h5py.h5d.CONTIGUOUS, h5py.h5d.COMPACT)
+    return is_small and is_contiguous and not properties.get_external_count()
 
 
 def checked_dataset(file: Any, field: Field, header: RunHeader, rows: int, *, complete: bool) -> tuple[Any, list[str]]:
-    """Return the id of a dataset, None where it is missing, and all deviations of its description from the schema."""
+    """Find the dataset of a field and compare its description with the schema.
+
+    Args:
+        file: An open HDF5 file.
+        field: Field of the schema.
+        header: Header of the trace.
+        rows: Number of complete rows of the field's table.
+        complete: Whether the trace is complete. The dataset must not have additional rows then.
+
+    Returns:
+        The HDF5 identifier of the dataset, or None if it cannot be opened; and a message for each
+        deviation.
+    """
     try:
         dataset = dataset_of(file, field.path)
         if dataset is None:
@@ -135,17 +179,18 @@ def checked_dataset(file: Any, field: Field, header: RunHeader, rows: int, *, co
 
 
 def _deviations(dataset: Any, field: Field, header: RunHeader) -> Iterator[str]:
+    """Yield a message for each deviation of a dataset's type, shape, storage or attributes."""
     if dataset.dtype != np.dtype(field.dtype):
         yield f"dtype {dataset.dtype}, needed: {field.dtype}"
     lengths = schema.shape_of(field, header)
     if dataset.shape[1:] != lengths or len(dataset.shape) != len(field.axes):
         yield f"shape {dataset.shape}, needed: ({', '.join(['any', *map(str, lengths)])}) for {field.axes}"
     yield from storage_problems(dataset)
-    for name, needed in (("unit", field.unit), ("axes", ",".join(field.axes)), ("doc", None)):
+    for name, expected in (("unit", field.unit), ("axes", ",".join(field.axes)), ("doc", None)):
         try:
             value = attribute_of(dataset, name, str)
         except ValueError as error:
             yield str(error)
             continue
-        if needed is not None and value != needed:
-            yield f"attribute {name!r} is {value!r}, needed: {needed!r}"
+        if expected is not None and value != expected:
+            yield f"attribute {name!r} is {value!r}, needed: {expected!r}"

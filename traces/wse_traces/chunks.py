@@ -1,8 +1,9 @@
-"""Read a chunked dataset: each chunk is checked and decoded here, with no byte allocated beyond its declared size.
+"""Reading of chunked datasets. Each chunk is checked and decoded here, in bounded memory.
 
-HDF5 hands out chunks as they are stored. It could decode them as well, but it believes them: a chunk of gzip that holds
-more than a chunk is inflated to whatever it holds, and from one that holds less HDF5 2.0 goes on to read, and gives as
-values, memory of the process that is not the chunk's. The filters themselves are the three that every HDF5 has.
+HDF5 returns chunks as they are stored. It could also decode them, but it trusts their contents. A
+gzip chunk that contains more than a chunk is inflated completely, however large it becomes. If a
+chunk contains less, HDF5 2.0 continues to read and returns memory of the process as values. Only
+the three filters that every HDF5 installation has are supported.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CHUNK_BYTES: Final = 1 << 24
-CHUNKS: Final = 1 << 16  # in one read: each costs a look-up, however little it holds
+CHUNKS: Final = 1 << 16  # maximum in one read: each costs a look-up, even if it is small
 _SUM_BYTES = 4
 FILTERS: Final[Mapping[int, str]] = {
     h5py.h5z.FILTER_SHUFFLE: "shuffle",
@@ -29,7 +30,11 @@ Box = tuple[tuple[int, int], ...]
 
 
 def storage_problems(dataset: Any) -> Iterator[str]:
-    """Return what prevents reading a dataset by chunks: external data, unknown filters, or chunks of variable size."""
+    """Yield a message for each property of a dataset that prevents ``read_box`` from reading it.
+
+    Such properties are external data, storage that is not chunked, chunks that are too large,
+    unknown filters or orders of filters, and fill values other than 0.
+    """
     properties = dataset.get_create_plist()
     layout = properties.get_layout()
     if layout == h5py.h5d.VIRTUAL or properties.get_external_count():
@@ -59,11 +64,18 @@ def storage_problems(dataset: Any) -> Iterator[str]:
 
 
 def read_box(dataset: Any, box: Box) -> NDArray[Any]:
-    """Return the elements from ``box[axis][0]`` to before ``box[axis][1]`` on each axis; 0 where nothing is stored.
+    """Return a box of elements of a dataset. Elements that are not stored are 0.
 
-    Only chunks that hold some of them are read. The dataset has no ``storage_problems``.
+    Only chunks that overlap the box are read.
 
-    Raises: ValueError for a damaged chunk, or more chunks than one read may take; OSError and RuntimeError by HDF5.
+    Args:
+        dataset: HDF5 identifier of a dataset without ``storage_problems``.
+        box: For each axis, the first index and the index after the last.
+
+    Raises:
+        ValueError: A chunk is damaged, or more than ``CHUNKS`` chunks would be read.
+        OSError: HDF5 cannot read a chunk.
+        RuntimeError: HDF5 cannot read a chunk.
     """
     properties = dataset.get_create_plist()
     chunk, dtype = properties.get_chunk(), dataset.dtype
@@ -102,7 +114,15 @@ def read_box(dataset: Any, box: Box) -> NDArray[Any]:
 def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.dtype[Any], rows: slice) -> NDArray[Any]:
     """Return the elements of some rows of a chunk.
 
-    Raises: ValueError if the bytes are not exactly a chunk of this shape.
+    Args:
+        data: Bytes of the chunk as stored.
+        filters: Names of the filters that were applied, in the order of application.
+        shape: Shape of the chunk.
+        dtype: Type of the elements.
+        rows: Rows to return.
+
+    Raises:
+        ValueError: The bytes do not decode to exactly one chunk of this shape.
     """
     size = math.prod(shape) * dtype.itemsize
     for name in reversed(filters):
@@ -126,7 +146,11 @@ def _decode(data: bytes, filters: list[str], shape: tuple[int, ...], dtype: np.d
 
 
 def _inflate(data: bytes, limit: int) -> bytes:
-    """Return decompressed gzip data, if it is complete and at most ``limit`` bytes."""
+    """Return decompressed gzip data.
+
+    Raises:
+        ValueError: The data is damaged or incomplete, or longer than ``limit`` bytes.
+    """
     stream = zlib.decompressobj()
     try:
         inflated = stream.decompress(data, limit + 1)
@@ -139,10 +163,14 @@ def _inflate(data: bytes, limit: int) -> bytes:
 
 
 def _without_checksum(data: bytes) -> bytes:
-    """Return the bytes before a Fletcher-32 checksum, if the checksum is correct.
+    """Return the bytes before a Fletcher-32 checksum.
 
-    Words of 16 bits, the first byte the high one; two sums modulo 65535, of which the second is the high half; stored
-    least significant byte first. Source: J. G. Fletcher, IEEE Trans. Comm. 30 (1982) 247, and what HDF5 writes.
+    The checksum consists of two sums modulo 65535 over big-endian words of 16 bits. The second sum
+    is the high half, and the checksum is stored in little-endian order. Source: J. G. Fletcher,
+    IEEE Trans. Comm. 30 (1982) 247, and the implementation in HDF5.
+
+    Raises:
+        ValueError: The checksum is wrong.
     """
     body, end = data[:-_SUM_BYTES], data[-_SUM_BYTES:]
     words = np.frombuffer(body + b"\0" * (len(body) % 2), ">u2").astype("<u8")

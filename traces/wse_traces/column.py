@@ -1,4 +1,4 @@
-"""A column of a trace: what the schema says of it at once, its values when they are requested."""
+"""A column of a trace. Its description is available at once, its values are read on demand."""
 
 from __future__ import annotations
 
@@ -14,10 +14,20 @@ from wse_traces.schema import AXIS_LABELS, Field
 
 
 class Column:
-    """A dataset of a trace. Indexing it with integers and slices reads only what they select.
+    """Dataset of a trace that is read on demand.
 
-    ``np.asarray(column)`` and ``column[:]`` read it whole. What the values are is in ``unit``, ``axes``, ``doc``,
-    ``labels`` (the names of the codes 0, 1, …), ``refers`` (the table that they are row numbers of), ``axis_labels``.
+    Indexing with integers and slices reads only the selected values. ``np.asarray(column)`` and
+    ``column[:]`` read all values.
+
+    Attributes:
+        path: Path of the dataset in the file.
+        unit: Unit of the values.
+        axes: Names of the axes. The first is the table.
+        doc: Description of the values.
+        labels: Names of the codes 0, 1, …; empty if the values are no codes.
+        refers: Table that the values are row numbers of, or empty.
+        shape: Shape of the dataset, complete rows only.
+        dtype: Type of the elements.
 
     >>> from wse_traces import open_trace
     >>> by_cause = open_trace("traces/golden/v1/story.h5")["steps/cycles_by"]
@@ -37,12 +47,12 @@ class Column:
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """Number of axes."""
         return len(self.shape)
 
     @property
     def axis_labels(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the positions on each axis that has any."""
+        """Names of the positions on each axis that has such names."""
         return {axis: AXIS_LABELS[axis] for axis in self.axes if axis in AXIS_LABELS}
 
     def __len__(self) -> int:
@@ -50,9 +60,15 @@ class Column:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the values that integers and slices select, like numpy; only their chunks are read.
+        """Return the selected values, as numpy does. Only the chunks that contain them are read.
 
-        Raises: IndexError if an integer is out of range; TypeError for other keys; TraceError if the file is damaged.
+        Args:
+            key: Integers, slices and at most one ellipsis.
+
+        Raises:
+            IndexError: An integer is out of range, or there are too many indices.
+            TypeError: The key has another type.
+            TraceError: The file is damaged.
         """
         keys = list(key) if isinstance(key, tuple) else [key]
         for at in [i for i, part in enumerate(keys) if part is Ellipsis][:1]:
@@ -61,12 +77,17 @@ class Column:
             message = f"{self.path}: {len(keys)} indices, it has the axes {', '.join(self.axes)}"
             raise IndexError(message)
         keys += [slice(None)] * (self.ndim - len(keys))
-        chosen = [self._chosen_places(axis, part) for axis, part in enumerate(keys)]
-        box = tuple((min(at[0], at[-1]), max(at[0], at[-1]) + 1) if at else (0, 0) for at, _ in chosen)
-        return self._read(box)[tuple(within for _, within in chosen)]
+        selections = [self._chosen_places(axis, part) for axis, part in enumerate(keys)]
+        box = tuple((min(at[0], at[-1]), max(at[0], at[-1]) + 1) if at else (0, 0) for at, _ in selections)
+        return self._read(box)[tuple(inner_key for _, inner_key in selections)]
 
     def _chosen_places(self, axis: int, key: Any) -> tuple[range, int | slice]:
-        """Return the positions that a key selects on an axis, and the key that selects them from the range read."""
+        """Translate an index of one axis for reading.
+
+        Returns:
+            The selected positions on the axis, and the index that selects them from the range that
+            is read.
+        """
         length = self.shape[axis]
         if isinstance(key, slice):
             places = range(*key.indices(length))
@@ -82,11 +103,11 @@ class Column:
         return range(at % length, at % length + 1), 0
 
     def __iter__(self) -> Iterator[Any]:
-        """Return the rows of the whole column."""
+        """Return an iterator over the rows. All values are read first."""
         return iter(self[:])
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001
-        """Return the whole column."""
+        """Return all values as an array."""
         if copy is False:
             message = f"{self.path}: its values are in a file, so an array of them is a copy"
             raise ValueError(message)

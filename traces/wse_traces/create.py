@@ -1,7 +1,8 @@
-"""Create an empty trace and open it for appending, so that HDF5 leaves the file of a killed run readable.
+"""Creation of an empty trace, and opening for appending such that a kill leaves it readable.
 
-All datasets exist from the first moment on, since HDF5's single-writer mode adds none. Texts are of
-fixed length, since that mode has no others, and since their size is known before they are read.
+All datasets exist from the start, because HDF5's single-writer mode cannot add any. Texts have a
+fixed length, because that mode supports no others, and because readers can then check their size
+before they read them.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from wse_traces.header import ATTRIBUTES, RunHeader
 from wse_traces.schema import FIELDS, ROWS, TABLES, Field
 
 ENDING = next(attribute for attribute in ATTRIBUTES if attribute.name == "ending")
-_GZIP_LEVEL = 2  # 4 takes twice as long for two thirds of the bytes
+_GZIP_LEVEL = 2  # level 4 needs twice the time and produces two thirds of the bytes
 
 
 def empty_trace(header: RunHeader) -> bytes:
     """Return the bytes of a trace with all datasets and no rows.
 
-    Made with HDF5's low-level interface: there are a hundred datasets with several attributes each, and a run that
-    takes a second should not wait for them.
+    HDF5's low-level interface is used for speed: there are a hundred datasets with several
+    attributes each, and a run of one second should not have to wait for them.
     """
     image = io.BytesIO()
     with h5py.File(image, "w", libver=("v110", "v110")) as file:
@@ -38,8 +39,8 @@ def empty_trace(header: RunHeader) -> bytes:
             dtype = h5py.string_dtype("utf-8", 128) if field.dtype == schema.TEXT else np.dtype(field.dtype)
             lengths = schema.shape_of(field, header)
             space = h5py.h5s.create_simple((0, *lengths), (h5py.h5s.UNLIMITED, *lengths))
-            stored, typed = _storage(schema.chunk_of(field, header)), h5py.h5t.py_create(dtype, logical=True)
-            _describe(h5py.h5d.create(file.id, field.path.encode(), typed, space, stored, groups), field)
+            storage, stored_type = _storage(schema.chunk_of(field, header)), h5py.h5t.py_create(dtype, logical=True)
+            _describe(h5py.h5d.create(file.id, field.path.encode(), stored_type, space, storage, groups), field)
         _describe(file.create_dataset(ROWS.path, data=np.zeros(len(TABLES), ROWS.dtype)).id, ROWS)
         values = {"format": schema.FORMAT, "version": schema.VERSION, "format_doc": schema.FORMAT_DOC}
         values |= {"complete": False, ENDING.name: ""}
@@ -47,13 +48,13 @@ def empty_trace(header: RunHeader) -> bytes:
             value = values.get(attribute.name, getattr(header, attribute.name, None))
             if attribute.path != "/":
                 value = json.dumps(value, ensure_ascii=False, sort_keys=True)
-            stored = _attribute(value, attribute.kind, attribute.room_bytes)
-            _write_attribute(file[attribute.path].id, attribute.name, *stored)
+            array, stored_type = _attribute(value, attribute.kind, attribute.room_bytes)
+            _write_attribute(file[attribute.path].id, attribute.name, array, stored_type)
     return image.getvalue()
 
 
 def _storage(chunk: tuple[int, ...]) -> Any:
-    """Return the HDF5 properties with which the rows of a dataset are stored."""
+    """Return the HDF5 creation properties of a dataset: its chunk shape and three filters."""
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk(chunk)
     properties.set_shuffle()
@@ -63,14 +64,22 @@ def _storage(chunk: tuple[int, ...]) -> Any:
 
 
 def write_ending(file: Any, ending: str) -> None:
-    """Write the reason why a run ended into the space reserved for it, truncated where it does not fit."""
+    """Write the reason why a run ended into the space reserved for it. Long texts are cut."""
     text = ending.encode()[: ENDING.room_bytes].decode(errors="ignore")
-    value, stored = _attribute(text, str, ENDING.room_bytes)
-    h5py.h5a.open(file.id, ENDING.name.encode()).write(value, mtype=stored)
+    value, stored_type = _attribute(text, str, ENDING.room_bytes)
+    h5py.h5a.open(file.id, ENDING.name.encode()).write(value, mtype=stored_type)
 
 
 def _attribute(value: Any, kind: type[object], room_bytes: int = 0) -> tuple[Any, Any]:
-    """Return a value and its HDF5 type. Texts have a fixed size, so that a reader can check it before it reads."""
+    """Return a value as an array, and its HDF5 type.
+
+    Texts have a fixed size, so that a reader can check the size before it reads the text.
+
+    Args:
+        value: Value of an attribute.
+        kind: Python type: str, int, float or bool.
+        room_bytes: Minimum size of a text.
+    """
     if kind is not str:
         array: Any = np.array(value, {int: np.int64, float: np.float64, bool: np.bool_}[kind])
         return array, h5py.h5t.py_create(array.dtype, logical=True)
@@ -81,12 +90,12 @@ def _attribute(value: Any, kind: type[object], room_bytes: int = 0) -> tuple[Any
 
 @cache
 def _text_type(size_bytes: int) -> Any:
-    """UTF-8 of a fixed size."""
+    """Return the HDF5 type of UTF-8 texts of a fixed size."""
     return h5py.h5t.py_create(h5py.string_dtype("utf-8", size_bytes), logical=True)
 
 
 def _describe(dataset: Any, field: Field) -> None:
-    """Write the description of a dataset as attributes."""
+    """Write the description of a field to its dataset, as attributes."""
     texts = {"unit": field.unit, "axes": ",".join(field.axes), "doc": field.doc}
     if field.labels:
         texts["labels"] = ",".join(field.labels)
@@ -97,15 +106,17 @@ def _describe(dataset: Any, field: Field) -> None:
         _write_attribute(dataset, name, *_attribute(text, str))
 
 
-def _write_attribute(owner: Any, name: str, value: Any, stored: Any) -> None:
-    h5py.h5a.create(owner, name.encode(), stored, h5py.h5s.create(h5py.h5s.SCALAR)).write(value, mtype=stored)
+def _write_attribute(owner: Any, name: str, value: Any, stored_type: Any) -> None:
+    """Create an attribute of a dataset or group."""
+    h5py.h5a.create(owner, name.encode(), stored_type, h5py.h5s.create(h5py.h5s.SCALAR)).write(value, mtype=stored_type)
 
 
 def open_for_append(path: Path) -> Any:
-    """Open a file in single-writer mode from the start.
+    """Open a trace in HDF5's single-writer mode.
 
-    h5py switches to that mode only after opening, and a kill in between would leave a file that
-    no reader may open. Locking is ours, since HDF5's ends with the switch.
+    h5py itself can only switch to this mode after opening. A kill between the two steps would leave
+    a file that no reader can open. HDF5's file locking is disabled, because it ends with the
+    switch; the caller must lock the file.
     """
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
     access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)

@@ -1,4 +1,4 @@
-"""Types of the elements of recorded tensors: the numbers that numpy has, and bfloat16."""
+"""Types of the elements of recorded tensors: numpy's numeric types, and bfloat16."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ ELEMENT_BYTES: Final[Mapping[str, int]] = {
 
 
 def values_of(data: NDArray[Any], dtype: bytes) -> NDArray[Any]:
-    """Return bytes as little-endian numbers of a type; bfloat16 is returned as float32.
+    r"""Return bytes as an array of little-endian numbers. bfloat16 is converted to float32.
 
-    >>> values_of(np.frombuffer(b"\\x80\\x3f\\x00\\xc0", "u1"), b"bfloat16").tolist()
+    Args:
+        data: uint8 ``[bytes]``.
+        dtype: Name of the type, a key of ``ELEMENT_BYTES``.
+
+    Raises:
+        ValueError: The type is unknown, or the bytes are not a whole number of elements.
+
+    >>> values_of(np.frombuffer(b"\x80\x3f\x00\xc0", "u1"), b"bfloat16").tolist()
     [1.0, -2.0]
-
-    Raises: ValueError for another type, or bytes that are no whole number of elements.
     """
     name = dtype.decode(errors="replace")
     if name not in ELEMENT_BYTES:

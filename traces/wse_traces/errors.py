@@ -1,13 +1,16 @@
-"""The one error of this package: a trace that cannot be read or written."""
+"""The only exception of this package: a trace that cannot be read or written."""
 
 from __future__ import annotations
 
 
 class TraceError(OSError):
-    """A trace that cannot be read or written: where, what, the value and the remedy, on one line.
+    r"""Error that a trace cannot be read or written.
 
-    >>> print(TraceError("bad.h5: a\\nb"))
-    bad.h5: a\\nb
+    The message is a single line: where, what is wrong, with which value, and what to do. Characters
+    that are not printable are escaped.
+
+    >>> print(TraceError("bad.h5: a\nb"))
+    bad.h5: a\nb
     """
 
     def __init__(self, message: str) -> None:

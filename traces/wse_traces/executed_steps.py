@@ -1,4 +1,4 @@
-"""Steps as passes executed them: those of each pass's schedule, plus the traffic of its own cache shifts."""
+"""Executed steps: the steps of the schedule of each pass, plus the traffic of its cache shifts."""
 
 from __future__ import annotations
 
@@ -7,39 +7,53 @@ import numpy as np
 from wse_traces.errors import TraceError
 from wse_traces.trace_file import Array, Columns, TraceFile
 
-_STEP_BYTES = 256  # of an executed step in memory, with what is taken from its pass
+_STEP_BYTES = 256  # memory of an executed step, including the columns of its pass
 
 
-def check_index(trace: TraceFile, index: Array, rows: int, where: str) -> None:
-    """Raise TraceError if an index of the column ``where`` is not one of ``rows`` rows."""
+def check_index(trace: TraceFile, index: Array, rows: int, column_name: str) -> None:
+    """Raise TraceError if an entry of an index column is not an existing row.
+
+    Args:
+        trace: An open trace.
+        index: int ``[n]``.
+        rows: Number of rows of the table that the entries refer to.
+        column_name: Path of the column, for the error message.
+    """
     if len(index) and not 0 <= index.min() <= index.max() < rows:
-        message = f"{trace.path}: {where}: indices out of the {rows} rows they refer to"
+        message = f"{trace.path}: {column_name}: indices out of the {rows} rows they refer to"
         raise TraceError(message)
 
 
 def schedule_rows(trace: TraceFile) -> tuple[Array, Array]:
-    """Return the first step of each schedule, and its number of steps.
+    """Return the first step of each schedule, and its number of steps: both int ``[schedule]``.
 
-    Raises: TraceError if the table of steps has not all of them.
+    Raises:
+        TraceError: A schedule extends beyond the table of steps.
     """
     first, count = trace.column("schedules/first_step"), trace.column("schedules/steps")
-    most = trace.rows("step")
-    if ((first < 0) | (count < 0) | (first > most - count)).any():
-        message = f"{trace.path}: schedules: rows beyond the {most} of steps; make the trace again"
+    step_count = trace.rows("step")
+    if ((first < 0) | (count < 0) | (first > step_count - count)).any():
+        message = f"{trace.path}: schedules: rows beyond the {step_count} of steps; make the trace again"
         raise TraceError(message)
     return first, count
 
 
 def rows_of(first: Array, count: Array) -> Array:
-    """Return the rows of several schedules, one after another."""
+    """Return the rows of several ranges, one range after another.
+
+    Args:
+        first: int ``[range]``: first row of each range.
+        count: int ``[range]``: number of rows.
+    """
     rows: Array = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
     return rows
 
 
 def cache_shifts(trace: TraceFile) -> Columns:
-    """Return the table of cache shifts with the ``row`` of each in the table of steps.
+    """Return the table of cache shifts, with the ``row`` of each in the table of steps.
 
-    Raises: TraceError if one is of no pass, or no step of its schedule.
+    Raises:
+        TraceError: A cache shift refers to no pass, or to no step of the schedule of its pass.
     """
     shifts, schedule = trace.table("shift"), trace.column("passes/schedule")
     first, count = schedule_rows(trace)
@@ -55,10 +69,17 @@ def cache_shifts(trace: TraceFile) -> Columns:
 def executed_steps(trace: TraceFile, passes: Array) -> Columns:
     """Return the steps of some passes, one pass after another.
 
-    The columns of ``steps``, with ``start_cycle`` counted from the start of the run and the words and hops of the
-    pass's own shifts, and ``pass``, ``schedule``, ``phase`` and ``kv_slots``.
+    Args:
+        trace: An open trace.
+        passes: Indices of the passes.
 
-    Raises: TraceError if the trace is damaged, or the steps are above its limit.
+    Returns:
+        The columns of ``steps``, and ``pass``, ``schedule``, ``phase`` and ``kv_slots``.
+        ``start_cycle`` is counted from the start of the run. Words and hops include the cache
+        shifts of the pass.
+
+    Raises:
+        TraceError: The trace is damaged, or the steps exceed its size limit.
     """
     schedule = trace.column("passes/schedule")[passes]
     starts, counts = schedule_rows(trace)
@@ -74,21 +95,28 @@ def executed_steps(trace: TraceFile, passes: Array) -> Columns:
     columns = {name: column[rows] for name, column in table.items()}
     columns["start_cycle"] += np.repeat(trace.column("passes/start_cycle")[passes], count)
     _add_shifts(trace, passes, np.cumsum(count) - count, columns)
-    of_pass = {
+    pass_columns = {
         "pass": passes,
         "schedule": schedule,
         "phase": trace.column("schedules/phase")[schedule],
         "kv_slots": trace.column("schedules/kv_slots")[schedule],
     }
-    return {**{name: np.repeat(column, count) for name, column in of_pass.items()}, **columns}
+    return {**{name: np.repeat(column, count) for name, column in pass_columns.items()}, **columns}
 
 
 def _add_shifts(trace: TraceFile, passes: Array, begins: Array, columns: Columns) -> None:
-    """Add the words and hops of the passes' own cache shifts to columns of their steps."""
+    """Add the words and hops of cache shifts to the columns of the executed steps.
+
+    Args:
+        trace: An open trace.
+        passes: Indices of the executed passes.
+        begins: For each of these passes, the index of its first step in the columns.
+        columns: Columns of the executed steps, changed in place.
+    """
     shifts = cache_shifts(trace)
     number = np.full(trace.rows("pass"), -1)
     number[passes] = np.arange(len(passes))
     at = number[shifts["pass"]]
-    chosen = at >= 0
+    is_executed = at >= 0
     for name in ("words", "hops"):
-        np.add.at(columns[name], begins[at[chosen]] + shifts["step"][chosen], shifts[name][chosen])
+        np.add.at(columns[name], begins[at[is_executed]] + shifts["step"][is_executed], shifts[name][is_executed])

@@ -1,4 +1,4 @@
-"""Generate traces/FORMAT.md from the schema: ``python -m wse_traces.format_page > traces/FORMAT.md``."""
+"""Generator of traces/FORMAT.md: ``python -m wse_traces.format_page > traces/FORMAT.md``."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ The steps of one token, with absolute start cycles:
 
 
 def page() -> str:
-    """Return the whole page."""
+    """Return the content of FORMAT.md."""
     axes = "; ".join(f"`{name}`: {', '.join(labels)}" for name, labels in AXIS_LABELS.items())
     lines = [_HEAD.replace("{axes}", axes).rstrip("\n")]
     lines += [f"| `{a.path}` | `{a.name}` | {a.kind.__name__} | {a.doc} |" for a in ATTRIBUTES]
@@ -142,6 +142,7 @@ def page() -> str:
 
 
 def _doc(field: Field) -> str:
+    """Return a field's description, the names of its codes, and the table it refers to."""
     doc = field.doc
     if field.labels and field is not ROWS:
         doc += "; " + ", ".join(f"{i}: {label}" for i, label in enumerate(field.labels))

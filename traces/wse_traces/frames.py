@@ -1,4 +1,4 @@
-"""Columns of a trace as a frame of polars or pandas, whichever is installed: names instead of codes."""
+"""Conversion of columns to data frames of polars or pandas, with names in place of codes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ REMEDY: Final = "pip install 'wse[frames]', or read arrays with trace.table"
 
 
 def library(kind: FrameKind | None) -> tuple[FrameKind, Any]:
-    """Return the library for frames: the requested one, else polars, else pandas.
+    """Return the name and the module of the library for data frames.
 
-    Raises: ImportError if it is not installed; ValueError if it is neither of the two.
+    Args:
+        kind: "polars" or "pandas". None selects the one that is installed, polars first.
+
+    Raises:
+        ImportError: The library is not installed.
+        ValueError: ``kind`` is neither of the two.
     """
     if kind is not None and kind not in KINDS:
         message = f"frames of kind {kind!r}: known are {', '.join(KINDS)}"
@@ -42,20 +47,23 @@ def frame_of(
     names: Mapping[str, Sequence[str]],
     kind: FrameKind | None,
 ) -> Frame:
-    """Return a frame of columns with one row per row of the table.
+    """Return a data frame with one row for each row of a table.
 
-    Codes become categories, texts become strings, a column with an axis of its own becomes a column for each of its
-    places, and beside an index into a table of names stands ``<column>_text`` with the name, missing for -1.
+    - Codes become categories, and texts become strings.
+    - A column with a second axis becomes one column for each position on the axis.
+    - An index into a table of names gets an additional column ``<column>_text`` with the names. A
+      name is missing where the index is -1.
 
     Args:
-        fields: What the schema says of a column, by its name; columns that it does not know are taken as they are.
-        columns: The arrays, by name, all of one length.
-        names: For a table that indices point into, the name of each of its rows.
-        kind: "polars" or "pandas"; by default the one that is installed, polars first.
+        fields: Fields of the schema by column name. Columns that are not listed are taken
+            unchanged.
+        columns: Arrays of equal length, by column name.
+        names: For each table of names, the name of each of its rows.
+        kind: "polars" or "pandas". None selects the one that is installed, polars first.
     """
     frame_columns: dict[str, Any] = {}
-    chosen, module = library(kind)
-    categories = _polars_categories if chosen == "polars" else _pandas_categories
+    library_name, module = library(kind)
+    categories = _polars_categories if library_name == "polars" else _pandas_categories
     for name, values in columns.items():
         field = fields.get(name)
         if field is None:
@@ -74,9 +82,16 @@ def frame_of(
 
 
 def long_frame(field: Field, values: NDArray[Any], first: int, kind: FrameKind | None) -> Frame:
-    """Return a plane from its row ``first`` on as a frame with one row per element."""
-    chosen, module = library(kind)
-    categories = _polars_categories if chosen == "polars" else _pandas_categories
+    """Return values of every PE as a data frame with one row for each element.
+
+    Args:
+        field: Field of the schema.
+        values: Array with the axes of the field.
+        first: Index of the first row of ``values`` in the dataset.
+        kind: "polars" or "pandas". None selects the one that is installed, polars first.
+    """
+    library_name, module = library(kind)
+    categories = _polars_categories if library_name == "polars" else _pandas_categories
     frame_columns: dict[str, Any] = {}
     for axis, places in zip(field.axes, np.indices(values.shape, "<i4"), strict=True):
         flat = places.ravel() + (first if axis == field.axes[0] else 0)
@@ -85,26 +100,38 @@ def long_frame(field: Field, values: NDArray[Any], first: int, kind: FrameKind |
 
 
 def _by_place(field: Field, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return a column for each position on the axes after the first: ``cycles_by_hops``, ``shape_0``."""
+    """Return a column for each position on the axes after the first.
+
+    The columns have names such as ``cycles_by_hops`` or ``shape_0``.
+    """
     axes = [AXIS_LABELS.get(a, [str(i) for i in range(n)]) for a, n in zip(field.axes, values.shape, strict=True)][1:]
     flat = values.reshape(len(values), -1)
     return {"_".join((field.name, *place)): flat[:, i] for i, place in enumerate(itertools.product(*axes))}
 
 
 def _codes(values: NDArray[Any], names: Sequence[str]) -> tuple[NDArray[Any], list[str]]:
-    """Return the distinct names, and for each value the index of its name, -1 where it has none."""
+    """Return the index of each value's name among the distinct names, and the distinct names.
+
+    The index is -1 for values without a name.
+
+    Args:
+        values: int ``[n]``: index in ``names`` of each value.
+        names: Names, which may be repeated.
+    """
     unique = {name: at for at, name in enumerate(dict.fromkeys(names))}
     places = np.array([unique[name] for name in names] + [-1], "<i8")
-    known = (values >= 0) & (values < len(names))
-    return places[np.where(known, values.astype("<i8"), -1)], list(unique)
+    has_name = (values >= 0) & (values < len(names))
+    return places[np.where(has_name, values.astype("<i8"), -1)], list(unique)
 
 
 def _polars_categories(polars: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
+    """Return a polars series of categories. Values without a name are missing."""
     codes, unique = _codes(values, names)
     texts = polars.Series([*unique, None], dtype=polars.String)
     return texts.gather(np.where(codes < 0, len(unique), codes)).cast(polars.Enum(unique))
 
 
 def _pandas_categories(pandas: Any, values: NDArray[Any], names: Sequence[str]) -> Any:
+    """Return a pandas categorical. Values without a name are missing."""
     codes, unique = _codes(values, names)
     return pandas.Categorical.from_codes(codes, unique)

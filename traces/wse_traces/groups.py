@@ -1,4 +1,4 @@
-"""Rows put into groups by keys, and sums over groups and over ranges of rows, with no loop over rows."""
+"""Grouping of rows by keys, and sums over groups and ranges, without Python loops over rows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ _MOST: Final = 1 << 62
 
 
 def distinct_rows(columns: Sequence[Array]) -> tuple[Array, Array]:
-    """Return the distinct rows of integer columns, int64 ``[row, column]`` ascending, and the index of each row among
-    them.
+    """Return the distinct rows of some integer columns, and which of them each row equals.
 
-    One number stands for each row, which sorts much faster than whole rows do.
+    Each row is encoded as a single number, because numbers can be sorted much faster than rows.
+
+    Args:
+        columns: int ``[n]`` each; at least one column.
+
+    Returns:
+        int64 ``[row, column]``: the distinct rows in ascending order; and int ``[n]``: the index of
+        each row among them.
 
     >>> rows, group = distinct_rows([np.array([1, 0, 1]), np.array([5, 5, 5])])
     >>> rows.tolist(), group.tolist()
@@ -28,21 +34,26 @@ def distinct_rows(columns: Sequence[Array]) -> tuple[Array, Array]:
         return np.zeros((0, len(columns)), np.int64), np.zeros(0, np.int64)
     digits = [column.astype(np.int64) for column in columns]
     spans = [int(digit.max()) - int(digit.min()) + 1 for digit in digits]
-    if math.prod(spans) > _MOST:  # values far apart: their places among each other instead
+    if math.prod(spans) > _MOST:  # the values are too far apart: replace them by their ranks
         digits = [np.unique(digit, return_inverse=True)[1] for digit in digits]
         spans = [int(digit.max()) + 1 for digit in digits]
-    code, below = np.zeros(len(columns[0]), np.int64), 1
+    code, code_limit = np.zeros(len(columns[0]), np.int64), 1
     for digit, span in zip(digits, spans, strict=True):
-        if below * span > _MOST:
+        if code_limit * span > _MOST:  # would overflow: replace the codes so far by their ranks
             code = np.unique(code, return_inverse=True)[1]
-            below = int(code.max()) + 1
-        code, below = code * span + (digit - digit.min()), below * span
+            code_limit = int(code.max()) + 1
+        code, code_limit = code * span + (digit - digit.min()), code_limit * span
     _, first, group = np.unique(code, return_index=True, return_inverse=True)
     return np.stack([column[first].astype(np.int64) for column in columns], axis=1), group
 
 
 def group_sums(values: Array, group: Array, groups: int) -> Array:
     """Return the exact sum of the values of each group, int64 ``[group]``.
+
+    Args:
+        values: int ``[n]``.
+        group: int ``[n]``: group of each value.
+        groups: Number of groups.
 
     >>> group_sums(np.array([1, 2, 4]), np.array([1, 0, 1]), 3).tolist()
     [2, 5, 0]
@@ -55,9 +66,14 @@ def group_sums(values: Array, group: Array, groups: int) -> Array:
 def range_sums(column: Array, first: Array, end: Array) -> Array:
     """Return the sums of ranges of a column's rows, int64 ``[range, ...]``.
 
+    Args:
+        column: int ``[row, ...]``.
+        first: int ``[range]``: first row of each range.
+        end: int ``[range]``: row after the last of each range.
+
     >>> range_sums(np.array([1, 2, 4]), np.array([0, 1]), np.array([2, 3])).tolist()
     [3, 6]
     """
-    until = np.concatenate([np.zeros((1, *column.shape[1:]), np.int64), np.cumsum(column, axis=0)])
-    sums: Array = until[end] - until[first]
+    running_sums = np.concatenate([np.zeros((1, *column.shape[1:]), np.int64), np.cumsum(column, axis=0)])
+    sums: Array = running_sums[end] - running_sums[first]
     return sums

@@ -1,4 +1,4 @@
-"""The header of a trace: attributes of the root and of ``run``, known before the first step."""
+"""Header of a trace: attributes of the root group and of ``run``, known before the first step."""
 
 from __future__ import annotations
 
@@ -7,12 +7,27 @@ from dataclasses import dataclass, field
 from typing import Final
 
 INTERRUPTED: Final = "interrupted"
-"""The ending of a run that Ctrl-C stopped."""
+"""Value of ``ending`` for a run that was stopped by Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
-    """The facts of a run before its first step: root attributes, and the JSON attributes of the ``run`` group."""
+    """Facts about a run that are known before its first step.
+
+    Attributes:
+        created_by: Program and version that write the trace.
+        model: Name of the model.
+        wafer: Name of the wafer.
+        mapping: Name of the mapping.
+        seed: Seed of random weights and of sampling.
+        program_digest: Hexadecimal digest of the compiled Program.
+        wafers: Number of wafers.
+        rows: Rows of PEs on each wafer.
+        cols: Columns of PEs on each wafer.
+        clock_hz: Clock frequency of the wafer.
+        options: Options of the run, stored as JSON.
+        versions: Versions of the software, stored as JSON.
+    """
 
     created_by: str
     model: str
@@ -30,9 +45,14 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of the root, or of the group at ``path``.
+    """Attribute of the format, of the root group or of the group at ``path``.
 
-    A text that is known at the end alone has ``room_bytes`` from the start.
+    Attributes:
+        name: Name of the attribute.
+        kind: Python type of the value.
+        doc: Description.
+        path: Group that has the attribute.
+        room_bytes: Bytes reserved for a text that is known only at the end of a run.
     """
 
     name: str

@@ -1,6 +1,7 @@
-"""The content of an HDF5 file itself: its groups, datasets and attributes, found without following a link out of it.
+"""Look-up of groups, datasets and attributes in an HDF5 file, without following links out of it.
 
-HDF5's low-level interface throughout: it opens nothing on its own, and a trace has a hundred datasets.
+HDF5's low-level interface is used for speed and safety: it opens nothing implicitly, and a trace
+has a hundred datasets.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import numpy as np
 ATTRIBUTE_BYTES = 1 << 20
 _KINDS: Mapping[type[object], str] = {int: "iu", float: "f", bool: "b"}
 CHECKSUM_REASON = "its bytes do not add up to their checksum"
-READ_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on damage
+READ_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # raised by h5py for damaged files
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason of an error on one line, with HDF5's messages replaced by what they mean for the file."""
+    """Return the reason of an error on one line.
+
+    Messages of HDF5 are replaced by what they mean for the file.
+    """
     if isinstance(error, (OSError, RuntimeError, KeyError)) and not isinstance(error, RecursionError):
         system_reason = error.strerror if isinstance(error, OSError) else None
         return system_reason or (CHECKSUM_REASON if "checksum" in str(error) else "HDF5 finds no sense in its bytes")
@@ -26,7 +30,10 @@ def reason_of(error: Exception) -> str:
 
 
 def object_of(file: Any, path: str) -> Any:
-    """Return the id of a group or dataset in this file, or None. External and soft links are not followed."""
+    """Return the HDF5 identifier of a group or dataset, or None if it is not stored in this file.
+
+    Soft and external links are not followed.
+    """
     item = h5py.h5g.open(file.id, b"/")
     for part in path.encode().strip(b"/").split(b"/") if path != "/" else ():
         if not isinstance(item, h5py.h5g.GroupID) or not item.links.exists(part):
@@ -38,20 +45,26 @@ def object_of(file: Any, path: str) -> Any:
 
 
 def dataset_of(file: Any, path: str) -> Any:
-    """Return the id of a dataset, or None where there is none at this path in this file."""
+    """Return the HDF5 identifier of a dataset, or None if this file has no dataset at the path."""
     item = object_of(file, path)
     return item if isinstance(item, h5py.h5d.DatasetID) else None
 
 
 def has_attribute(item: Any, name: str) -> bool:
-    """Return whether a group or dataset has an attribute."""
+    """Return whether a group or dataset has an attribute of this name."""
     return bool(h5py.h5a.exists(item, name.encode()))
 
 
 def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
-    """Return the value of an attribute.
+    """Return the value of an attribute of a group or dataset.
 
-    Raises ValueError if it is missing, too large, of another type or not UTF-8.
+    Args:
+        item: HDF5 identifier of the group or dataset.
+        name: Name of the attribute.
+        kind: Expected Python type: str, int, float or bool.
+
+    Raises:
+        ValueError: The attribute is missing, too large, of another type, or not UTF-8.
     """
     if not has_attribute(item, name):
         message = f"attribute {name!r} is missing"
@@ -75,7 +88,10 @@ def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
 
 
 def _is_of(stored: Any, kind: type[object]) -> bool:
-    """Return whether a stored type is the expected one; texts have a fixed length, booleans are enumerations."""
+    """Return whether a stored HDF5 type is the expected Python type.
+
+    Texts must have a fixed length. Booleans are stored as enumerations.
+    """
     if kind is str:
         return isinstance(stored, h5py.h5t.TypeStringID) and not stored.is_variable_str()
     return stored.dtype.kind in _KINDS[kind]

@@ -1,8 +1,9 @@
-"""Opening a trace's HDF5 file, whether its writer closed it, still runs or was killed.
+"""Opening of a trace's HDF5 file, whether its writer has closed it, is still running or was killed.
 
-The file of a writer that runs or was killed is marked as being written, which HDF5 reads only in a mode that waits,
-for ever, for damaged metadata to become whole. So it is read through a view in which the mark is cleared: on disk its
-metadata is consistent at every moment, and what is damaged fails at once.
+The file of a writer that is running or was killed is marked as being written. HDF5 reads such files
+only in a mode that waits forever for damaged metadata to become valid. The file is therefore read
+through a view in which the mark is cleared. This is safe because the metadata on disk is consistent
+at every moment, and any damage is reported at once.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ _MASK = 0xFFFFFFFF
 
 @contextmanager
 def open_file(path: Path) -> Iterator[Any]:
-    """Open an HDF5 file that is closed, or whose writer is running or was killed."""
+    """Open a trace's HDF5 file for reading, even if its writer is running or was killed.
+
+    Raises:
+        TraceError: There is no file at the path, it cannot be read, or it is not HDF5 or damaged.
+    """
     if not path.is_file():
         unfinished = partial_path(path) if path.name else path
         hint = "; give a file that wse run --trace wrote"
@@ -41,11 +46,11 @@ def open_file(path: Path) -> Iterator[Any]:
             with path.open("rb") as opened:
                 start = opened.read(SUPERBLOCK_BYTES)
             if not start.startswith(SIGNATURE):
-                what = "not an HDF5 file" if start else "empty"
-                message = f"{path}: {what}, so no trace; give a file that wse run --trace wrote"
+                reason = "not an HDF5 file" if start else "empty"
+                message = f"{path}: {reason}, so no trace; give a file that wse run --trace wrote"
                 raise TraceError(message)
-            closed = not _is_unfinished(start)
-            source = h5py.File(path, "r", locking=False) if closed else _open_unfinished(path, start)
+            is_closed = not _is_unfinished(start)
+            source = h5py.File(path, "r", locking=False) if is_closed else _open_unfinished(path, start)
             file = stack.enter_context(source)
         except TraceError:
             raise
@@ -59,7 +64,13 @@ def open_file(path: Path) -> Iterator[Any]:
 
 
 def _fault(path: Path, start: bytes, error: Exception) -> str:
-    """Return what is wrong with a file that HDF5 cannot open, such as how much of it is missing."""
+    """Return why HDF5 cannot open a file, such as how many of its bytes are missing.
+
+    Args:
+        path: Path of the file.
+        start: First bytes of the file.
+        error: Error that HDF5 raised.
+    """
     size_bytes = path.stat().st_size
     if len(start) < SUPERBLOCK_BYTES or start[8] != 3 or not _is_first_block_whole(start):
         return f"truncated or damaged: of its {size_bytes:,} bytes the first {SUPERBLOCK_BYTES} make no sense"
@@ -70,6 +81,7 @@ def _fault(path: Path, start: bytes, error: Exception) -> str:
 
 
 def _is_first_block_whole(start: bytes) -> bool:
+    """Return whether the checksum of the first block (the superblock) is correct."""
     return bool(struct.unpack_from("<I", start, _CHECKSUM_AT)[0] == checksum(start[:_CHECKSUM_AT]))
 
 
@@ -87,33 +99,35 @@ def checksum(data: bytes) -> int:
     words: tuple[int, ...] = struct.unpack(f"<{3 * (blocks + 1)}I", padded)
     for i in range(0, 3 * blocks, 3):
         a, b, c = (a + words[i]) & _MASK, (b + words[i + 1]) & _MASK, (c + words[i + 2]) & _MASK
-        for turn in (4, 6, 8, 16, 19, 4):
-            a = (a - c) & _MASK ^ _rotate(c, turn)
+        for bits in (4, 6, 8, 16, 19, 4):
+            a = (a - c) & _MASK ^ _rotate(c, bits)
             c = (c + b) & _MASK
             a, b, c = b, c, a
     if not data:
         return c
     a, b, c = (x + w & _MASK for x, w in zip((a, b, c), words[-3:], strict=True))
-    for turn in (14, 11, 25, 16, 4, 14, 24):
-        c = (c ^ b) - _rotate(b, turn) & _MASK
+    for bits in (14, 11, 25, 16, 4, 14, 24):
+        c = (c ^ b) - _rotate(b, bits) & _MASK
         a, b, c = b, c, a
     return b
 
 
 def _rotate(word: int, bits: int) -> int:
+    """Return a 32-bit word rotated to the left."""
     return (word << bits | word >> (32 - bits)) & _MASK
 
 
 class _ReleasedFile(io.FileIO):
-    """The bytes of a file with its first bytes replaced."""
+    """File whose first bytes are replaced by ``start`` when it is read."""
 
     start = b""
 
     def readinto(self, buffer: Any) -> int:
+        """Read bytes into a buffer, with the replaced bytes at the start of the file."""
         at = self.tell()
         count = int(super().readinto(buffer) or 0)
-        instead = self.start[at : at + count]
-        memoryview(buffer).cast("B")[: len(instead)] = instead
+        replacement = self.start[at : at + count]
+        memoryview(buffer).cast("B")[: len(replacement)] = replacement
         return count
 
 
@@ -124,9 +138,14 @@ def _is_unfinished(start: bytes) -> bool:
 
 @contextmanager
 def _open_unfinished(path: Path, start: bytes) -> Iterator[Any]:
-    """Open the file as if its writer had closed it.
+    """Open a file as if its writer had closed it.
 
-    Raises OSError if its first bytes are damaged.
+    Args:
+        path: Path of the file.
+        start: First bytes of the file.
+
+    Raises:
+        OSError: The first bytes are damaged.
     """
     if not _is_first_block_whole(start):
         message = "the first block has a wrong checksum"

@@ -1,7 +1,7 @@
-"""The file on disk: ``NAME.partial`` beside the target while it grows, the target once complete.
+"""The file of a trace on disk: ``NAME.partial`` while it grows, and ``NAME`` when it is complete.
 
-HDF5 cannot survive a full disk: a write that fails leaves dirty metadata behind, and closing the
-file then crashes the interpreter. So room is taken from the file system before HDF5 writes.
+HDF5 cannot handle a full disk: a failed write leaves unwritten metadata in memory, and closing the
+file then crashes the interpreter. Disk space is therefore reserved before HDF5 writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ def partial_path(target: Path) -> Path:
 
 
 def _lock(descriptor: int, target: Path) -> None:
-    """Take the advisory lock of a file, which is released when the process ends."""
+    """Take the advisory lock of a file. It is released when the process ends.
+
+    Raises:
+        TraceError: Another process has the lock.
+    """
     if sys.platform != "win32":
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -38,12 +42,22 @@ def _lock(descriptor: int, target: Path) -> None:
 
 
 class PartialFile:
-    """A file that one process writes and finally renames to its target."""
+    """File that one process writes and finally renames to its target.
+
+    Attributes:
+        target: Name of the complete file.
+        path: Name of the unfinished file.
+    """
 
     def __init__(self, target: Path, content: bytes) -> None:
-        """Write ``content`` to the partial name of ``target``, completely or not at all.
+        """Create the unfinished file with some content, completely or not at all.
 
-        Raises: TraceError if the place cannot be written or another run writes there.
+        Args:
+            target: Name of the complete file.
+            content: Initial bytes of the file.
+
+        Raises:
+            TraceError: The path cannot be written, or another run writes there.
         """
         self.target, self.path = target, partial_path(target)
         if target.exists() and not target.is_file():
@@ -73,9 +87,10 @@ class PartialFile:
             raise TraceError(message) from error
 
     def reserve(self, end_bytes: int) -> None:
-        """Reserve disk space up to a size.
+        """Reserve disk space for the file to grow to ``end_bytes``.
 
-        Raises TraceError if the disk is full.
+        Raises:
+            TraceError: The disk is full.
         """
         lacking = end_bytes - self._reserved_bytes
         if lacking <= 0 or not hasattr(os, "posix_fallocate"):
@@ -84,9 +99,14 @@ class PartialFile:
             self._take(lacking, last=True)
 
     def _take(self, take_bytes: int, *, last: bool = False) -> bool:
-        """Return whether the space was available.
+        """Reserve further disk space, and return whether it was available.
 
-        Raises TraceError if it was not, on the ``last`` attempt.
+        Args:
+            take_bytes: Bytes to reserve.
+            last: Whether to raise an error instead of returning False.
+
+        Raises:
+            TraceError: The space was not available, and this is the last attempt.
         """
         try:
             os.posix_fallocate(self._fd, self._reserved_bytes, take_bytes)
@@ -102,15 +122,16 @@ class PartialFile:
         return True
 
     def trim(self) -> None:
-        """Release unused reserved space. Call it only after HDF5 has closed the file."""
+        """Release reserved disk space that is not used. HDF5 must have closed the file before."""
         (end,) = struct.unpack("<Q", os.pread(self._fd, 8, _EOF_OFFSET))
         if 0 < end < os.fstat(self._fd).st_size:
             os.ftruncate(self._fd, end)
 
     def publish(self) -> None:
-        """Flush to disk and rename to the target.
+        """Flush the file to disk and rename it to its target.
 
-        Raises TraceError if that fails.
+        Raises:
+            TraceError: The file cannot be flushed or renamed, or another run has replaced it.
         """
         try:
             if not os.path.samestat(self.path.stat(), os.fstat(self._fd)):

@@ -1,4 +1,4 @@
-"""Planes (values of every PE of a wafer): read a part at a time, and words on links summed over layers."""
+"""Planes, which have a value for every PE: reading in parts, and sums of words over layers."""
 
 from __future__ import annotations
 
@@ -12,33 +12,42 @@ from wse_traces.read import Array, Trace
 
 
 def pieces(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
-    """Yield a plane with directions by chunk: direction, first row, first column, values ``[row, col]``.
+    """Yield a plane of words on links chunk by chunk.
 
     Args:
         trace: An open trace.
         path: ``links/words`` or ``links/patterns/words``.
-        index: The wafer or the pattern.
+        index: Index of the wafer or of the pattern.
 
-    Raises: TraceError if the dataset is missing, deviates from the schema or is damaged.
+    Yields:
+        Direction, first row, first column, and the words ``[row, col]`` of each chunk.
+
+    Raises:
+        TraceError: The dataset is missing, deviates from the schema, or is damaged.
     """
     column = trace[path]
     _, directions, rows, cols = column.shape
-    *_, tall, wide = schema.chunk_of(schema.BY_PATH[path], trace.header)  # as it is written
+    *_, chunk_rows, chunk_cols = schema.chunk_of(schema.BY_PATH[path], trace.header)  # as it is written
     for direction in range(directions):
-        for row in range(0, rows, tall):
-            for col in range(0, cols, wide):
-                yield direction, row, col, column[index, direction, row : row + tall, col : col + wide]
+        for row in range(0, rows, chunk_rows):
+            for col in range(0, cols, chunk_cols):
+                yield direction, row, col, column[index, direction, row : row + chunk_rows, col : col + chunk_cols]
 
 
 def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> Array:
-    """Return the words that left each PE of a wafer on each side in a layer, int64 ``[direction, row, col]``.
+    """Return the words that left each PE of a wafer in each direction, for one layer or all.
 
     Args:
         trace: An open trace.
-        wafer: One of the trace's wafers.
-        layer: Count those of this layer, -1: of what belongs to none; all without it.
+        wafer: Index of the wafer.
+        layer: Index of the layer, or -1 for everything outside of the layers. None sums over all.
 
-    Raises: TraceError if a layer's pattern is missing or leaves the mesh, or the trace is damaged or too large.
+    Returns:
+        int64 ``[direction, row, col]``.
+
+    Raises:
+        TraceError: The pattern of a layer is missing or extends beyond the mesh, or the trace is
+            damaged or too large.
     """
     trace.check_size("links/words", (schema.BY_PATH["links/words"],), 1)
     header, places = trace.header, trace.table("placed_layer")

@@ -1,4 +1,4 @@
-"""An open trace: its columns, and the executed steps that follow from them."""
+"""An open trace: its tables, and the executed steps that are derived from them."""
 
 from __future__ import annotations
 
@@ -25,41 +25,51 @@ _BY_CAUSE = tuple(f"{cause}_cycles" for cause in schema.CAUSES)
 
 
 def open_trace(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> Trace:
-    """Open a trace, complete or not. No single read allocates more than ``limit_bytes``.
+    """Open a trace, complete or not.
+
+    Args:
+        path: Path of the trace.
+        limit_bytes: Maximum memory that a single read may allocate.
+
+    Raises:
+        TraceError: The file does not exist, is not a trace, is damaged, or has a newer version.
 
     >>> trace = open_trace("traces/golden/v1/story.h5")
     >>> trace.header.model, trace.complete, trace.rows("token")
     ('story', True, 18)
-
-    Raises: TraceError if there is no file, it is no trace, it is damaged, or its version is newer.
     """
     return Trace(Path(path), limit_bytes=limit_bytes)
 
 
 class Trace(TraceFile):
-    """An open trace, used as a context manager. Arrays stay valid after it is closed.
+    """Open trace. Use it as a context manager; arrays stay valid after it is closed.
 
-    ``trace["steps/cycles"]`` is a column, ``trace.table("step")`` all columns of a table as arrays,
-    ``trace.frame("step")`` the same as a frame, ``trace.steps(token)`` the steps that one token took.
+    - ``trace["steps/cycles"]`` is a column that is read on demand.
+    - ``trace.table("step")`` returns all columns of a table as arrays.
+    - ``trace.frame("step")`` returns a table as a data frame.
+    - ``trace.steps(token)`` returns the steps that were executed for one token.
     """
 
     def frame(
         self, what: str | Columns, start: int = 0, stop: int | None = None, *, kind: FrameKind | None = None
     ) -> Frame:
-        """Return a table, or the columns of ``steps`` or ``top_steps``, as a polars or pandas frame.
+        """Return a table, or a result of ``steps`` or ``top_steps``, as a polars or pandas frame.
 
-        Codes are categories; an axis within a column becomes columns (``cycles_by_hops``); the name behind an index
-        into ``op`` or ``name`` is beside it: ``trace.frame("edge")`` has ``src``, ``src_text``, ``dst``, ``dst_text``.
-        A plane has a row for each element: ``trace.frame("links/words")``; from tables with other columns planes are
-        left out.
+        Codes become categories. A column with a second axis becomes several columns
+        (``cycles_by_hops``). An index into ``op`` or ``name`` gets an additional column with the
+        names: ``trace.frame("edge")`` has ``src``, ``src_text``, ``dst`` and ``dst_text``. A plane
+        such as ``trace.frame("links/words")`` has a row for each element. Planes that are columns
+        of a larger table are left out.
 
         Args:
-            what: A table of ``tables()``, or columns by name.
+            what: Name of a table, or columns by name.
             start: First row of the table.
-            stop: Row after the last.
-            kind: "polars" or "pandas"; by default whichever is installed, polars first.
+            stop: Row after the last. None means all.
+            kind: "polars" or "pandas". None selects the one that is installed, polars first.
 
-        Raises: ImportError if there is no library to make it; TraceError as for ``table``.
+        Raises:
+            ImportError: The library is not installed.
+            TraceError: There is no such table, or it is damaged or too large.
         """
         names = {"op": self.texts("graph/ops/name"), "name": self.texts("strings/names")}
         if not isinstance(what, str):
@@ -73,35 +83,56 @@ class Trace(TraceFile):
         return frame_of(flat, {name: self.column(field.path, start, stop) for name, field in flat.items()}, names, kind)
 
     def steps(self, token: int | None = None) -> Columns:
-        """Return the steps that were executed for one token, or all, in order of execution.
+        """Return the executed steps of one token, or of all passes, in order of execution.
 
-        The columns of ``steps``, with ``start_cycle`` counted from the start of the run, and
-        ``phase``, ``kv_slots``, ``schedule``, ``pass`` and ``token`` (the first that the pass
-        generated; -1: none). The tokens of a prompt share the steps of the pass that read them.
+        The tokens of a prompt share the steps of the pass that read them.
+
+        Args:
+            token: Index of the token, or None for all passes.
+
+        Returns:
+            The columns of ``steps``, and ``phase``, ``kv_slots``, ``schedule``, ``pass`` and
+            ``token``. ``start_cycle`` is counted from the start of the run. ``token`` is the
+            requested token; without one, it is the first token that the pass generated, or -1.
+
+        Raises:
+            TraceError: There is no such token, or the trace is damaged.
         """
         tokens, passes = self.table("token"), len(self.column("passes/schedule"))
         check_index(self, tokens["pass"][tokens["pass"] != schema.NONE], passes, "tokens/pass")
         if token is None:
-            chosen = np.arange(passes)
+            passes_to_read = np.arange(passes)
         elif 0 <= token < self.rows("token"):
-            chosen = tokens["pass"][token : token + 1]
-            chosen = chosen[chosen >= 0]
+            passes_to_read = tokens["pass"][token : token + 1]
+            passes_to_read = passes_to_read[passes_to_read >= 0]
         else:
             message = f"{self.path}: no token {token}; the trace has the tokens 0 to {self.rows('token') - 1}"
             raise TraceError(message)
-        columns = executed_steps(self, chosen)
+        columns = executed_steps(self, passes_to_read)
         first = np.full(passes, schema.NONE, "<i8")
-        generated = np.flatnonzero((tokens["is_prompt"] == 0) & (tokens["pass"] >= 0))[::-1]
-        first[tokens["pass"][generated]] = generated
-        of_token = first[columns["pass"]] if token is None else np.full(len(columns["pass"]), token)
-        return {"token": of_token, **columns}
+        generated_tokens = np.flatnonzero((tokens["is_prompt"] == 0) & (tokens["pass"] >= 0))[::-1]
+        first[tokens["pass"][generated_tokens]] = generated_tokens
+        step_tokens = first[columns["pass"]] if token is None else np.full(len(columns["pass"]), token)
+        return {"token": step_tokens, **columns}
 
     def top_steps(self, by: str = "cycles", n: int = 20) -> Columns:
-        """Return the ``n`` most expensive steps of the program, summed over the run.
+        """Return the most expensive steps of the program, summed over the run.
 
-        Steps of the same phase, op, kernel or pattern and place are one row: ``times`` they ran, and
-        the sums of ``cycles``, ``words``, ``hops`` and, for each cause, ``<cause>_cycles``. ``by`` names
-        one of the sums, or is ``start_cycle``, when the first of them started: then the earliest come first.
+        Steps with the same phase, op, kernel or pattern, and place are combined into one row.
+
+        Args:
+            by: Column by which the rows are sorted: ``cycles``, ``words``, ``hops``, the cycles of
+                one cause such as ``launch_cycles``, or ``start_cycle``. For ``start_cycle`` the
+                earliest steps come first, for other columns the largest values.
+            n: Maximum number of rows.
+
+        Returns:
+            The columns of the rows, by name: those that identify the steps, ``times`` (number of
+            executions), the totals of ``cycles``, ``words``, ``hops`` and ``<cause>_cycles``, and
+            ``start_cycle`` (start of the first execution).
+
+        Raises:
+            TraceError: ``by`` is none of these columns, or the trace is damaged.
         """
         if by not in (*_SUMS, *_BY_CAUSE, _START):
             message = f"cannot sort steps by {by!r}; known: {', '.join((*_SUMS, *_BY_CAUSE, _START))}"
@@ -122,25 +153,28 @@ class Trace(TraceFile):
         sums[_START] = np.full(len(places), np.iinfo("<i8").max, "<i8")
         np.minimum.at(sums[_START], group, steps[_START] + self._first_start_cycles())
         order = np.argsort(sums[by] if by == _START else -sums[by], kind="stable")[:n]
-        named = {name: places[:, i] for i, name in enumerate(("phase", *_PLACE))}
-        return {name: column[order] for name, column in {**named, **sums}.items()}
+        key_columns = {name: places[:, i] for i, name in enumerate(("phase", *_PLACE))}
+        return {name: column[order] for name, column in {**key_columns, **sums}.items()}
 
     def _execution_counts(self) -> Array:
-        """Return how often each schedule was executed."""
+        """Return how often each schedule was executed, int ``[schedule]``."""
         schedule = self.column("passes/schedule")
         count = len(self.column("schedules/cycles"))
         check_index(self, schedule, count, "passes/schedule")
         return np.bincount(schedule, minlength=count)
 
     def _first_start_cycles(self) -> Array:
-        """Return the cycle at which the schedule of each row of steps first began, 0 where it never did."""
-        none = np.iinfo("<i8").max
-        first = np.full(len(self.column("schedules/cycles")) + 1, none, "<i8")
+        """Return the first start of the schedule of each row of steps, in cycles.
+
+        The value is 0 for schedules that were never executed.
+        """
+        never = np.iinfo("<i8").max
+        first = np.full(len(self.column("schedules/cycles")) + 1, never, "<i8")
         np.minimum.at(first, self.column("passes/schedule"), self.column("passes/start_cycle"))
-        return np.where(first == none, 0, first)[self._schedule_of_steps()]
+        return np.where(first == never, 0, first)[self._schedule_of_steps()]
 
     def _schedule_of_steps(self) -> Array:
-        """Return the schedule of each row of the table of steps, -1 for rows without one yet."""
+        """Return the schedule of each row of the table of steps, or -1 for rows without one yet."""
         first, count = schedule_rows(self)
         owner = np.full(self.rows("step"), schema.NONE, "<i8")
         if count.sum() > len(owner):

@@ -1,6 +1,7 @@
-"""Replay of logged wavelets: what was on the links, cycle by cycle, and how many words each carried.
+"""Replay of logged wavelets: which words were on the links, cycle by cycle, and totals per link.
 
-The log is read a piece at a time: a replay takes memory for what it asks for, not for what was logged.
+The log is read in parts, so the memory depends on what is requested and not on the size of the log.
+A wavelet is one 32-bit word in the fabric.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _LOG = schema.TABLES["wavelet"]
 
 
 def wavelet_passes(trace: Trace) -> list[int]:
-    """Return the passes whose wavelets were logged."""
+    """Return the indices of the passes whose wavelets were logged, ascending."""
     passes: set[int] = set()
     for start in range(0, trace.rows("wavelet"), _ROWS_AT_ONCE):
         passes |= set(np.unique(trace.column("wavelets/pass", start, start + _ROWS_AT_ONCE)).tolist())
@@ -26,14 +27,19 @@ def wavelet_passes(trace: Trace) -> list[int]:
 
 
 def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = None) -> Array:
-    """Return the words that left each router in a pass, int64 ``[wafer, move, row, col]``.
+    """Return the number of words that left each router in a pass.
 
     Args:
         trace: An open trace.
-        pass_index: One of ``wavelet_passes``.
-        before_cycle: Count those of the cycles before; all without it.
+        pass_index: Index of a logged pass.
+        before_cycle: Count only words that left before this cycle. None counts all.
 
-    Raises: TraceError if the log is damaged, names a place outside of the mesh, or the mesh is above the trace's limit.
+    Returns:
+        int64 ``[wafer, move, row, col]``. A move is a direction or the ramp into the PE.
+
+    Raises:
+        TraceError: The log is damaged or has positions outside of the mesh, or the mesh exceeds the
+            size limit of the trace.
     """
     header = trace.header
     trace.check_size("wavelets", (schema.BY_PATH["pe/busy_cycles"],), header.wafers * len(schema.MOVES))
@@ -42,9 +48,9 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
     last = None if before_cycle is None else before_cycle - 1
     for moves in _moves(trace, tuple(sizes), pass_index, last=last):
         for name, size in sizes.items():
-            wrong = (moves[name] < 0) | (moves[name] >= size)
-            if wrong.any():
-                value = moves[name][wrong][0]
+            is_outside = (moves[name] < 0) | (moves[name] >= size)
+            if is_outside.any():
+                value = moves[name][is_outside][0]
                 message = f"{trace.path}: wavelets/{name}: {value}, needed: 0 to {size - 1}; make the trace again"
                 raise TraceError(message)
         np.add.at(words, tuple(moves[name] for name in sizes), 1)
@@ -52,9 +58,17 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
 
 
 def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
-    """Return the cycles of a pass in which wavelets leave, ascending, and their number: both int64 ``[cycle]``.
+    """Return the cycles of a pass in which wavelets leave a router, and their number in each cycle.
 
-    Raises: TraceError if the log is damaged, or has more cycles than the trace's limit allows.
+    Args:
+        trace: An open trace.
+        pass_index: Index of a logged pass.
+
+    Returns:
+        The cycles in ascending order and the numbers, both int64 ``[cycle]``.
+
+    Raises:
+        TraceError: The log is damaged, or its cycles exceed the size limit of the trace.
     """
     cycles, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
     for moves in _moves(trace, ("cycle",), pass_index):
@@ -70,15 +84,19 @@ def wavelet_activity(trace: Trace, *, pass_index: int) -> tuple[Array, Array]:
 def wavelet_cycles(
     trace: Trace, *, pass_index: int, first: int | None = None, last: int | None = None
 ) -> Iterator[tuple[int, Columns]]:
-    """Yield each cycle of a pass in which wavelets leave, with the rows of those wavelets.
+    """Yield the wavelets that leave a router, grouped by cycle.
 
     Args:
         trace: An open trace.
-        pass_index: One of ``wavelet_passes``.
-        first: The first cycle to replay; from the start without it.
-        last: The last cycle to replay; to the end without it.
+        pass_index: Index of a logged pass.
+        first: First cycle to replay. None replays from the start.
+        last: Last cycle to replay. None replays to the end.
 
-    Raises: TraceError if the log is damaged, or those cycles have more moves than the trace's limit allows.
+    Yields:
+        Each cycle with any wavelets, in ascending order, and the columns of its rows of the log.
+
+    Raises:
+        TraceError: The log is damaged, or the moves exceed the size limit of the trace.
     """
     pieces: list[Columns] = []
     for piece in _moves(trace, tuple(field.name for field in _LOG), pass_index, first=first, last=last):
@@ -96,7 +114,15 @@ def wavelet_cycles(
 def _moves(
     trace: Trace, names: Sequence[str], pass_index: int, *, first: int | None = None, last: int | None = None
 ) -> Iterator[Columns]:
-    """Yield the moves of a pass in the cycles from ``first`` to ``last``, in the order of the file."""
+    """Yield the moves of a pass in the cycles from ``first`` to ``last``, in the order of the file.
+
+    Args:
+        trace: An open trace.
+        names: Columns to return.
+        pass_index: Index of a logged pass.
+        first: First cycle, or None for no lower limit.
+        last: Last cycle, or None for no upper limit.
+    """
     for start in range(0, trace.rows("wavelet"), _ROWS_AT_ONCE):
         stop = start + _ROWS_AT_ONCE
         selection = trace.column("wavelets/pass", start, stop) == pass_index

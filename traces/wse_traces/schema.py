@@ -1,7 +1,8 @@
-"""Trace schema, version 1: one literal a dataset. FORMAT.md is generated from this module.
+"""Schema of traces, version 1: one entry for each dataset. FORMAT.md is generated from this module.
 
-A dataset's first axis names its *table*: all datasets with that axis are columns of one table and grow together.
-Planes are the exception: their first axis is ``wafer`` and each is a table of its own, empty where it was not recorded.
+The first axis of a dataset names its *table*. All datasets with the same first axis are columns of
+one table and grow together. Planes are an exception: their first axis is ``wafer``, and each is a
+table of its own, which is empty if nothing was recorded.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from wse_traces.header import RunHeader
 FORMAT: Final = "wse-trace"
 VERSION: Final = 1
 FORMAT_DOC: Final = "python -m wse_traces.format_page"
-"""The command that prints the description of the format, in every installation of the package ``wse``."""
+"""Command that prints the description of the format, wherever the package ``wse`` is installed."""
 
 USES: Final = ("code", "weights", "kv", "activations", "buffers", "free")
 CAUSES: Final = ("hops", "relays", "compute", "launch", "crossing", "host")
@@ -33,11 +34,20 @@ TEXT: Final = "S128"  # UTF-8, padded with NUL
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A dataset of the format.
+    """Dataset of the format.
 
-    ``labels`` name the values of a code, ``refers`` is the table that an index points into.
+    Numbers are at least 0. The value -1 is allowed as well if ``doc`` says what it means, and any
+    value if the field is signed.
 
-    Numbers are at least 0, or -1 for none; those that are ``signed`` may be anything.
+    Attributes:
+        path: Path of the dataset in the file.
+        dtype: Type of the elements.
+        axes: Names of the axes. The first is the table, or "wafer" for a plane.
+        unit: Unit of the values.
+        doc: Description of the values.
+        labels: Names of the codes 0, 1, ...; empty if the values are no codes.
+        refers: Table that the values are row numbers of, or empty.
+        signed: Whether negative values are allowed.
     """
 
     path: str
@@ -51,12 +61,12 @@ class Field:
 
     @property
     def table(self) -> str:
-        """The table of which the dataset is a column; a plane is its own table."""
+        """Table that the dataset is a column of. A plane is its own table."""
         return self.path if self.axes[0] == "wafer" else self.axes[0]
 
     @property
     def name(self) -> str:
-        """The column's name within its table."""
+        """Name of the column within its table."""
         return self.path.rsplit("/", 1)[1]
 
 
@@ -281,13 +291,26 @@ RAGGED: Final = (
 
 
 def shape_of(item: Field, header: RunHeader) -> tuple[int, ...]:
-    """Return the shape of one row of a dataset: the lengths of its axes except the first."""
+    """Return the shape of one row of a dataset: the lengths of all its axes except the first.
+
+    Args:
+        item: Field of the dataset.
+        header: Header of the trace, which has the size of the mesh.
+    """
     lengths = {**FIXED_AXES, "row": header.rows, "col": header.cols}
     return tuple(lengths[axis] for axis in item.axes[1:])
 
 
 def chunk_of(item: Field, header: RunHeader) -> tuple[int, ...]:
-    """Return the rows of a table per chunk; for a plane, at most 256 x 256 PEs of one wafer and direction."""
+    """Return the shape of the chunks of a dataset.
+
+    A chunk of a plane has at most 256 x 256 PEs of one wafer and one direction or use. Other
+    datasets have a fixed number of rows per chunk.
+
+    Args:
+        item: Field of the dataset.
+        header: Header of the trace, which has the size of the mesh.
+    """
     lengths = shape_of(item, header)
     if "row" in item.axes:
         return (

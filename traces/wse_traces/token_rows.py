@@ -1,4 +1,4 @@
-"""A token as a writer is given it."""
+"""Tokens in the form in which a writer receives them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 
 
 class Token(NamedTuple):
-    """A token that was read or generated.
+    """Token that was read from a prompt or generated.
 
     Attributes:
-        token_id: In the vocabulary, -1: not known.
-        text: Its own bytes, which need not be UTF-8 alone.
-        is_prompt: Whether it was read.
-        pass_index: The pass that read or generated it, -1: none.
-        position: In its sequence.
-        sequence: Of the batch.
-        cycles: From the token before it to this one, 0 in a prompt.
-        wall_s: Seconds that the emulator took, 0 in a prompt.
+        token_id: Id in the vocabulary, or -1 if it is unknown.
+        text: UTF-8 bytes of the token. They may be a part of a character.
+        is_prompt: Whether the token belongs to a prompt.
+        pass_index: Pass that read or generated the token, or -1.
+        position: Position in its sequence.
+        sequence: Sequence of the batch that the token belongs to.
+        cycles: Cycles since the previous token; 0 in a prompt.
+        wall_s: Seconds that the emulator needed; 0 in a prompt.
     """
 
     token_id: int
@@ -33,7 +33,7 @@ class Token(NamedTuple):
 
 
 def token_columns(tokens: Sequence[Token]) -> dict[str, Any]:
-    """Return the columns of tokens by their names in the schema, except the ends of their texts."""
+    """Return tokens as columns of the trace, by name. The column ``text_end`` is missing."""
     ids, _, prompts, passes, positions, sequences, cycles, wall_times_s = zip(*tokens, strict=True)
     place = {"pass": passes, "position": positions, "sequence": sequences}
     return {"id": ids, "is_prompt": np.array(prompts, "u1"), "cycles": cycles, "wall_s": wall_times_s, **place}

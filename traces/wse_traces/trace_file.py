@@ -1,7 +1,8 @@
-"""An open trace file, read lazily: attributes at once, columns when requested, nothing without a limit.
+"""An open trace file, read lazily: attributes at once, columns on demand, within a size limit.
 
-Every dataset is checked against the schema before it is read: found along plain links inside this file, of the
-declared type and shape, stored with the declared filters, small enough. Texts from a trace are data, not interpreted.
+Every dataset is checked against the schema before it is read. It must be stored in this file, have
+the declared type, shape and filters, and be small enough. Texts from a trace are treated as data
+and never interpreted.
 """
 
 from __future__ import annotations
@@ -33,13 +34,23 @@ Array = NDArray[Any]
 Columns = dict[str, Array]
 
 LIMIT_BYTES = 1 << 30
-_REPORT_BYTES = 1 << 24  # of JSON, which takes some twenty times as much when parsed
-_NAMES = {"op": "graph/ops/name", "name": "strings/names"}  # what tables of names hold
-_OBJECT_BYTES = 80  # a short bytes or str, and its place in a list
+_REPORT_BYTES = 1 << 24  # maximum size of JSON, which needs about twenty times as much when parsed
+_NAMES = {"op": "graph/ops/name", "name": "strings/names"}  # column with the names of a table's rows
+_OBJECT_BYTES = 80  # memory of a short bytes or str object and its list entry
 
 
 class TraceFile:
-    """The header and the columns of an open trace."""
+    """Open trace with its header and columns.
+
+    Attributes:
+        path: Path of the file.
+        limit_bytes: Maximum memory that a single read may allocate.
+        header: Facts about the run.
+        version: Version of the schema.
+        complete: Whether the run was completed.
+        ending: Error that the run ended with, "interrupted", or "".
+        file: The open HDF5 file.
+    """
 
     def __init__(self, path: Path, *, limit_bytes: int = LIMIT_BYTES) -> None:
         self.path, self.limit_bytes = path, limit_bytes
@@ -63,7 +74,8 @@ class TraceFile:
     def columns(self, table: str) -> list[str]:
         """Return the paths of the columns of a table.
 
-        Raises TraceError if there is no such table.
+        Raises:
+            TraceError: There is no such table.
 
         >>> from wse_traces import open_trace
         >>> open_trace("traces/golden/v1/story.h5").columns("edge")
@@ -72,23 +84,24 @@ class TraceFile:
         return [field.path for field in self._fields(table)]
 
     def rows(self, table: str) -> int:
-        """Return the number of complete rows of a table; 0 where it was not recorded."""
+        """Return the number of complete rows of a table; 0 if nothing was recorded."""
         self._fields(table)
         return self._rows[table]
 
     def __iter__(self) -> Iterator[str]:
-        """Return the paths of all columns."""
+        """Return an iterator over the paths of all columns."""
         return iter(BY_PATH)
 
     def __getitem__(self, path: str) -> Column:
-        """Return a column without reading it.
+        """Return a column without reading its values.
 
-        Raises TraceError if the schema has none with this path.
+        Raises:
+            TraceError: The schema has no column with this path.
 
         >>> from wse_traces import open_trace
         >>> cycles = open_trace("traces/golden/v1/story.h5")["tokens/cycles"]
-        >>> cycles
-        <Column tokens/cycles (18,) int64 in cycle: from the token before it to this one, 0 in a prompt>
+        >>> cycles.shape, cycles.unit
+        ((18,), 'cycle')
         >>> cycles[:7].tolist()
         [0, 0, 0, 0, 0, 0, 0]
         """
@@ -97,27 +110,48 @@ class TraceFile:
         return Column(field, shape, lambda box: self._read(field, box))
 
     def column(self, path: str, start: int = 0, stop: int | None = None) -> Array:
-        """Return the array of a column, or its rows from ``start`` to before ``stop``.
+        """Return the values of a column as an array.
 
-        Raises: TraceError if it is missing, deviates from the schema, is damaged or above the limit.
+        Args:
+            path: Path of the column.
+            start: First row.
+            stop: Row after the last. None means all.
+
+        Raises:
+            TraceError: The column is missing, deviates from the schema, is damaged, or exceeds the
+                size limit.
         """
         values: Array = self[path][start:stop]
         return values
 
     def table(self, table: str, start: int = 0, stop: int | None = None) -> Columns:
-        """Return all columns of a table by name, or their rows from ``start`` to before ``stop``."""
+        """Return all columns of a table as arrays, by name.
+
+        Args:
+            table: Name of the table.
+            start: First row.
+            stop: Row after the last. None means all.
+
+        Raises:
+            TraceError: There is no such table, or it is damaged or exceeds the size limit.
+        """
         fields = self._fields(table)
         self.check_size(table, fields, len(range(*slice(start, stop).indices(self._rows[table]))))
         return {field.name: self.column(field.path, start, stop) for field in fields}
 
     def texts(self, path: str) -> list[str]:
-        """Return a column of texts, decoded; invalid UTF-8 becomes U+FFFD."""
+        """Return a column of texts as strings. Invalid UTF-8 is replaced by U+FFFD."""
         return [bytes(text).decode(errors="replace") for text in self.column(path)]
 
     def records(self, table: str, rows: Array | None = None) -> list[dict[str, Any]]:
-        """Return the rows of a table as plain values by column, all or those at the indices ``rows``.
+        """Return rows of a table as dictionaries of plain values.
 
-        Codes, ops and names are in words, empty where there is none; texts are decoded as by ``texts``.
+        Codes and indices of ops and names are replaced by names, or by "" if they have none. Texts
+        are decoded as in ``texts``.
+
+        Args:
+            table: Name of the table.
+            rows: Indices of the rows, or None for all.
 
         >>> from wse_traces import open_trace
         >>> open_trace("traces/golden/v1/story.h5").records("edge", np.array([1]))
@@ -128,7 +162,7 @@ class TraceFile:
         return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
     def _in_words(self, field: Field, values: Array) -> list[Any]:
-        """Return the values of a column, with names instead of codes and indices."""
+        """Return the values of a column as a list, with names in place of codes and indices."""
         if values.dtype.kind == "S":
             return [bytes(text).decode(errors="replace") for text in values]
         names = field.labels or (self.texts(_NAMES[field.refers]) if field.refers in _NAMES else None)
@@ -137,21 +171,32 @@ class TraceFile:
         return [names[code] if 0 <= code < len(names) else "" for code in values.tolist()]
 
     def token_bytes(self) -> list[bytes]:
-        """Return the bytes of each token."""
+        """Return the UTF-8 bytes of each token. They may be a part of a character.
+
+        Raises:
+            TraceError: The trace is damaged, or the tokens exceed the size limit.
+        """
         self._check_bytes("tokens/text_end", self._rows["token"] * _OBJECT_BYTES)
-        stops, whole = self.column("tokens/text_end").tolist(), self.column("tokens/text").tobytes()
+        stops, all_bytes = self.column("tokens/text_end").tolist(), self.column("tokens/text").tobytes()
         starts = [0, *stops][:-1]
-        if any(a > b for a, b in zip(starts, stops, strict=True)) or (stops and stops[-1] > len(whole)):
+        if any(a > b for a, b in zip(starts, stops, strict=True)) or (stops and stops[-1] > len(all_bytes)):
             message = f"{self.path}: tokens/text_end: not ascending within tokens/text; make the trace again"
             raise TraceError(message)
-        return [whole[a:b] for a, b in zip(starts, stops, strict=True)]
+        return [all_bytes[a:b] for a, b in zip(starts, stops, strict=True)]
 
     def token_texts(self) -> list[str]:
-        """Return the text of each token; a byte that is not a character alone becomes U+FFFD."""
+        """Return the text of each token. Bytes that are not a complete character become U+FFFD."""
         return [text.decode(errors="replace") for text in self.token_bytes()]
 
     def tensor(self, index: int) -> Array:
-        """Return the values of a recorded tensor in its four-dimensional shape; bfloat16 is returned as float32."""
+        """Return a recorded tensor as an array with four axes. bfloat16 is converted to float32.
+
+        Args:
+            index: Index of the tensor.
+
+        Raises:
+            TraceError: The tensor is damaged or exceeds the size limit.
+        """
         row = self.table("tensor", index, index + 1)
         start = int(self.column("tensors/end", index - 1, index)[0]) if index else 0
         data = self.column("tensors/bytes", start, int(row["end"][0]))
@@ -162,12 +207,20 @@ class TraceFile:
             raise TraceError(message) from error
 
     def content(self, index: int) -> Array:
-        """Return the recorded bytes of a buffer of a PE, uint8 ``[bytes]``."""
+        """Return the recorded bytes of a buffer of a PE, uint8 ``[bytes]``.
+
+        Args:
+            index: Row of the table ``content``.
+        """
         start = int(self.column("contents/end", index - 1, index)[0]) if index else 0
         return self.column("contents/bytes", start, int(self.column("contents/end", index, index + 1)[0]))
 
     def report(self) -> dict[str, object]:
-        """Return the report of the run, empty without one."""
+        """Return the report of the run, or an empty dictionary if there is none.
+
+        Raises:
+            TraceError: The report is too large or is not a JSON object.
+        """
         size = self._rows["summary_byte"]
         if size > _REPORT_BYTES:
             message = f"{self.path}: run/summary: {size:,} B, the limit is {_REPORT_BYTES:,} B; make the trace again"
@@ -183,18 +236,28 @@ class TraceFile:
         return report
 
     def check_size(self, what: str, fields: tuple[Field, ...], rows: int) -> None:
-        """Refuse to allocate more than the limit for columns with a number of rows."""
+        """Raise TraceError if some rows of the given columns would exceed the size limit.
+
+        Args:
+            what: Name of what is read, for the error message.
+            fields: Fields of the columns.
+            rows: Number of rows.
+        """
         row_bytes = sum(np.dtype(f.dtype).itemsize * math.prod(schema.shape_of(f, self.header)) for f in fields)
         self._check_bytes(what, rows * row_bytes)
 
     def _check_bytes(self, what: str, size: int) -> None:
+        """Raise TraceError if a number of bytes exceeds the size limit."""
         if size > self.limit_bytes:
             limit = f"the limit is {self.limit_bytes:,} B; read fewer rows at once"
             message = f"{self.path}: {what}: {size:,} B to read, {limit}"
             raise TraceError(message)
 
     def deviations(self, path: str) -> list[str]:
-        """Return all deviations of a stored column from the schema. A column without any may be read."""
+        """Return a message for each deviation of a stored column from the schema.
+
+        A column without deviations can be read.
+        """
         field = self._field(path)
         rows = self._rows[field.table]
         dataset, deviations = checked_dataset(self.file, field, self.header, rows, complete=self.complete)
@@ -203,7 +266,7 @@ class TraceFile:
         return deviations
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file. Arrays that were read stay valid."""
         self._datasets.clear()
         self._stack.close()
 
@@ -216,17 +279,19 @@ class TraceFile:
         self.close()
 
     def _fields(self, table: str) -> tuple[Field, ...]:
+        """Return the fields of a table. Raise TraceError if there is no such table."""
         if table not in TABLES:
-            raise TraceError(_unknown(self.path, "table", table, list(TABLES)))
+            raise TraceError(_unknown_name_message(self.path, "table", table, list(TABLES)))
         return TABLES[table]
 
     def _field(self, path: str) -> Field:
+        """Return the field with a path. Raise TraceError if there is none."""
         if path not in BY_PATH:
-            raise TraceError(_unknown(self.path, "column", path, [field.path for field in FIELDS]))
+            raise TraceError(_unknown_name_message(self.path, "column", path, [field.path for field in FIELDS]))
         return BY_PATH[path]
 
     def _read(self, field: Field, box: Box) -> Array:
-        """Return the elements of a column in a box, checking the column on its first use."""
+        """Return a box of elements of a column. The column is checked when it is first used."""
         size = math.prod(max(stop - start, 0) for start, stop in box) * np.dtype(field.dtype).itemsize
         if field.path not in self._datasets and (deviations := self.deviations(field.path)):
             message = f"{self.path}: {deviations[0]}; the file is damaged or not of this version, make it again"
@@ -239,7 +304,15 @@ class TraceFile:
             raise TraceError(message) from error
 
 
-def _unknown(path: Path, kind: str, name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+def _unknown_name_message(path: Path, kind: str, name: str, valid_names: list[str]) -> str:
+    """Return the error message for an unknown table or column, with similar names.
+
+    Args:
+        path: Path of the trace.
+        kind: "table" or "column".
+        name: The unknown name.
+        valid_names: All names that exist.
+    """
+    close = difflib.get_close_matches(name, valid_names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "traces/FORMAT.md lists them all"
     return f"{path}: a trace has no {kind} {name!r}; {hint}"

@@ -1,4 +1,4 @@
-"""List all that is wrong with a trace: the description of every dataset, each value, then whether they agree."""
+"""Validation of a trace: the description of each dataset, each value, and their consistency."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from wse_traces.schema import FIELDS, RAGGED, TABLES, Field
 from wse_traces.validate_time import first_row
 
 _RECTANGLES = ("stage", "route", "step")
-_PLANES_LIMITS = 16  # how many times the limit of one read all planes of a dataset may take, one after the other
+_PLANES_LIMITS = 16  # maximum size of all planes of a dataset, as a multiple of the limit of one read
 
-# Checks of several tables: each function reads those before it, of which nothing is wrong so far.
+# Checks across tables. A check runs only if no problem was found in the tables that it needs.
 _AGREEMENT: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]], ...]] = (
     (("op",), validate_place.op_problems),
     (("edge",), validate_place.edge_problems),
@@ -47,9 +47,14 @@ _AGREEMENT: Final[tuple[tuple[tuple[str, ...], Callable[[Trace], Iterator[str]]]
 
 
 def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) -> list[str]:
-    """Return all deviations of a file from the schema, one line each with the path in the file; [] if it is valid.
+    """Return a message for each deviation of a file from the schema; none if the file is valid.
 
-    Whether columns agree is judged where each alone is sound.
+    Each message starts with the path inside the file. Consistency between columns is checked only
+    for columns that are valid on their own.
+
+    Args:
+        path: Path of the trace.
+        limit_bytes: Maximum memory that a single read may allocate.
 
     >>> problems("traces/golden/v1/story.h5")
     []
@@ -63,7 +68,7 @@ def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) ->
 
 
 def _header_lines(path: Path) -> list[str]:
-    """Return all problems of a header that the reader refuses at its first problem."""
+    """Return all problems of the header. The reader itself reports only the first."""
     try:
         with open_file(path) as file:
             return header_problems(file)[1]
@@ -72,18 +77,27 @@ def _header_lines(path: Path) -> list[str]:
 
 
 def _problems(trace: Trace) -> Iterator[str]:
+    """Yield all problems of an open trace.
+
+    1. Check the description of each dataset.
+    2. Check the values of each table without such problems.
+    3. Check the consistency of tables that have no problems so far.
+    """
     broken = set()
+    # 1. Descriptions
     for field in FIELDS:
         deviations = trace.deviations(field.path)
         if deviations:
             broken.add(field.table)
             yield from deviations
+    # 2. Values
     for table in TABLES:
         if table in broken:
             continue
         for problem in _table_problems(trace, table):
             broken.add(table)
             yield problem
+    # 3. Consistency
     for tables, check in _AGREEMENT:
         if not broken.intersection(tables):
             yield from _run_check(trace, partial(check, trace))
@@ -92,7 +106,7 @@ def _problems(trace: Trace) -> Iterator[str]:
 
 
 def _run_check(trace: Trace, check: Callable[[], Iterator[str]]) -> Iterator[str]:
-    """Yield the problems that a check finds, or the one that prevents the check."""
+    """Yield the problems that a check finds, or the error that prevents the check."""
     try:
         yield from check()
     except TraceError as error:
@@ -100,6 +114,7 @@ def _run_check(trace: Trace, check: Callable[[], Iterator[str]]) -> Iterator[str
 
 
 def _report_problems(trace: Trace) -> Iterator[str]:
+    """Yield a message if the report of the run cannot be read."""
     try:
         trace.report()
     except TraceError as error:
@@ -107,7 +122,7 @@ def _report_problems(trace: Trace) -> Iterator[str]:
 
 
 def _table_problems(trace: Trace, table: str) -> Iterator[str]:
-    """Return the problems of the values of each column of a table."""
+    """Yield the problems of the values of each column of a table."""
     fields, rows = TABLES[table], trace.rows(table)
     if fields[0].axes[0] == "wafer" and rows not in (0, trace.header.wafers):
         yield f"{table}: {rows} wafers, needed: 0 or {trace.header.wafers}"
@@ -129,7 +144,13 @@ def _table_problems(trace: Trace, table: str) -> Iterator[str]:
 
 
 def _column_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[str]:
-    """Return the problems of the values of one column, and keep the column unless it is a plane."""
+    """Yield the problems of the values of one column.
+
+    Args:
+        trace: An open trace.
+        field: Field of the column.
+        columns: Receives the values of the column, unless it is a plane.
+    """
     if "row" in field.axes:
         yield from _plane_problems(trace, field)
         return
@@ -138,6 +159,7 @@ def _column_problems(trace: Trace, field: Field, columns: Columns) -> Iterator[s
 
 
 def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
+    """Yield a message for each plane with a negative value, unless the field is signed."""
     for index in range(trace.rows(field.table)):
         plane = trace.column(field.path, index, index + 1)
         if plane.min(initial=0) < 0 and not field.signed:
@@ -145,26 +167,28 @@ def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
 
 
 def _value_problems(trace: Trace, field: Field, values: Array) -> Iterator[str]:
-    least = schema.NONE if str(schema.NONE) in field.doc else 0
+    """Yield a message for the first invalid value of a column: index, code, number or text."""
+    minimum = schema.NONE if str(schema.NONE) in field.doc else 0  # descriptions say what -1 means
     if field.refers:
         bound = trace.header.wafers if field.refers == "wafer" else trace.rows(field.refers)
-        wrong = (values < least) | (values >= bound)
-        what = f"an index into {bound} rows of {field.refers!r}"
+        is_invalid = (values < minimum) | (values >= bound)
+        needed = f"an index into {bound} rows of {field.refers!r}"
     elif field.labels:
-        wrong, what = values >= len(field.labels), f"a code of {', '.join(field.labels)}"
+        is_invalid, needed = values >= len(field.labels), f"a code of {', '.join(field.labels)}"
     elif values.dtype.kind == "f":
-        wrong, what = ~(np.isfinite(values) & (values >= 0)), "a number of at least 0"
+        is_invalid, needed = ~(np.isfinite(values) & (values >= 0)), "a number of at least 0"
     elif values.dtype.kind == "i" and not field.signed:
-        wrong, what = values < least, f"at least {least}"
+        is_invalid, needed = values < minimum, f"at least {minimum}"
     elif values.dtype.kind == "S":
-        wrong, what = np.array([not _is_text(value) for value in values], bool), "UTF-8"
+        is_invalid, needed = np.array([not _is_text(value) for value in values], bool), "UTF-8"
     else:
         return
-    for row in first_row(wrong.any(axis=tuple(range(1, wrong.ndim)))):
-        yield f"{field.path}[{row}]: {values[row]}, needed: {what} ({int(wrong.sum())} such)"
+    for row in first_row(is_invalid.any(axis=tuple(range(1, is_invalid.ndim)))):
+        yield f"{field.path}[{row}]: {values[row]}, needed: {needed} ({int(is_invalid.sum())} such)"
 
 
 def _is_text(value: bytes) -> bool:
+    """Return whether bytes are valid UTF-8."""
     try:
         value.decode()
     except UnicodeDecodeError:
@@ -173,10 +197,11 @@ def _is_text(value: bytes) -> bool:
 
 
 def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[str]:
+    """Yield a message for the first rectangle of a table that extends beyond the mesh."""
     ends = (("row", "rows", trace.header.rows), ("col", "cols", trace.header.cols))
     group = next(f.path.rsplit("/", 1)[0] for f in TABLES[table] if f.name == "rows")
     for start, size, length in ends:
         begin, count = columns[start].astype("<i8"), columns[size]
-        wrong = (begin < 0) | (count < 0) | (begin + count > length)
-        for row in first_row(wrong):
+        is_outside = (begin < 0) | (count < 0) | (begin + count > length)
+        for row in first_row(is_outside):
             yield f"{group}/{start}[{row}]: {count[row]} {size} from {begin[row]} leave the mesh of {length}"

@@ -1,8 +1,9 @@
-"""Write a trace while the run goes on, in bounded memory, readable after a kill at any moment.
+"""Writing of a trace while a run proceeds, in bounded memory, such that a kill leaves it readable.
 
-The file is open in HDF5's single-writer mode, which orders its metadata so that a reader finds it
-consistent at every moment. Rows become visible in two stages: the columns are flushed, then the
-row counts in ``run/rows``, so a reader never sees a table whose columns disagree.
+The file is open in HDF5's single-writer mode, which orders metadata such that readers find it
+consistent at every moment. Rows become visible in two steps: first the columns are flushed, then
+the row counts in ``run/rows``. A reader therefore never sees a table whose columns differ in
+length.
 """
 
 from __future__ import annotations
@@ -30,31 +31,41 @@ from wse_traces.written_column import Part, WrittenColumn, WrittenDataset, join_
 
 Array = NDArray[Any]
 
-_BUFFER_BYTES = 4 << 20  # rows that wait in memory, at most
-_FLUSH_S = 1.0  # between flushes, at least
-_FLUSH_SHARE = 0.01  # of the run, at most, that flushing takes and that a kill can lose
-_FIRST_FLUSHES, _FIRST_FLUSH_S = 3, 0.125  # that come sooner, each after twice the time of the one before
-_ROOM_BYTES = 1 << 19  # for metadata of one flush
+_BUFFER_BYTES = 4 << 20  # maximum size of rows that are buffered in memory
+_FLUSH_S = 1.0  # minimum time between flushes
+_FLUSH_FRACTION = 0.01  # maximum fraction of the run that flushing takes, and that a kill can lose
+_FIRST_FLUSHES, _FIRST_FLUSH_S = 3, 0.125  # the first flushes come sooner, at intervals that double
+_ROOM_BYTES = 1 << 19  # disk space for the metadata of one flush
 
 
 class TraceWriter:
-    """A writer of one trace. The file is ``NAME.partial`` until ``close`` renames it.
+    """Writer of one trace. The file is called ``NAME.partial`` until ``close`` renames it.
 
-    A context manager. Leaving it normally completes the trace; leaving it by an exception flushes,
-    and keeps the partial file, which says that it is incomplete.
+    The writer is a context manager. Leaving it normally completes the trace. Leaving it by an
+    exception flushes the trace and keeps the partial file, which is marked as incomplete.
+
+    Attributes:
+        header: Facts about the run.
     """
 
     def __init__(self, path: str | os.PathLike[str], header: RunHeader) -> None:
-        """Create the file with all its datasets, empty.
+        """Create the file with all its datasets, which are empty.
 
-        Raises TraceError if the path cannot be written.
+        Args:
+            path: Name of the complete file.
+            header: Facts about the run.
+
+        Raises:
+            TraceError: The path cannot be written.
         """
         self.header = header
         self._disk = PartialFile(Path(path), empty_trace(header))
         self._failed: TraceError | None = None
-        self._rows = dict.fromkeys(TABLES, 0)  # written or waiting
+        self._rows = dict.fromkeys(TABLES, 0)  # written or buffered
         self._columns = {table: [WrittenColumn.of(f, header) for f in fields] for table, fields in TABLES.items()}
-        self._row_bytes = {table: sum(column.row_bytes for column in known) for table, known in self._columns.items()}
+        self._row_bytes = {
+            table: sum(column.row_bytes for column in columns) for table, columns in self._columns.items()
+        }
         self._waiting: dict[str, list[Part]] = {}
         self._waiting_bytes = 0
         self._names: dict[str, int] = {}
@@ -63,19 +74,28 @@ class TraceWriter:
         self._published = self._in_transaction = False
         self._file = open_for_append(self._disk.path)
         self._datasets: dict[str, WrittenDataset] = {}
-        self._open = True  # which HDF5 tells too, but slowly
+        self._open = True  # HDF5 could report this, too, but slowly
 
     @property
     def path(self) -> Path:
-        """The path of the trace: the target once it is complete."""
+        """Path of the trace: the partial file, or the target after the trace is complete."""
         return self._disk.target if self._published else self._disk.path
 
     def append(self, table: str, columns: Mapping[str, ArrayLike]) -> range:
-        """Append rows to all columns of a table; return the indices of the rows.
+        """Append rows to a table.
 
-        They are written later, so that arrays must not be changed any more.
+        The rows are buffered and written later, so the arrays must not be changed any more.
 
-        Raises: ValueError if columns are missing, unknown, of different lengths or out of range.
+        Args:
+            table: Name of the table.
+            columns: Values of all columns of the table, by name; all of the same length.
+
+        Returns:
+            Indices of the rows.
+
+        Raises:
+            ValueError: Columns are missing, unknown, of different lengths, or contain values out of
+                range.
         """
         schema_columns = self._columns[table]
         if {column.name for column in schema_columns} != columns.keys():
@@ -93,19 +113,25 @@ class TraceWriter:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Open a transaction. Readers find all its rows or none; after an error nothing more can be written."""
-        before, rows, self._waiting, self._in_transaction = self._waiting, self._rows.copy(), {}, True
+        """Open a transaction: readers will see all rows that are appended in it, or none of them.
+
+        If the context is left by an exception, the rows are discarded.
+        """
+        buffered_parts, rows, self._waiting, self._in_transaction = self._waiting, self._rows.copy(), {}, True
         try:
             yield
             for table, parts in self._waiting.items():
-                before.setdefault(table, []).extend(parts)
+                buffered_parts.setdefault(table, []).extend(parts)
             rows = self._rows
         finally:
-            self._waiting, self._rows, self._in_transaction = before, rows, False
+            self._waiting, self._rows, self._in_transaction = buffered_parts, rows, False
         self._flush_if_due()
 
     def append_names(self, names: Sequence[str]) -> Array:
-        """Return the indices of kernel and pattern names in ``strings/names``, adding new names."""
+        """Return the indices of kernel and pattern names in ``strings/names``.
+
+        New names are appended.
+        """
         fresh = list(dict.fromkeys(n for n in names if n not in self._names))
         if fresh:
             rows = self.append("name", {"names": fresh})
@@ -115,9 +141,16 @@ class TraceWriter:
     def append_schedule(
         self, steps: Mapping[str, ArrayLike], *, phase: str, kv_slots: int, cycles: int | None = None
     ) -> int:
-        """Append a sequence of steps that tokens will repeat; return its index.
+        """Append a schedule, a sequence of steps that many passes may execute.
 
-        ``cycles`` is its duration, by default the end of the last of its steps.
+        Args:
+            steps: Columns of the table of steps.
+            phase: "prefill", "decode" or "verify".
+            kv_slots: KV cache slots in use on the fullest mesh row of a region.
+            cycles: Duration of the schedule. None means the end of its last step.
+
+        Returns:
+            Index of the schedule.
         """
         rows = self.append("step", steps)
         if cycles is None:
@@ -126,17 +159,35 @@ class TraceWriter:
         return self._append_row("schedule", {**schedule, "first_step": rows.start, "steps": len(rows)})
 
     def append_pass(self, *, schedule: int, start_cycle: int, wall_s: float) -> int:
-        """Append one execution of a schedule; return its index."""
+        """Append one execution of a schedule.
+
+        Args:
+            schedule: Index of the schedule.
+            start_cycle: Start, in cycles from the start of the run.
+            wall_s: Seconds that the emulator needed.
+
+        Returns:
+            Index of the pass.
+        """
         return self._append_row("pass", {"schedule": schedule, "start_cycle": start_cycle, "wall_s": wall_s})
 
     def append_tokens(self, *tokens: Token) -> range:
-        """Append consecutive tokens; return their indices."""
-        written = self.append("text_byte", {"text": np.frombuffer(b"".join([token.text for token in tokens]), "u1")})
-        ends = written.start + np.cumsum([len(token.text) for token in tokens])
+        """Append consecutive tokens, and return their indices."""
+        byte_rows = self.append("text_byte", {"text": np.frombuffer(b"".join([token.text for token in tokens]), "u1")})
+        ends = byte_rows.start + np.cumsum([len(token.text) for token in tokens])
         return self.append("token", token_columns(tokens) | {"text_end": ends})
 
     def append_tensor(self, values: ArrayLike, *, pass_index: int, op: int) -> int:
-        """Append the values of an op's output; return their index."""
+        """Append the output of an op.
+
+        Args:
+            values: Array with at most four axes.
+            pass_index: Pass in which the op ran.
+            op: Index of the op.
+
+        Returns:
+            Index of the tensor.
+        """
         array = np.ascontiguousarray(values)
         little = array.astype(array.dtype.newbyteorder("<"), copy=False)
         end = self.append("tensor_byte", {"bytes": np.frombuffer(little.tobytes(), "u1")}).stop
@@ -146,19 +197,47 @@ class TraceWriter:
         )
 
     def append_content(self, values: ArrayLike, *, pass_index: int, buffer: int, pe: tuple[int, int, int]) -> int:
-        """Append the bytes of a buffer, uint8 ``[bytes]``, of a PE (wafer, row, column); return their index."""
+        """Append the contents of a buffer of a PE.
+
+        Args:
+            values: uint8 ``[bytes]``.
+            pass_index: Pass in which the bytes were read.
+            buffer: Index of the buffer.
+            pe: Wafer, row and column of the PE.
+
+        Returns:
+            Index of the row in the table ``content``.
+        """
         end = self.append("content_byte", {"bytes": np.asarray(values, np.uint8)}).stop
         place = dict(zip(("wafer", "row", "col"), pe, strict=True))
         return self._append_row("content", {"pass": pass_index, "buffer": buffer, **place, "end": end})
 
     def append_pattern(self, words: ArrayLike) -> int:
-        """Append words on links, [direction, row, col], of one layer's rectangle; return the index of the pattern."""
+        """Append a map of words on links in the rectangle of a layer.
+
+        Args:
+            words: int ``[direction, row, col]``.
+
+        Returns:
+            Index of the pattern.
+        """
         array = np.asarray(words)
         rows, cols = array.shape[1:]
         return self.append("pattern", {"words": array[np.newaxis], "rows": [rows], "cols": [cols]}).start
 
     def append_plane(self, path: str, values: ArrayLike) -> int:
-        """Append the next wafer of a plane: ``links/words``, ``pe/busy_cycles`` or ``sram/bytes_per_pe``."""
+        """Append the values of every PE of the next wafer.
+
+        Args:
+            path: ``links/words``, ``pe/busy_cycles`` or ``sram/bytes_per_pe``.
+            values: Array with the axes of the dataset after the first.
+
+        Returns:
+            Index of the wafer.
+
+        Raises:
+            ValueError: The values have the wrong shape.
+        """
         field = BY_PATH[path]
         if np.shape(values) != schema.shape_of(field, self.header):
             message = f"{path}: a plane of shape {np.shape(values)}, needed: {schema.shape_of(field, self.header)}"
@@ -166,9 +245,14 @@ class TraceWriter:
         return self.append(field.table, {field.name: np.asarray(values)[np.newaxis]}).start
 
     def append_sram(self, stages: Mapping[str, ArrayLike], *, pe_bytes: int) -> None:
-        """Append the stages with their SRAM, and the map per PE that follows from them.
+        """Append the stages with their SRAM, and the resulting SRAM by use on every PE.
 
-        A PE outside of all rectangles is free; all PEs of a rectangle are as full as its fullest.
+        All PEs of a stage are assumed to be as full as its fullest PE. The SRAM of PEs outside of
+        all stages is free.
+
+        Args:
+            stages: Columns of the table of stages.
+            pe_bytes: Bytes of SRAM of a PE.
         """
         self.append("stage", stages)
         shape = (len(schema.USES), self.header.rows, self.header.cols)
@@ -176,24 +260,28 @@ class TraceWriter:
         for wafer in range(self.header.wafers):
             plane = np.zeros(shape, "<i4")
             plane[schema.USES.index("free")] = pe_bytes
-            for w, row, col, rows, cols, used in zip(*corners, np.asarray(stages["stage_bytes"]), strict=True):
+            for w, row, col, rows, cols, uses in zip(*corners, np.asarray(stages["stage_bytes"]), strict=True):
                 if w == wafer:
-                    plane[:, row : row + rows, col : col + cols] = used[:, np.newaxis, np.newaxis]
+                    plane[:, row : row + rows, col : col + cols] = uses[:, np.newaxis, np.newaxis]
             self.append_plane("sram/bytes_per_pe", plane)
 
     def write_summary(self, report: Mapping[str, object]) -> None:
-        """Store the report of the run, once, at its end."""
+        """Store the report of the run. Call this once, at the end of the run."""
         text = json.dumps(report, ensure_ascii=False).encode()
         self.append("summary_byte", {"summary": np.frombuffer(text, "u1")})
 
     def flush(self) -> None:
-        """Make everything appended so far readable by others, and safe from a kill of this process."""
+        """Write all buffered rows, so that readers see them and a kill cannot lose them.
+
+        Raises:
+            TraceError: The rows cannot be written. Nothing can be written to the trace after that.
+        """
         self._check_usable()
         began = time.monotonic()
         try:
-            waiting = {table: join_parts(self._columns[table], parts) for table, parts in self._waiting.items()}
-            self._disk.reserve(self._file.id.get_filesize() + self._bound_bytes(waiting))
-            for table, columns in waiting.items():
+            buffered_rows = {table: join_parts(self._columns[table], parts) for table, parts in self._waiting.items()}
+            self._disk.reserve(self._file.id.get_filesize() + self._bound_bytes(buffered_rows))
+            for table, columns in buffered_rows.items():
                 self._write(table, columns)
             self._file.flush()
             self._file[ROWS.path][...] = list(self._rows.values())
@@ -211,11 +299,18 @@ class TraceWriter:
         self._flush_took_s = self._flushed - began
 
     def close(self, *, complete: bool = True, ending: str = "") -> Path:
-        """Flush and close; rename to the target if complete. Return the path of the resulting file.
+        """Flush and close the trace. A complete trace is renamed to its target.
 
-        ``ending`` is why the run ends before it is complete.
+        Args:
+            complete: Whether the run was completed.
+            ending: Why the run ended before it was complete, or "".
 
-        Raises: TraceError if the disk refuses. The partial file then holds what was flushed before.
+        Returns:
+            Path of the resulting file.
+
+        Raises:
+            TraceError: The trace cannot be written. The partial file then contains what was flushed
+                before.
         """
         if not self._open:
             return self.path
@@ -254,7 +349,7 @@ class TraceWriter:
                 error.add_note(str(second))
 
     def _append_row(self, table: str, row: Mapping[str, Any]) -> int:
-        """Append one row for a token; it is combined with other single rows into arrays later."""
+        """Append a single row, and return its index. Single rows are combined into arrays later."""
         parts = self._waiting.setdefault(table, [])
         checked = [column.check(row[column.name]) for column in self._columns[table]]
         if parts and isinstance(parts[-1], list):
@@ -264,7 +359,13 @@ class TraceWriter:
         return self._count_rows(table, 1, self._row_bytes[table]).start
 
     def _count_rows(self, table: str, rows: int, waiting_bytes: int) -> range:
-        """Count waiting rows, and write all of them when it is time to."""
+        """Count buffered rows, flush if it is time to, and return the indices of the rows.
+
+        Args:
+            table: Name of the table.
+            rows: Number of rows.
+            waiting_bytes: Size of the rows.
+        """
         self._check_usable()
         first = self._rows[table]
         self._rows[table] += rows
@@ -273,6 +374,7 @@ class TraceWriter:
         return range(first, first + rows)
 
     def _check_usable(self) -> None:
+        """Raise an error if the trace is closed, or if writing to it has failed."""
         if self._failed is not None:
             raise self._failed
         if not self._open:
@@ -280,25 +382,35 @@ class TraceWriter:
             raise ValueError(message)
 
     def _flush_if_due(self) -> None:
+        """Flush if enough rows are buffered, or if enough time has passed since the last flush."""
         now = time.monotonic()
-        pause = max(_FLUSH_S, self._flush_took_s / _FLUSH_SHARE, _FLUSH_SHARE * (now - self._started))
-        if self._flushes < _FIRST_FLUSHES:  # the shorter a run has gone on, the less there is that a kill may take
+        pause = max(_FLUSH_S, self._flush_took_s / _FLUSH_FRACTION, _FLUSH_FRACTION * (now - self._started))
+        if self._flushes < _FIRST_FLUSHES:  # a kill shortly after the start should lose little
             pause = _FIRST_FLUSH_S * 2**self._flushes
         if not self._in_transaction and (self._waiting_bytes >= _BUFFER_BYTES or now - self._flushed >= pause):
             self.flush()
 
-    def _bound_bytes(self, waiting: Mapping[str, Mapping[str, list[Array]]]) -> int:
-        """Return an upper bound of the bytes that a flush adds to the file."""
-        again = 0
-        for table, arrays in waiting.items():
+    def _bound_bytes(self, buffered_rows: Mapping[str, Mapping[str, list[Array]]]) -> int:
+        """Return an upper bound of the bytes that a flush adds to the file.
+
+        HDF5 may rewrite the last chunk of each column, which counts in addition to the new rows.
+
+        Args:
+            buffered_rows: Columns of the buffered rows of each table.
+        """
+        rewritten_bytes = 0
+        for table, arrays in buffered_rows.items():
             for column in self._columns[table]:
                 if not column.planes:
-                    begun = (self._rows[table] - len(arrays[column.name][0])) % column.chunk_rows
-                    again += begun * column.row_bytes
-        return self._waiting_bytes + again + _ROOM_BYTES
+                    chunk_rows = (self._rows[table] - len(arrays[column.name][0])) % column.chunk_rows
+                    rewritten_bytes += chunk_rows * column.row_bytes
+        return self._waiting_bytes + rewritten_bytes + _ROOM_BYTES
 
     def _write(self, table: str, arrays: Mapping[str, list[Array]]) -> None:
-        """Append the waiting rows. Of planes only the given part is written; the rest reads as 0."""
+        """Write the buffered rows of a table.
+
+        Of rows that cover the mesh, only the given part is written. The rest reads as 0.
+        """
         end = self._rows[table]
         for column in self._columns[table]:
             if column.path not in self._datasets:
@@ -309,7 +421,7 @@ class TraceWriter:
 
 
 def _ending_of(error: BaseException | None) -> str:
-    """Return the error that ends a run by kind and message; Ctrl-C is not an error of the run."""
+    """Return the text that describes why a run ended: "interrupted" for Ctrl-C, else the error."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     return f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -1,4 +1,4 @@
-"""Datasets as a writer sees them: the type and shape that their rows must have."""
+"""Datasets as a writer uses them: the type and shape of their rows, and how rows are appended."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from wse_traces.schema import Field
 
 Array = NDArray[Any]
 Part = dict[str, Array] | list[list[Any]]
-"""Rows that wait: columns by name, or single rows in the order of the table's columns."""
+"""Buffered rows: columns by name, or single rows with values in the order of the columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenColumn:
-    """A dataset to which rows are appended.
+    """Column to which rows are appended: the type, shape and range of its values.
 
     Attributes:
-        path, name: In the file, and within its table.
-        dtype: Of its elements.
-        shape: Of a row.
-        planes: Whether a row covers the mesh; then less of it may be given.
+        path: Path of the dataset in the file.
+        name: Name of the column in its table.
+        dtype: Type of the elements.
+        shape: Shape of a row.
+        planes: Whether a row covers the mesh. Such a row may be given in part.
         chunk_rows: Rows of a chunk.
-        least, most: What a whole number of it may be.
+        min_value: Smallest integer that the type can represent; 0 for other types.
+        max_value: Largest integer that the type can represent; 0 for other types.
     """
 
     path: str
@@ -39,8 +41,8 @@ class WrittenColumn:
     shape: tuple[int, ...]
     planes: bool
     chunk_rows: int
-    least: int
-    most: int
+    min_value: int
+    max_value: int
 
     @classmethod
     def of(cls, field: Field, header: RunHeader) -> Self:
@@ -54,29 +56,32 @@ class WrittenColumn:
             shape=schema.shape_of(field, header),
             planes="row" in field.axes,
             chunk_rows=schema.chunk_of(field, header)[0],
-            least=int(limits.min) if limits else 0,
-            most=int(limits.max) if limits else 0,
+            min_value=int(limits.min) if limits else 0,
+            max_value=int(limits.max) if limits else 0,
         )
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
+        """Size of a row in bytes."""
         return self.dtype.itemsize * math.prod(self.shape)
 
     def check(self, value: Any) -> Any:
-        """Return a value as one row.
+        """Return a value as the value of one row, after a check of its range.
 
-        Raises ValueError for a whole number outside of the type.
+        Raises:
+            ValueError: The type of the column cannot represent an integer.
         """
-        if self.most and not self.shape and not self.least <= value <= self.most:
+        if self.max_value and not self.shape and not self.min_value <= value <= self.max_value:
             message = f"{self.path}: values that {self.dtype} cannot hold"
             raise ValueError(message)
         return value
 
     def cast(self, values: ArrayLike) -> Array:
-        """Return the rows in the type and shape of the column.
+        """Convert rows to the type and shape of the column.
 
-        Raises ValueError if that would change them.
+        Raises:
+            ValueError: The conversion would change a value, a text is too long, or the shape is
+                wrong.
         """
         if self.dtype.kind == "S":
             return self._texts(values)
@@ -92,33 +97,40 @@ class WrittenColumn:
         return array
 
     def _texts(self, values: ArrayLike) -> Array:
+        """Return texts as UTF-8 bytes of fixed length. Raise ValueError if one is too long."""
         if isinstance(values, np.ndarray) and values.dtype == self.dtype:
             return values
         encoded = [str(v).encode() for v in np.asarray(values, dtype=object)]
-        longest = max(map(len, encoded), default=0)
-        if longest > self.dtype.itemsize:
-            message = f"{self.path}: a text of {longest} B, at most {self.dtype.itemsize} B fit"
+        max_bytes = max(map(len, encoded), default=0)
+        if max_bytes > self.dtype.itemsize:
+            message = f"{self.path}: a text of {max_bytes} B, at most {self.dtype.itemsize} B fit"
             raise ValueError(message)
         return np.array(encoded, self.dtype)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
-        """Refuse a shape other than that of rows or of a part of the mesh."""
-        whole = len(self.shape) - 2 if self.planes else len(self.shape)  # axes of which nothing may be left out
-        fits = len(shape) == 1 + len(self.shape) and shape[1 : 1 + whole] == self.shape[:whole]
-        if not fits or any(size > most for size, most in zip(shape[1 + whole :], self.shape[whole:], strict=True)):
+        """Raise ValueError for a shape that is not that of rows, nor of a part of the mesh."""
+        # All axes must be complete, except for the last two of rows that cover the mesh.
+        fixed = len(self.shape) - 2 if self.planes else len(self.shape)
+        fits = len(shape) == 1 + len(self.shape) and shape[1 : 1 + fixed] == self.shape[:fixed]
+        if not fits or any(size > limit for size, limit in zip(shape[1 + fixed :], self.shape[fixed:], strict=True)):
             message = f"{self.path}: rows of shape {shape[1:]}, needed: {self.shape}"
             raise ValueError(message)
 
 
 class WrittenDataset:
-    """The dataset of a column in a growing file, through HDF5's low-level interface for speed."""
+    """Dataset of a column in a growing file. It uses HDF5's low-level interface for speed."""
 
     def __init__(self, file: Any, column: WrittenColumn) -> None:
         self._id = h5py.h5d.open(file.id, column.path.encode())
         self._type, self._shape = self._id.get_type(), column.shape  # the type knows that texts are UTF-8
 
     def append(self, pieces: Sequence[Array], end: int) -> None:
-        """Grow to ``end`` rows, the last of which are ``pieces``; a row that covers the mesh may be given in part."""
+        """Append rows, so that the dataset has ``end`` rows.
+
+        Args:
+            pieces: Rows to append. A row that covers the mesh may be given in part.
+            end: Number of rows after the call.
+        """
         self._id.set_extent((end, *self._shape))
         row = end - sum(map(len, pieces))
         for piece in pieces:
@@ -129,7 +141,16 @@ class WrittenDataset:
 
 
 def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[Part]) -> dict[str, list[Array]]:
-    """Join the parts of a table by column into one array; planes stay separate."""
+    """Combine the buffered rows of a table into arrays.
+
+    Args:
+        columns: Columns of the table.
+        parts: Buffered rows.
+
+    Returns:
+        For each column, by name, a list of arrays: one array with all rows, or one array per row
+        for columns whose rows cover the mesh.
+    """
     tables = [
         dict(zip([column.name for column in columns], zip(*part, strict=True), strict=True))
         if isinstance(part, list)

@@ -1,7 +1,13 @@
-"""The command line. One file a command: parse, call, print; it decides nothing.
+"""The command line.
 
-``main`` is the border: what a user can mend leaves as one line on stderr and exit code 2, Ctrl-C as 130, a reader that
-went away as 0, and only after all files that were requested; our own bugs alone show a traceback, with exit code 1.
+Each command has a file that parses options, calls a study, and prints the result.
+
+``main`` converts errors to exit codes:
+
+- Errors that the user can fix: one line on stderr, and exit code 2.
+- Ctrl-C: exit code 130.
+- A closed standard output, as by ``head``: exit code 0. Requested files are still written first.
+- Bugs of wse: a traceback, and exit code 1.
 """
 
 from __future__ import annotations
@@ -17,18 +23,26 @@ from wse.cli.standard_output import drop_stdout
 
 INTERRUPTED = 130
 COMPLETION = "_WSE_COMPLETE"
-"""The variable with which a shell that completes a line calls ``wse``."""
+"""Environment variable that a shell sets when it calls ``wse`` to complete a line."""
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Python's 700 would go often through the many small objects of a compiled model, which live on."""
+"""Threshold of Python's garbage collector.
+
+The default of 700 would scan the many small, long-lived objects of a compiled model far too often.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code. ``arguments`` defaults to those of the process, which ends with it."""
+    """Run one command, and return its exit code.
+
+    Args:
+        arguments: Command-line arguments. None uses those of the process, which is then expected to
+            end after the call.
+    """
     is_process, arguments = arguments is None, sys.argv[1:] if arguments is None else arguments
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a character that the terminal lacks is no reason to stop
+            stream.reconfigure(errors="replace")  # do not fail for characters that the terminal lacks
     try:
         code = _run(list(arguments))
         sys.stdout.flush()
@@ -44,11 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("wse: standard output: no space left to write to; free some, or write elsewhere\n")
         return 2
     if is_process:
-        gc.freeze()  # Python looks for cycles in all that is there before it ends
+        gc.freeze()  # spares Python a last search for reference cycles among all objects
     return code
 
 
 def _run(arguments: list[str]) -> int:
+    """Run one command. Print errors that the user can fix on stderr, and return the exit code."""
     import typer
 
     from wse.cli.app import command, usage_error
@@ -77,5 +92,6 @@ def _run(arguments: list[str]) -> int:
 
 
 def _say(message: str) -> None:
+    """Print an error message on stderr, after everything that was printed on stdout."""
     sys.stdout.flush()
     sys.stderr.write(f"wse: {message}\n")

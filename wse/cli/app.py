@@ -1,4 +1,4 @@
-"""The group of all commands, and errors of usage, which typer finds, as one line."""
+"""The group of all commands, and the conversion of typer's usage errors to one line."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ Compile a transformer onto a virtual wafer and run it there.
 
 wse --help lists all commands, wse COMMAND --help shows examples.
 """
-"""The text of ``wse`` without a command."""
+"""Text that ``wse`` prints if no command is given."""
 
 
 def command() -> Any:
-    """Return the group of all commands, each of which is built when it is requested."""
+    """Return the group of all commands. Each command is built only when it is requested."""
     app = typer.Typer(
         cls=Commands,
         rich_markup_mode=None,
@@ -72,14 +72,17 @@ def command() -> Any:
 
 
 class Commands(TyperGroup):
-    """The group of `COMMANDS`; its help ends with its own options, which few need."""
+    """Group of all ``COMMANDS``.
+
+    Its help lists the commands first and the options of the group last.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands."""
+        """Return the names of all commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command by its name; None where there is none."""
+        """Build and return a command by its name, or return None if there is none."""
         if cmd_name not in COMMANDS:
             return None
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -87,7 +90,7 @@ class Commands(TyperGroup):
         return get_command(app)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write each command with the first line of its docstring, then the options."""
+        """Write the summary line of each command, then the options of the group."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, str(f.__doc__).partition("\n")[0]) for name, f in COMMANDS.items()])
         with formatter.section("Options"):
@@ -106,7 +109,12 @@ def _group(
 
 
 def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
-    """Return the error of wrong usage of ``arguments`` in one line; None for another error."""
+    """Return a typer error about wrong usage as one line, or None for any other error.
+
+    Args:
+        error: The error.
+        arguments: Command-line arguments.
+    """
     if not isinstance(error, UsageError):
         return None
     first = next((a for a in arguments if not a.startswith("-")), "")
@@ -119,9 +127,9 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
     kind = type(error).__name__
     if kind == "NoSuchOption" and option is not None:
         listed_by = f"wse {name} --help" if name else "wse --help"
-        others = _commands_with(option)
+        other_commands = _commands_with(option)
         text = f"{place}{UnknownName('option', option, _options(context), listed_by=listed_by)}"
-        text += f"; it is of wse {', '.join(others)}" if others else ""
+        text += f"; it is of wse {', '.join(other_commands)}" if other_commands else ""
     elif _plain(error).startswith("no such command"):
         text = str(UnknownName("command", first, COMMANDS))
     elif kind == "MissingParameter":
@@ -132,25 +140,25 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
 
 
 def _commands_with(option: str) -> list[str]:
-    """Return the commands that have an option of this very name."""
+    """Return the names of the commands that have an option of exactly this name."""
     group = command()
     return [name for name in COMMANDS if option in _options(typer.Context(group.get_command(None, name)))]
 
 
 def _plain(error: Exception) -> str:
-    """Typer's message, beginning small and without its full stop."""
+    """Return typer's message with a lower-case first letter and without the final full stop."""
     text = str(getattr(error, "message", error)).rstrip(".")
     return text[:1].lower() + text[1:]
 
 
 def _label(parameter: Any) -> str:
-    """Return an option by its long name, an argument by its metavar."""
+    """Return the long name of an option, or the metavar of an argument."""
     options = [name for name in getattr(parameter, "opts", []) if name.startswith("--")]
     return str(options[0]) if options else str(parameter.metavar or parameter.name).upper()
 
 
 def _options(context: Any) -> list[str]:
-    """Return the long options of a command that help shows."""
+    """Return the long names of the options of a command that its help shows."""
     parameters = context.command.get_params(context) if context is not None else []
-    shown = [p for p in parameters if not getattr(p, "hidden", False)]
-    return [name for p in shown for name in (*p.opts, *p.secondary_opts) if name.startswith("--")]
+    visible_parameters = [p for p in parameters if not getattr(p, "hidden", False)]
+    return [name for p in visible_parameters for name in (*p.opts, *p.secondary_opts) if name.startswith("--")]

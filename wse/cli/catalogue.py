@@ -1,4 +1,4 @@
-"""``wse models``, ``wse wafers``, ``wse gpus`` and ``wse mappings``: what comes with wse, by name."""
+"""``wse models``, ``wafers``, ``gpus`` and ``mappings``: lists of what is bundled with wse."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def wafers(
 ) -> None:
     """List the bundled wafers and software profiles.
 
-    With a name all numbers of that one, with their sources.
+    With a name, show all numbers of this wafer or software profile, with their sources.
 
     Examples:
 
@@ -62,7 +62,7 @@ def gpus(
 ) -> None:
     """List the bundled GPUs and serving stacks.
 
-    With a name all numbers of that one, with their sources.
+    With a name, show all numbers of this GPU or serving stack, with their sources.
 
     Examples:
 
@@ -93,6 +93,7 @@ def mappings(json: opt.Json = False) -> None:  # noqa: FBT002
 
 
 def _print(content: R, print_text: Callable[[R, TextIO], None], *, json: bool) -> None:
+    """Print a list as JSON, or as text for a terminal."""
     from wse.reports.as_json import as_json
 
     if json:

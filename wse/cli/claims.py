@@ -1,4 +1,4 @@
-"""``wse claims``: what people say about fast inference, decided by computations."""
+"""``wse claims``: common claims about fast inference, each decided by a computation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def claims(
 ) -> None:
     """Decide claims about fast inference, on wafers and on GPUs.
 
-    Each with the numbers that decide it, a verdict, and how sure it is. All of them take minutes.
+    For each claim, show the numbers that decide it, a verdict, and how certain the verdict is. All
+    claims together take minutes.
 
     Examples:
 
@@ -44,7 +45,7 @@ def claims(
 
 
 def _number(text: str) -> int:
-    """Return the number of a claim. Raises BadInput where the text is no number."""
+    """Return the number of a claim. Raise BadInput if the text is not a whole number."""
     from wse.errors import BadInput
 
     number = whole_number(text)

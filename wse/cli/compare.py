@@ -1,4 +1,4 @@
-"""``wse compare``: one model on several machines and mappings, or the traces of two runs."""
+"""``wse compare``: compares a model on several machines and mappings, or the traces of two runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="Result")
 
 OF_TRACES: Final = frozenset(("model", "economics", "price", "csv", "png", "html", "markdown", "json"))
-"""Options of a comparison of traces; every other option is of models."""
+"""Options that apply to a comparison of traces. All others apply to models only."""
 
 
 def compare(
@@ -57,16 +57,17 @@ def compare(
     engine: EngineName = LOCAL,
     ray_address: RayAddress = None,
     detail: Annotated[  # noqa: FBT002
-        bool, Option(doc="Also all that was tried, its traffic, and what cannot be.", panel="Output")
+        bool, Option(doc="Also list all candidates, with traffic, even impossible ones.", panel="Output")
     ] = False,
     markdown: Annotated[  # noqa: FBT002
         bool, Option(doc="Print tables as Markdown, to be pasted.", panel="Output")
     ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Find wafers and a mapping, set GPUs beside them, or compare runs.
+    """Compare wafers, mappings and GPUs for a model, or two runs.
 
-    The verdict, and the best on each number of wafers; with --gpu speed against cost; of two traces what changed.
+    Show a verdict and the best mapping for each number of wafers. With --gpu, show speed against
+    cost. For two traces, show what changed.
 
     Examples:
 
@@ -93,7 +94,7 @@ def compare(
     files = check_files(model, csv=csv, png=png, html=html)
     if len(model) > 1 or is_trace(model[0]):
         first, second = check_traces(model)
-        _refuse_others(invocation)
+        _refuse_model_options(invocation)
         traces = compare_traces(first, second, request.base.costs.economics, request.base.costs.price).convert(
             TracesComparison
         )
@@ -120,7 +121,15 @@ def compare(
 def _print(
     result: R, tables: Sequence[Table], on_terminal: Callable[[R, TextIO], None], *, json: bool, markdown: bool
 ) -> None:
-    """Print a result as JSON, its tables as Markdown, or as a terminal has it."""
+    """Print a result as JSON, as Markdown tables, or as text for a terminal.
+
+    Args:
+        result: The result.
+        tables: Tables of the result, for Markdown.
+        on_terminal: Function that prints the result as text.
+        json: Whether to print JSON.
+        markdown: Whether to print Markdown.
+    """
     from wse.reports.as_json import as_json
     from wse.reports.markdown import tables_as_markdown
 
@@ -130,8 +139,8 @@ def _print(
         on_terminal(result, sys.stdout)
 
 
-def _refuse_others(invocation: typer.Context) -> None:
-    """Refuse options of models beside traces."""
+def _refuse_model_options(invocation: typer.Context) -> None:
+    """Raise BadInput if an option that applies to models only is given for two traces."""
     for parameter in invocation.command.params:
         source = invocation.get_parameter_source(str(parameter.name))
         if parameter.name not in OF_TRACES and source is not None and source.name == "COMMANDLINE":

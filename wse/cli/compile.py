@@ -1,4 +1,4 @@
-"""``wse compile``: the mapping, and nothing executed."""
+"""``wse compile``: shows the placement of a model, without executing anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def compile_(
 ) -> None:
     """Show the placement that an estimate with the same options times.
 
-    Regions, the SRAM map, colours. Weights are not needed.
+    Show the regions, the SRAM map and the colours. Weights are not needed.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""``wse estimate``: cycles, traffic and SRAM of a model from its config alone."""
+"""``wse estimate``: estimates cycles, traffic and SRAM of a model from its config alone."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def estimate(
     request: EstimateRequest,
     command_line: typer.Context,
     detail: Annotated[  # noqa: FBT002
-        bool, Option(doc="Also by kind of layer and by stage, and where everything is.", panel="Output")
+        bool, Option(doc="Also show results by kind of layer and stage, and the placement.", panel="Output")
     ] = False,
     what_if: Annotated[
         str | None,
         Option(
-            doc="In place of one estimate a table of what each change by itself would give, the largest effect first: "
+            doc="Instead of one estimate, show the effect of each change on its own, the largest first: "
             "clock, sram, hop, arithmetic, dispatch, latency, bandwidth, host, or a number as for --set; default: all "
             "of these.",
             panel="Output",
@@ -35,14 +35,14 @@ def estimate(
         ),
     ] = None,
     png: Annotated[
-        str | None, Option(doc="With --what-if a picture of it, a tornado.", panel="Output", metavar="FILE.png")
+        str | None, Option(doc="Draw --what-if as a tornado chart.", panel="Output", metavar="FILE.png")
     ] = None,
     write_mapping: opt.WriteMapping = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Estimate a model on full-size wafers or GPUs, from its config.
 
-    Speed, memory, traffic, energy, cost. Nothing is executed.
+    Show speed, memory, traffic, energy and cost. Nothing is executed.
 
     Examples:
 
@@ -58,7 +58,7 @@ def estimate(
     from wse.studies.estimate.gpus.prepare import check_machine
     from wse.studies.estimate.study import estimate as study
 
-    check_machine(request, opt.given(command_line, EstimateRequest))
+    check_machine(request, opt.given_fields(command_line, EstimateRequest))
     if what_if is not None:
         if write_mapping is not None or detail:
             option = "--detail" if detail else f"--write-mapping {write_mapping}"
@@ -85,7 +85,7 @@ def estimate(
 
 
 def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfResult:
-    """Return the result of --what-if, with its picture written where --png asks for it."""
+    """Return the result of --what-if. If --png is given, write its chart as well."""
     from wse.reports.output_file import picture_path, write_output
     from wse.reports.progress import TRYING, progress_on
     from wse.studies.what_if.changes import read_changes
@@ -94,9 +94,9 @@ def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfR
 
     check(request)
     path = None if png is None else picture_path("--png", png)
-    tried = read_changes(changes)
+    changes_to_try = read_changes(changes)
     with progress_on(sys.stderr, TRYING) as on_progress:
-        result = what_if(request, tried, on_progress)
+        result = what_if(request, changes_to_try, on_progress)
     if path is not None:
         write_output("--png", path, as_png(result))
     return result

@@ -1,4 +1,4 @@
-"""``wse explore``: a table as one page."""
+"""``wse explore``: writes a table as an interactive page."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def explore(
     ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Look at a table as a page: any two columns against each other.
+    """Write a page that plots any two columns of a table.
 
-    One file that needs no network: filters as sliders, colours by a third column, and the Pareto front, at first of
-    tokens a second of a user against those of a wafer. The place on the page is in its address.
+    The page is one file that needs no network. It has sliders as filters, colours for a third
+    column, and the Pareto front. At first it plots tokens/s per user against tokens/s per wafer.
+    The address of the page contains the view.
 
     Examples:
 

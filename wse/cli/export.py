@@ -1,4 +1,4 @@
-"""``wse export``: a trace in the format of another program."""
+"""``wse export``: converts a trace to the format of another program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def export(
         Option(
             short="-o",
             metavar="PATH",
-            doc="File, for csv, parquet and png folder, to write. Default: by the trace.",
+            doc="File to write; a folder for csv, parquet, png. Default: by the trace.",
         ),
     ] = None,
     tokens: Annotated[str | None, Option(metavar="FROM-TO", doc="perfetto: only the passes of these tokens.")] = None,
@@ -25,7 +25,7 @@ def export(
         str | None,
         Option(metavar="A,B", doc="png: sram, busy, links, north, east, south, west; csv, parquet: tables."),
     ] = None,
-    planes: Annotated[bool, Option(doc="csv, parquet: tables with a row a PE too.")] = False,  # noqa: FBT002
+    planes: Annotated[bool, Option(doc="csv, parquet: also tables with a row per PE.")] = False,  # noqa: FBT002
     wafer_index: Annotated[int | None, Option(metavar="N", doc="simulator-log: which wafer. Default: 0.")] = None,
     cycles: Annotated[
         str | None, Option(metavar="FROM-TO", doc="simulator-log: only these cycles of the logged pass.")
@@ -34,7 +34,8 @@ def export(
 ) -> None:
     """Write a trace in a format that other programs open.
 
-    A timeline, tables or pictures.
+    Formats are a timeline (perfetto), tables (csv, parquet), pictures (png) and a log of wavelets
+    (simulator-log).
 
     Examples:
 

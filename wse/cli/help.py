@@ -1,4 +1,4 @@
-"""Help of commands: options under the headings of their panels, arguments by their metavar, plain text of any width."""
+"""Help of commands: options under headings, arguments by their metavar, plain text of any width."""
 
 from __future__ import annotations
 
@@ -19,27 +19,35 @@ PANELS: Final = (
     "Machines",
     "Output",
 )
-"""Headings in the order in which they stand; options without one are under "Options"."""
+"""Headings in the order in which they appear. Options without a heading are under "Options"."""
 
 HELP_NAMES: Final = ("-h", "--help")
 
 
 class PanelCommand(TyperCommand):
-    """A command whose help has its options in panels."""
+    """Command whose help lists the options under headings."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the words behind the command's name in the line of its usage."""
+        """Return the words after the command's name in the usage line."""
         return ["[OPTIONS]", *(_argument(p) for p in self.get_params(ctx) if p.param_type_name == "argument")]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then the options of each panel."""
+        """Write the arguments, then the options under each heading."""
         for title, rows in option_rows(self, ctx).items():
             with formatter.section(title):
                 formatter.write_dl(rows)
 
 
 def option_rows(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-    """Arguments and options that a command shows, as (how it is given, what it is), by heading."""
+    """Return the arguments and options that the help of a command shows, by heading.
+
+    Args:
+        command: The command.
+        ctx: Context of the command.
+
+    Returns:
+        For each heading, pairs of usage and description. Headings without entries are omitted.
+    """
     rows: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Arguments", *PANELS)}
     parameters = command.get_params(ctx)
     own_panels = any(getattr(p, "rich_help_panel", None) for p in parameters)
@@ -52,10 +60,10 @@ def option_rows(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         else:
             last = "Output" if own_panels and "--help" in parameter.opts else "Options"
             rows[getattr(parameter, "rich_help_panel", None) or last].append(record)
-    return {title: those for title, those in rows.items() if those}
+    return {title: entries for title, entries in rows.items() if entries}
 
 
 def _argument(parameter: Any) -> str:
-    """Return an argument in the line of usage: in brackets where it may be left out."""
+    """Return an argument as shown in the usage line, in brackets if it is optional."""
     text = str(parameter.metavar)
     return text if parameter.required or text.startswith("[") else f"[{text}]"

@@ -1,4 +1,4 @@
-"""``wse inspect``: what is in a trace."""
+"""``wse inspect``: shows the contents of a trace."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ def inspect(
     ] = None,
     by: Annotated[
         str | None,
-        Option(metavar="GROUP", doc="Add the cycles of each phase up by op, kind, layer, cause, token or wafer."),
+        Option(metavar="GROUP", doc="Sum the cycles of each phase by op, kind, layer, cause, token or wafer."),
     ] = None,
     each_layer: Annotated[  # noqa: FBT002
-        bool, Option(doc="Show equal layers one by one, which are together otherwise; of --links, equal links.")
+        bool, Option(doc="Show equal layers one by one instead of together; of --links, equal links.")
     ] = False,
     links: Annotated[bool, Option(doc="Show the busiest links, and whose words they carry.")] = False,  # noqa: FBT002
     pe: Annotated[
         str | None,
         Option(
-            metavar="ROW,COL", doc="Show one PE: SRAM map, routes, busy time, links. WAFER:ROW,COL of several wafers."
+            metavar="ROW,COL", doc="Show one PE: SRAM map, routes, busy time, links. WAFER:ROW,COL with several wafers."
         ),
     ] = None,
     dump: Annotated[
         str | None,
-        Option(metavar="BUFFER", doc="Of --pe: show what a buffer held, of a trace of wse run --record-pe."),
+        Option(metavar="BUFFER", doc="Of --pe: show the contents of a buffer, if recorded by wse run --record-pe."),
     ] = None,
     pass_index: Annotated[
         int | None, Option(flag="--pass", metavar="N", doc="Of --dump: the pass. Default: the last.")
     ] = None,
     hex_digits: Annotated[bool, Option(flag="--hex", doc="Of --dump: bytes in hexadecimal digits.")] = False,  # noqa: FBT002
     dump_file: Annotated[
-        str | None, Option(metavar="FILE", doc="Of --dump: write it too, numbers as .npy, bytes as any other name.")
+        str | None, Option(metavar="FILE", doc="Of --dump: also write a file, numbers as .npy, else raw bytes.")
     ] = None,
     sram_png: Annotated[
-        str | None, Option(metavar="FILE", doc="Of --pe: draw its SRAM over the steps of a token as PNG too.")
+        str | None, Option(metavar="FILE", doc="Of --pe: also draw its SRAM over the steps of a token, as PNG.")
     ] = None,
     wafer_index: Annotated[int | None, Option(metavar="N", doc="Of --pe: the wafer that the PE is on.")] = None,
     tokens: Annotated[  # noqa: FBT002
@@ -60,10 +60,10 @@ def inspect(
     tensors: Annotated[bool, Option(doc="Show the tensors that the run recorded.")] = False,  # noqa: FBT002
     cycles: Annotated[
         str | None,
-        Option(metavar="FROM-TO", doc="Show the moves of these cycles, of a trace of wse run --wavelets."),
+        Option(metavar="FROM-TO", doc="Show the moves in these cycles, if recorded by wse run --wavelets."),
     ] = None,
     diff: Annotated[
-        str | None, Option(metavar="TRACE", doc="Show what is different in this trace; equal layers together.")
+        str | None, Option(metavar="TRACE", doc="Show the differences to this trace; equal layers together.")
     ] = None,
     check: Annotated[  # noqa: FBT002
         bool, Option(doc="List everything that is wrong with the file; exit 2 if anything is.")
@@ -73,13 +73,14 @@ def inspect(
         Option(metavar="N", doc="How many steps, links, groups or tokens. Default: 20 steps, links and groups."),
     ] = None,
     csv: Annotated[
-        str | None, Option(metavar="FILE|-", doc="Write the table of a view as CSV too; -: to stdout, alone.")
+        str | None, Option(metavar="FILE|-", doc="Also write the view as CSV; -: only CSV, to stdout.")
     ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Show what is in a trace: cycles, PEs, steps, links.
+    """Show the contents of a trace: cycles, PEs, steps, links.
 
-    Where the cycles went, how full the PEs were, which steps and links were busiest.
+    The summary shows where the cycles went, how full the PEs were, and which steps and links were
+    the busiest.
 
     Examples:
 
@@ -130,16 +131,16 @@ def inspect(
     )
     if csv is not None:
         check_csv(request.view)
-    read = [path for path in (request.trace, request.diff) if path is not None]
-    file = None if csv in (None, "-") else output_path("--csv", str(csv), inputs=read)
+    input_paths = [path for path in (request.trace, request.diff) if path is not None]
+    file = None if csv in (None, "-") else output_path("--csv", str(csv), inputs=input_paths)
     if csv == "-" and json:
         message = "--json and --csv -: both are for stdout; give --csv the name of a file, or leave one out"
         raise BadInput(message)
-    dumped = None if dump_file is None else output_path("--dump-file", dump_file, inputs=read)
-    picture = None if sram_png is None else picture_path("--sram-png", sram_png, inputs=read)
+    dump_path = None if dump_file is None else output_path("--dump-file", dump_file, inputs=input_paths)
+    picture = None if sram_png is None else picture_path("--sram-png", sram_png, inputs=input_paths)
     view = inspect_trace(request)
-    if dumped is not None and isinstance(view, DumpView):
-        write_output("--dump-file", dumped, content_file(view.content, dumped.suffix))
+    if dump_path is not None and isinstance(view, DumpView):
+        write_output("--dump-file", dump_path, content_file(view.content, dump_path.suffix))
     if picture is not None:
         write_output("--sram-png", picture, sram_png_of(request))
     if file is not None:

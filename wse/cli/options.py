@@ -1,4 +1,4 @@
-"""The options and the output that several commands share."""
+"""Options and output functions that several commands share."""
 
 from __future__ import annotations
 
@@ -27,8 +27,15 @@ WriteMapping = Annotated[
 ]
 
 
-def given(context: typer.Context, request: type) -> set[str]:
-    """Return the fields of a request that the command line gives, be it their default."""
+def given_fields(context: typer.Context, request: type) -> set[str]:
+    """Return the names of the request's fields that were given on the command line.
+
+    A field counts even if the given value equals its default.
+
+    Args:
+        context: Context of the invocation.
+        request: Class of the request.
+    """
     from wse.studies.options.option import options_of
 
     sources = {name: context.get_parameter_source(name) for name in options_of(request)}
@@ -36,19 +43,24 @@ def given(context: typer.Context, request: type) -> set[str]:
 
 
 def mapping_path(write_mapping: str | None) -> Path | None:
-    """Return the path that --write-mapping names, checked before anything long is done.
+    """Return the path of --write-mapping, checked before any long computation.
 
-    Raises BadInput where it is none.
+    Raises:
+        BadInput: The path cannot be written, or does not end in ``.toml``.
     """
     if write_mapping is None:
         return None
-    from wse.reports.output_file import output_path  # reads no trace, but knows their errors, and h5py with them
+    from wse.reports.output_file import output_path  # imported here because it imports h5py, which is slow
 
     return output_path("--write-mapping", write_mapping, suffix=".toml", kind="a mapping file")
 
 
 def write_mapping_file(path: Path | None, system: SystemResult) -> None:
-    """Write the regions of a result where --write-mapping asks for it. Raises BadInput where that cannot be."""
+    """Write the regions of a result to the file of --write-mapping, if one was requested.
+
+    Raises:
+        BadInput: The file cannot be written.
+    """
     if path is not None:
         from wse.reports.output_file import write_output
 
@@ -56,7 +68,13 @@ def write_mapping_file(path: Path | None, system: SystemResult) -> None:
 
 
 def print_result(result: Result, *, json: bool, detail: bool = False) -> None:
-    """Print a result on stdout: one JSON object, or its tables."""
+    """Print a result on stdout: as one JSON object, or as tables.
+
+    Args:
+        result: The result.
+        json: Whether to print JSON.
+        detail: Whether the tables show all details.
+    """
     from wse.reports.as_json import as_json
     from wse.reports.terminal_table import print_result as print_as_tables
 
@@ -67,6 +85,6 @@ def print_result(result: Result, *, json: bool, detail: bool = False) -> None:
 
 
 def warn(message: str) -> None:
-    """Say on stderr what the user should know though the command goes on."""
+    """Print a warning on stderr."""
     sys.stderr.write(f"wse: warning: {message}\n")
     sys.stderr.flush()

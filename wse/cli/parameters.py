@@ -1,8 +1,8 @@
-"""The parameters of commands for typer, made of their options.
+"""Parameters of commands for typer, derived from the options of the commands.
 
-A command is a function. Its parameter ``request: RunRequest`` stands for all options of that class; a parameter that is
-``Annotated[TYPE, Option(...)]`` is an option of its own. `with_options` gives typer a function that has each of them,
-and calls the command with the request and the values that they make.
+A command is a function. Its parameter ``request: RunRequest`` stands for all options of that class.
+A parameter ``Annotated[TYPE, Option(...)]`` is an option by itself. ``with_options`` creates a
+function for typer that has each option as a parameter. It builds the request and calls the command.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ Command = Callable[..., None]
 
 
 def with_options(command: Command) -> Command:
-    """``command`` with a parameter for each of its options, and of those of its request."""
+    """Return a function for typer that has a parameter for each option of a command.
+
+    Args:
+        command: Function of the command.
+    """
     hints = get_type_hints(command, include_extras=True)
     request = hints.get(REQUEST)
     request_fields = {} if request is None else options_of(request)
@@ -42,6 +46,7 @@ def with_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def call(**parsed: Any) -> None:
+        """Convert the parsed options, build the request, and call the command."""
         values = {name: field.value(parsed.pop(name)) for name, field in (request_fields | command_fields).items()}
         arguments = parsed | {name: values[name] for name in command_fields}
         if request is not None:
@@ -54,7 +59,7 @@ def with_options(command: Command) -> Command:
 
 
 def _parameter(field: RequestField) -> Parameter:
-    """Return the parameter of an option."""
+    """Return the function parameter of an option, with its type, default and help for typer."""
     required = field.option.required or field.default is Parameter.empty
     default = Parameter.empty if required else _shown_default(field)
     type_ = _typer_type(field)
@@ -63,13 +68,17 @@ def _parameter(field: RequestField) -> Parameter:
 
 
 def _typer_type(field: RequestField) -> Any:
+    """Return the type by which typer parses an option."""
     if field.option.repeats:
         return list[str]
     return str if field.is_text else field.type
 
 
 def _shown_default(field: RequestField) -> Any:
-    """Return a field's default as the command line has it: the word for None, where there is one."""
+    """Return the default of a field as it is written on the command line.
+
+    None is written as the word that the option has for it, if any.
+    """
     if field.default is None or field.option.repeats:
         return field.option.none or None
     unit = field.option.unit if is_time(field.option.unit) else ""
@@ -77,6 +86,7 @@ def _shown_default(field: RequestField) -> Any:
 
 
 def _info(field: RequestField) -> Any:
+    """Return typer's description of an option: an argument if it is positional, else an option."""
     option = field.option
     common: dict[str, Any] = {
         "help": option.doc,
@@ -90,13 +100,17 @@ def _info(field: RequestField) -> Any:
 
 
 def _completer(option: Option) -> Callable[[str], list[str]] | None:
-    """Return the completer of an option's value: of its known names, or of the words of its metavar."""
+    """Return a shell-completion function for the values of an option, or None.
+
+    The values are the known values of the option, or the words of its metavar.
+    """
     words = tuple(word for word in option.metavar.split("|") if word.islower()) if "|" in option.metavar else ()
     choices = option.known_values or words
     if not choices:
         return None
 
     def complete(incomplete: str) -> list[str]:
+        """Return the values that start with the incomplete word."""
         names = choices if isinstance(choices, tuple) else choices()
         return [name for name in names if name.startswith(incomplete)]
 

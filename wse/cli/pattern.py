@@ -1,4 +1,4 @@
-"""``wse pattern``: patterns of a line side by side, bundled ones and one's own."""
+"""``wse pattern``: compares communication patterns on a line of PEs, bundled or user-defined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pattern(
     html: Annotated[
         str | None,
         Option(
-            doc="Write one page with the tables, and the wavelets of small cases on their way: up to 128 PEs and "
+            doc="Write one page with the tables, and an animation of the wavelets of small cases: up to 128 PEs and "
             "20,000 hops of words.",
             panel="Output",
             metavar="FILE",
@@ -27,9 +27,10 @@ def pattern(
 ) -> None:
     """Compare reduces, broadcasts and gathers on a line of PEs.
 
-    Cycles beside the lower bound and the closed form, links and their words, colours; whether every word arrives once,
-    and whether messages can wait for each other for ever. A pattern of your own is a function of (length, lines,
-    arrival) in a file: it is run as any program that you start, so name no file that you would not run.
+    Show cycles with the lower bound and the closed form, words on links, and colours. Check whether
+    every word arrives exactly once, and whether the messages can deadlock. Your own pattern is a
+    function of (length, lines, arrival) in a file. The file is executed as a program, so use only
+    files that you trust.
 
     Examples:
 
@@ -46,6 +47,6 @@ def pattern(
         result = compare_to_files(request, on_progress, html=html, png=png)
     opt.print_result(result, json=json)
     if result.faults:
-        more = f" (and {len(result.faults) - 1} more cases with a fault)" if len(result.faults) > 1 else ""
-        message = f"{result.faults[0]}{more}"
+        further = f" (and {len(result.faults) - 1} more cases with a fault)" if len(result.faults) > 1 else ""
+        message = f"{result.faults[0]}{further}"
         raise BadInput(message)

@@ -1,4 +1,4 @@
-"""``wse run``: compile, execute, stream the text, and say where the cycles went."""
+"""``wse run``: compiles and executes a model, prints the text, and shows where the cycles went."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wse.studies.run.request import RunRequest
 def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
     """Run a model on a virtual wafer.
 
-    Without arguments the bundled one on a small wafer.
+    Without arguments, run the bundled model on a small wafer.
 
     Examples:
 
@@ -32,6 +32,7 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
     from wse.studies.run.result import print_run
     from wse.studies.run.study import run as execute
 
+    # If the reader of stdout goes away, as `head` does, a run that writes files continues to its end.
     leaves_files = (
         request.tracing.trace is not None or request.profiling.profile or request.checkpoints.checkpoint is not None
     )

@@ -1,4 +1,4 @@
-"""``wse scenario``: files of settings and published figures, and what of them is consistent with each other."""
+"""``wse scenario``: checks which settings are consistent with published figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def scenario(
         Option(
             positional=True,
             metavar="NAME|FILE",
-            doc="A bundled scenario, or a TOML file. Without it they are listed.",
+            doc="A bundled scenario, or a TOML file. Without it, list the bundled ones.",
             known_values=known_names.scenarios,
         ),
     ] = None,
@@ -25,13 +25,14 @@ def scenario(
         str | None, Option(doc="Write one page with tables and drawings.", panel="Output", metavar="FILE")
     ] = None,
     detail: Annotated[  # noqa: FBT002
-        bool, Option(doc="Also all combinations, each against each figure, and the assumptions.", panel="Output")
+        bool, Option(doc="Also list all combinations, with each figure, and assumptions.", panel="Output")
     ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Ask which settings agree with published figures.
+    """Find the settings that agree with published figures.
 
-    Models, element types, wafers or GPUs, drafts and users in a file: what each gives, and what is ruled out by what.
+    A scenario file lists models, element types, wafers or GPUs, drafts and users. Show the result
+    of each combination, and which figure rules it out.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""``wse serve-sim``: requests that arrive over time, served by a model on wafers."""
+"""``wse serve-sim``: simulates requests that arrive over time and are served on wafers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def serve_sim(
     ] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Serve requests over time: queue, first token, cost.
+    """Simulate the serving of requests over time: queue, TTFT, cost.
 
-    Event by event, with costs of passes that are compiled for the machine. Nothing is executed.
+    The simulation goes from event to event. Costs of passes come from the model compiled for the
+    machine. Nothing is executed.
 
     Examples:
 

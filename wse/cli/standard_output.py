@@ -1,4 +1,4 @@
-"""Standard output whose reader may go away, as ``head`` does, while a command has more to do than print."""
+"""Handling of a standard output whose reader goes away, as ``head`` does, before a command ends."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from collections.abc import Callable
 
 
 def while_read(write: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that writes as ``write`` does until nobody reads any more, and then to nowhere."""
+    """Return a function that writes text until the reader of stdout goes away.
+
+    Later text is discarded without an error.
+
+    Args:
+        write: Function that writes text to stdout.
+    """
 
     def write_or_drop(text: str) -> None:
+        """Write text, or discard this and all later text if the reader has gone away."""
         try:
             write(text)
         except BrokenPipeError:
@@ -20,10 +27,10 @@ def while_read(write: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def drop_stdout() -> None:
-    """Give stdout nowhere to go, so that neither what follows nor closing it at exit complains once more."""
+    """Redirect stdout to nowhere, so that later writes and the flush at exit raise no error."""
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
-    except (OSError, ValueError):  # not a real file
+    except (OSError, ValueError):  # stdout is not a real file, as in tests
         pass

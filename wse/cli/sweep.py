@@ -1,4 +1,4 @@
-"""``wse sweep``: a grid of estimates as one table."""
+"""``wse sweep``: estimates a grid of settings and writes one table."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def sweep(
             flag="--set",
             repeats=True,
             metavar="FIELD=A,B,...",
-            doc="Values of a field, in place of the file's: an option of `wse estimate` with underscores, or a number "
-            "of a wafer or of software, such as wafer.hop_cycles. As often as wanted; the last varies fastest.",
+            doc="Values of a field, replacing those of the file: an option of `wse estimate` with underscores, or a "
+            "number of a wafer or of software, such as wafer.hop_cycles. Repeatable; the last varies fastest.",
         ),
     ] = None,
     output: Annotated[str, Option(short="-o", metavar="FILE.csv|FILE.parquet", doc="The table.")] = "wse-sweep.csv",
     jobs: Annotated[
         int | None,
-        Option(metavar="N", doc="Processes. Default: all cores, or a cluster's CPUs.", panel="Machines"),
+        Option(metavar="N", doc="Number of processes. Default: all cores, or a cluster's CPUs.", panel="Machines"),
     ] = None,
     engine: EngineName = LOCAL,
     ray_address: RayAddress = None,
     restart: Annotated[  # noqa: FBT002
-        bool, Option(doc="Drop what an earlier sweep of this table has done.")
+        bool, Option(doc="Discard the results of an earlier sweep of this table.")
     ] = False,
     columns: Annotated[
         str | None,
         Option(
-            doc=f"Columns to print beside the axes: of {', '.join(known_names.sweep_columns())}, or of the table. "
+            doc=f"Columns to print next to the axes: of {', '.join(known_names.sweep_columns())}, or of the table. "
             "Default: these.",
             panel="Output",
             metavar="NAME,...",
@@ -53,33 +53,34 @@ def sweep(
     sort: Annotated[
         str | None,
         Option(
-            doc="Print the best of a column first, or the least; the most with NAME:down.",
+            doc="Sort by a column: best first, or smallest first; largest first with NAME:down.",
             panel="Output",
             metavar="NAME",
             known_values=known_names.sweep_columns,
         ),
     ] = None,
-    top: Annotated[int | None, Option(doc="The most rows to print. Default: 20.", panel="Output", metavar="N")] = None,
+    top: Annotated[
+        int | None, Option(doc="Maximum number of rows to print. Default: 20.", panel="Output", metavar="N")
+    ] = None,
     png: Annotated[
-        str | None, Option(doc="Draw it: what is printed over an axis.", panel="Output", metavar="FILE.png")
+        str | None, Option(doc="Plot the printed columns over an axis.", panel="Output", metavar="FILE.png")
     ] = None,
     x: Annotated[
         str | None,
-        Option(
-            doc="The axis that --png has across. Default: the one with the most values.", panel="Output", metavar="AXIS"
-        ),
+        Option(doc="Horizontal axis of --png. Default: the axis with the most values.", panel="Output", metavar="AXIS"),
     ] = None,
     every_column: Annotated[  # noqa: FBT002
-        bool, Option(flag="--all", doc="The table has grades and what numbers rest on, in words, too.", panel="Output")
+        bool, Option(flag="--all", doc="Also write grades and sources of the numbers to the table.", panel="Output")
     ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Estimate every combination of some settings, as one table.
 
-    On all cores, with a row for each combination; the axes and eight columns are printed, the best of each marked. What
-    is done is kept in FILE.partial: after Ctrl-C or a kill the same command goes on from there. A setting that cannot
-    be estimated, such as a model that does not fit, is a row with an error; where all are, that is an error of the
-    command. In a TOML file a list is an axis:
+    The estimates run on all cores, and the table has a row for each combination. The axes and eight
+    columns are printed, and the best of each is marked. Finished rows are stored in FILE.partial:
+    after Ctrl-C or a kill, the same command continues from there. A combination that cannot be
+    estimated, such as a model that does not fit, is a row with an error. If there are only errors,
+    the command fails. In a TOML file, a list is an axis:
 
     \b
       model = "story"

@@ -1,4 +1,4 @@
-"""``wse validate``: predictions against published measurements."""
+"""``wse validate``: compares predictions with published measurements."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def validate(
         Option(
             repeats=True,
             metavar="FILE.csv",
-            doc="Measurements, one file or several, or a name of those that come with wse. Default: all of these.",
+            doc="Files with measurements, or names of bundled ones. Default: all bundled ones.",
         ),
     ] = None,
     rows: Annotated[
         str,
-        Option(metavar="predicted|all|none", doc="Which rows to list one by one; the totals are always there."),
+        Option(metavar="predicted|all|none", doc="Which rows to list one by one; totals are always shown."),
     ] = "none",
     page: Annotated[
         str | None, Option(metavar="FILE.md", doc="Also write a page of the results, and a plot beside it.")
@@ -35,7 +35,7 @@ def validate(
         str,
         Option(
             metavar="report|refuse",
-            doc="Models whose layers do not all fit the SRAM of the PEs: predicted and told, or not predicted.",
+            doc="Models whose layers do not all fit in SRAM: predict and report them, or refuse.",
         ),
     ] = "report",
     against: Annotated[
@@ -46,16 +46,15 @@ def validate(
     ] = None,
     leave_out: Annotated[  # noqa: FBT002
         bool,
-        Option(
-            doc="Fit the constants of GPU stacks without each model and each GPU in turn, and predict those; minutes."
-        ),
+        Option(doc="Fit the constants of GPU stacks without one model or GPU at a time, and predict it; minutes."),
     ] = False,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
-    """Predict published measurements, and say how far off that is.
+    """Predict published measurements, and report the errors.
 
-    Row by row; rows that no model answers are counted with the reason. A file has the columns of one of four tables,
-    which the page of --page lists. Each row names its machine, so that there is no --wafer and no --set.
+    Each row is predicted separately. Rows without a prediction are counted with the reason. A file
+    has the columns of one of four tables, which are listed on the page that --page writes. Each row
+    names its machine, so there is no --wafer and no --set.
 
     Examples:
 
@@ -76,11 +75,10 @@ def validate(
     from wse.studies.validate.study import validate as study
 
     files = [Path(file) for file in (*(data or ()), *(more or ()))]
-    listed = check_listed(rows)
+    listed_rows = check_listed(rows)
     if against is not None:
-        _print_agreement(
-            against, of_measurements=bool(files or page or csv or leave_out) or capacity != "report", json=json
-        )
+        has_measurement_options = bool(files or page or csv or leave_out) or capacity != "report"
+        _print_agreement(against, has_measurement_options=has_measurement_options, json=json)
         return
     if leave_out:
         if page or csv:
@@ -99,10 +97,17 @@ def validate(
     if json:
         sys.stdout.write(as_json(validation))
     else:
-        print_validation(validation, sys.stdout, listed)
+        print_validation(validation, sys.stdout, listed_rows)
 
 
-def _print_agreement(reference: str, *, of_measurements: bool, json: bool) -> None:
+def _print_agreement(reference: str, *, has_measurement_options: bool, json: bool) -> None:
+    """Compare the fast timing model with a reference model, and print the result.
+
+    Args:
+        reference: Name of the reference model.
+        has_measurement_options: Whether options are given that apply to measurements only.
+        json: Whether to print JSON.
+    """
     from wse.errors import BadInput
     from wse.reports.progress import VALIDATING, progress_on
     from wse.studies.validate.agreement.against_wavelet import (
@@ -113,7 +118,7 @@ def _print_agreement(reference: str, *, of_measurements: bool, json: bool) -> No
     )
 
     check_reference(reference)
-    if of_measurements:
+    if has_measurement_options:
         text = f"--against {reference} compares two models, no measurements: "
         message = text + "leave out --data, --page, --csv, --capacity and --leave-out"
         raise BadInput(message)
@@ -123,6 +128,12 @@ def _print_agreement(reference: str, *, of_measurements: bool, json: bool) -> No
 
 
 def _print_left_out(files: list[Path], *, json: bool) -> None:
+    """Fit constants of GPU stacks without one model or GPU at a time, and print the errors.
+
+    Args:
+        files: Files with measurements.
+        json: Whether to print JSON.
+    """
     from wse.reports.progress import FITTING, progress_on
     from wse.studies.validate.study import leave_out
 

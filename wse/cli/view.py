@@ -1,4 +1,4 @@
-"""``wse view``: one self-contained page about a trace."""
+"""``wse view``: writes a self-contained HTML page about a trace."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def view(
         ),
     ],
     output: Annotated[
-        str, Option(short="-o", metavar="FILE", doc="The page; one that is there is replaced. - is standard output.")
+        str, Option(short="-o", metavar="FILE", doc="Page to write. An existing file is replaced. -: standard output.")
     ] = "wse-view.html",
     in_browser: Annotated[bool, Option(flag="--open", doc="Open the page in a browser.")] = False,  # noqa: FBT002
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Write one HTML page about a trace.
 
-    The answer, what limits it, a token's timeline, maps of the wafers, steps. It needs no network and no other file.
-    Beside each picture are its keyboard shortcuts and its main facts in words. The address of the page contains the
-    chosen view.
+    The page shows the main results, what limits them, a token's timeline, maps of the wafers, and
+    steps. It needs no network and no other file. Keyboard shortcuts and the main facts are next to
+    each picture. The address of the page contains the chosen view.
 
     Examples:
 

@@ -1,1 +1,1 @@
-"""Traces: written while something runs, queried, printed, exported, and shown as a page."""
+"""Traces: recording of runs and estimates, queries, print-outs, exports, and the HTML page."""

@@ -1,4 +1,4 @@
-"""The load of experts: how many tokens each got, of the prompt and generated, added up pass by pass."""
+"""Counts of the tokens that the router of each layer sent to each expert, summed over passes."""
 
 from __future__ import annotations
 
@@ -15,43 +15,52 @@ from wse_traces.schema import PHASES
 I64 = npt.NDArray[np.int64]
 
 TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated", "verified"), strict=True))
-"""The name of the tokens of a phase."""
+"""For each phase, the name under which its tokens are reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLoadResult(Result):
-    """The tokens that each expert of a layer got."""
+    """Number of tokens that were routed to each expert of one layer, by kind of token."""
 
     layer: Annotated[int, Doc("index of the layer")]
     prompt: Annotated[tuple[int, ...], Doc("tokens of prompts by expert")]
     generated: Annotated[tuple[int, ...], Doc("generated tokens by expert")]
-    verified: Annotated[
-        tuple[int, ...] | None, Doc("tokens of passes over several of one user, by expert; where there were any")
-    ] = None
+    verified: Annotated[tuple[int, ...] | None, Doc("tokens of verification passes by expert, if there were any")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertLoadResult(Result):
-    """The load of experts."""
+    """Number of tokens that were routed to each expert, for all layers that have experts."""
 
-    load: Annotated[tuple[LayerLoadResult, ...], Doc("by layer with experts")]
+    load: Annotated[tuple[LayerLoadResult, ...], Doc("one item for each layer with experts")]
 
 
 class ExpertLoad:
-    """Tokens by phase, layer and expert, added up pass by pass."""
+    """Running totals of the tokens routed to each expert, by phase and layer.
+
+    Attributes:
+        totals: For each phase and layer, int64 ``[experts]``: tokens routed to each expert so far.
+    """
 
     def __init__(self) -> None:
         self.totals: dict[str, dict[int, I64]] = {phase: {} for phase in PHASES}
 
     def add(self, phase: str, pairs: Mapping[int, I64]) -> None:
-        """Count one pass, or some: by layer the tokens of each expert, int64 ``[experts]``."""
+        """Add the token counts of one or more passes to the totals.
+
+        Args:
+            phase: Phase of the passes: "prefill", "decode" or "verify".
+            pairs: For each layer, int64 ``[experts]``: tokens that were routed to each expert.
+        """
         totals = self.totals[phase]
         for layer, tokens in pairs.items():
             totals[layer] = totals[layer] + tokens if layer in totals else tokens.copy()
 
     @property
     def over_run(self) -> dict[int, I64]:
-        """The tokens of all phases by layer, int64 ``[experts]``."""
+        """Tokens routed to each expert in all phases together, by layer: int64 ``[experts]``."""
         layers = sorted({layer for totals in self.totals.values() for layer in totals})
         return {
             layer: np.sum([totals[layer] for totals in self.totals.values() if layer in totals], axis=0)
@@ -59,7 +68,10 @@ class ExpertLoad:
         }
 
     def result(self) -> ExpertLoadResult | None:
-        """Return the load of each layer; None for a model without experts."""
+        """Return the totals of all layers, or None if the model has no experts.
+
+        Verified tokens are included only if a verification pass was counted.
+        """
         layers = [
             LayerLoadResult(
                 layer=layer,

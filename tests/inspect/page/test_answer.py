@@ -112,7 +112,7 @@ def test_moves_that_leave_the_mesh_are_one_line(tmp_path: Path) -> None:
     path = write(tmp_path / "a.h5")
     with h5py.File(path, "r+") as file:
         file["wavelets/row"][1] = 6
-    with pytest.raises(BadTrace, match=r"a\.h5: wavelets/row: 6, which cannot be; make the trace again"):
+    with pytest.raises(BadTrace, match=r"a\.h5: wavelets/row: 6, which is out of range; make the trace again"):
         view_trace(path, lambda values: values)
 
 

@@ -105,8 +105,10 @@ def test_links_without_words_are_none(tmp_path: Path) -> None:
     assert inspect_trace(InspectRequest(trace=tmp_path / "t.h5", links=True)).to_dict()["links"] == []
 
 
-def test_more_than_can_be_told_at_once() -> None:
-    with pytest.raises(BadInput, match=rf"--top {MOST_LINKS + 1}: at most 1,000 links are told at once; give fewer"):
+def test_more_than_can_be_reported() -> None:
+    with pytest.raises(
+        BadInput, match=rf"--top {MOST_LINKS + 1}: at most 1,000 links are reported; give a smaller number"
+    ):
         inspect_trace(InspectRequest(trace=Path("none.h5"), links=True, top=MOST_LINKS + 1)).to_dict()
 
 

@@ -1,1 +1,1 @@
-"""The pages of docs/reference and the stub of the library, from options, results and signatures."""
+"""Generator of the pages in docs/reference, from options, results and signatures."""

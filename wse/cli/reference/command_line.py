@@ -1,4 +1,4 @@
-"""docs/reference/cli.md: every command with its options, from the same descriptions as ``--help``."""
+"""Generator of docs/reference/cli.md: every command with the same descriptions as ``--help``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ complete commands, options and the names of models, wafers and mappings.
 
 
 def page() -> str:
-    """Return the whole page."""
+    """Return the content of the page."""
     group = command()
     with group.make_context("wse", [], resilient_parsing=True) as context:
         sections = [_section(name, group.get_command(context, name), context) for name in COMMANDS]
@@ -33,17 +33,21 @@ def page() -> str:
 
 
 def _section(name: str, command: Any, parent: Any) -> str:
+    """Return the section of a command: usage, description, and tables of its options."""
     context = command.context_class(command, info_name=name, parent=parent)
     usage = " ".join(["wse", name, *command.collect_usage_pieces(context)])
     lines = [f"## wse {name}", "", f"    {usage}", "", _text(command.help), ""]
     for title, rows in option_rows(command, context).items():
-        shown = [(option, doc) for option, doc in rows if "--help" not in option and option != "--json"]
-        if shown:
-            lines += markdown_table((title, ""), ((f"`{option}`", doc.replace("  [", " [")) for option, doc in shown))
+        entries = [(option, doc) for option, doc in rows if "--help" not in option and option != "--json"]
+        if entries:
+            lines += markdown_table((title, ""), ((f"`{option}`", doc.replace("  [", " [")) for option, doc in entries))
             lines.append("")
     return "\n".join(lines)
 
 
 def _text(text: str) -> str:
-    """Return a docstring as Markdown: examples, which stand behind a line of their own, as code."""
+    """Return a command's docstring as Markdown.
+
+    Examples, which follow a marker line, become code.
+    """
     return re.sub(r"^ {2}", "    ", re.sub(r"\n*\x08\n", "\n\n", inspect.cleandoc(text)), flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Parts of docstrings, and the comment that marks a page as generated."""
+"""Extraction of parts of docstrings, and the comment that marks a page as generated."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ GENERATED: Final = "<!-- Written by `python -m wse.cli.reference .`. Do not edit
 
 
 def first_line(described: Any) -> str:
-    """Return the first line of a docstring, which can be read alone."""
+    """Return the first line of an object's docstring, or "" if it has none."""
     return (inspect.getdoc(described) or "").partition("\n")[0]
 
 
-def argument_docs(docstring: str) -> dict[str, tuple[str, str]]:
-    """Return the entries of a docstring's section "Args".
+def argument_docs(docstring: str, section_name: str = "Args") -> dict[str, tuple[str, str]]:
+    """Return the entries of a section of a Google-style docstring.
+
+    Args:
+        docstring: The docstring.
+        section_name: Name of the section: "Args" or "Attributes".
 
     Returns:
-        By the name of the argument: the form of its values without brackets, such as ``ROWSxCOLS``, which may be
-        empty; and its meaning in one line.
+        For each argument or attribute, by name: the form of its values without brackets, such as
+        ``ROWSxCOLS``, which may be empty; and its description on one line.
     """
-    section = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", inspect.cleandoc(docstring), re.MULTILINE | re.DOTALL)
+    pattern = rf"^{section_name}:\n(.*?)(?=^\S|\Z)"
+    section = re.search(pattern, inspect.cleandoc(docstring), re.MULTILINE | re.DOTALL)
     entries = re.findall(r"^ {4}(\S.*?)(?=^ {4}\S|\Z)", section[1] if section else "", re.MULTILINE | re.DOTALL)
     docs = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""docs/reference/json.md: the keys of what each command prints with ``--json``, from the result classes."""
+"""Generator of docs/reference/json.md: the JSON keys of each command, from its result class."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ COMMANDS: Final[dict[str, type[Result]]] = {
     "validate": Validation,
     "validate --against wavelet": Agreement,
 }
-"""The result class of what each command prints with ``--json``, and its function returns in Python."""
+"""Result class of each command that has a Python function: printed with ``--json``, or returned."""
 
 WITHOUT_FUNCTION: Final[dict[str, type[Result]]] = {
     "models": ModelsResult,
@@ -79,7 +79,7 @@ WITHOUT_FUNCTION: Final[dict[str, type[Result]]] = {
     "view": ViewResult,
     "export": ExportResult,
 }
-"""The result class of what a command prints with ``--json`` that is no function in Python."""
+"""Result class of each command that has no Python function, printed with ``--json``."""
 
 VIEWS: Final[dict[str, type[View]]] = {
     "inspect": SummaryView,
@@ -95,7 +95,7 @@ VIEWS: Final[dict[str, type[View]]] = {
     "inspect --diff": DiffView,
     "inspect --check": CheckView,
 }
-"""The result class of each view of a trace."""
+"""Result class of each view of a trace."""
 
 _HEAD: Final = f"""\
 # JSON of the commands
@@ -113,13 +113,13 @@ attribute: `wse.estimate("llama-3-8b").decode.tokens_per_s_per_user` is the key 
 
 
 class Key(NamedTuple):
-    """A key of a command's JSON.
+    """Key of the JSON of a command.
 
     Attributes:
-        path: Its path, such as ``system.stages[].rows``.
-        kinds: The kinds of JSON value that it has: int, float, str, bool, list or dict.
-        doc: What it is.
-        optional: Whether it may be absent; else a value that is none is null.
+        path: Path of the key, such as ``system.stages[].rows``.
+        kinds: Types of JSON value that the key can have: int, float, str, bool, list, dict or None.
+        doc: Description and unit.
+        optional: Whether the key may be absent.
     """
 
     path: str
@@ -129,7 +129,12 @@ class Key(NamedTuple):
 
 
 def keys_of(result: type[Result], before: str = "") -> Iterator[Key]:
-    """Yield the keys of a result class's JSON, in their order."""
+    """Yield the keys of a result class's JSON in their order, including those of nested objects.
+
+    Args:
+        result: Result class.
+        before: Path of the object that contains the result, with a final dot, or "".
+    """
     hints = get_type_hints(result, include_extras=True)
     for field in dataclasses.fields(result):
         hint, doc = get_args(hints[field.name])[:2] if get_origin(hints[field.name]) is Annotated else (Any, Doc(""))
@@ -143,7 +148,13 @@ def keys_of(result: type[Result], before: str = "") -> Iterator[Key]:
 
 
 def _inner_keys(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
-    """Yield the keys inside of a value: of an object those of its fields, of a list those of its elements."""
+    """Yield the keys inside a value: of the fields of an object, or of the elements of a list.
+
+    Args:
+        hint: Type of the value.
+        path: Path of the value.
+        doc: Description of the value, whose unit applies to keys of a mapping.
+    """
     if isinstance(hint, type) and issubclass(hint, Result):
         yield from keys_of(hint, f"{path}.")
     elif get_origin(hint) in (tuple, list, Sequence) and get_args(hint):
@@ -157,7 +168,7 @@ def _inner_keys(hint: Any, path: str, doc: Doc) -> Iterator[Key]:
 
 
 def _kind(hint: Any) -> type:
-    """Return the kind of JSON value that a type becomes."""
+    """Return the JSON type that values of a Python type become."""
     origin = get_origin(hint)
     if origin is Literal:
         return type(get_args(hint)[0])
@@ -170,7 +181,7 @@ def _kind(hint: Any) -> type:
 
 
 def page() -> str:
-    """Return the whole page."""
+    """Return the content of the page."""
     lines = [_HEAD]
     for command, result in (COMMANDS | WITHOUT_FUNCTION | VIEWS).items():
         lines += [f"## wse {command}", "", first_line(result), ""]
@@ -179,12 +190,13 @@ def page() -> str:
 
 
 def _row(key: Key) -> tuple[str, ...]:
+    """Return the row of a key in the table of its command."""
     path = f"*`{key.path}`*" if key.optional else f"`{key.path}`"
     return path, " or ".join(_WORDS[kind] for kind in key.kinds), key.doc.unit, _sentence(key.doc.text)
 
 
 def _sentence(text: str) -> str:
-    """Return a text with a capital at its beginning, without a full stop at its end."""
+    """Return a text with a capital first letter and without a final full stop."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}"
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/python.md: functions with their arguments, what results have beside their fields, and errors."""
+"""Generator of docs/reference/python.md: functions with their arguments, results, and errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ argument that the function has not, or without one that it needs, is a `TypeErro
 
 
 def page() -> str:
-    """Return the whole page."""
+    """Return the content of the page."""
     lines = [_HEAD]
     for name in api.__all__:
         lines += _function(name)
@@ -65,11 +65,13 @@ def page() -> str:
     for command, result in COMMANDS.items():
         lines += _result(command, result)
     lines += [_TRACE, *_members(Trace), "", f"`trace[PATH]` is a column. {_paragraph(Column)}", ""]
+    attributes = argument_docs(inspect.getdoc(Column) or "", "Attributes")
+    lines += [*(f"- `{attribute}`: {doc}" for attribute, (_, doc) in attributes.items()), ""]
     return "\n".join([*lines, _ERRORS, "```text", _tree(), "```", ""])
 
 
 def _function(name: str) -> Iterator[str]:
-    """Yield the section of a function: what it is for, an example, its arguments."""
+    """Yield the lines of the section of a function: summary, example, arguments and return type."""
     function = getattr(api, name)
     docstring = inspect.getdoc(function) or ""
     signature = inspect.signature(function)
@@ -83,6 +85,7 @@ def _function(name: str) -> Iterator[str]:
 
 
 def _argument(parameter: inspect.Parameter, form: str, doc: str) -> tuple[str, ...]:
+    """Return the row of an argument in the table of its function."""
     default = "" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
     star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
     values = f"`{form}`. " if form else ""
@@ -90,28 +93,35 @@ def _argument(parameter: inspect.Parameter, form: str, doc: str) -> tuple[str, .
 
 
 def _type(annotation: Any) -> str:
-    """Return a type as people write it, without its modules."""
+    """Return a type annotation as text, without the names of modules."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text)
 
 
 def _result(command: str, result: type[Result]) -> Iterator[str]:
-    """Yield the section of the result of a command: where its fields are, and what else it has."""
+    """Yield the section of a command's result class: its fields, methods and properties."""
     yield from (f"### {result.__name__}", "", f"{first_line(result)} Fields: the keys of `wse {command} --json`.", "")
     members = list(_members(result, Result))
     yield from (*members, *([""] if members else []))
 
 
 def _members(kind: type, base: type = object) -> Iterator[str]:
-    """Yield a list of the public methods and properties of a class that are neither its fields nor those of a base."""
-    known = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
+    """Yield an item for each public method and property of a class.
+
+    Fields of a dataclass and members of the base class are omitted.
+
+    Args:
+        kind: The class.
+        base: Base class.
+    """
+    field_names = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
     for name in dir(kind):
-        if not name.startswith("_") and name not in known and not hasattr(base, name):
+        if not name.startswith("_") and name not in field_names and not hasattr(base, name):
             yield f"- `{name}{_call(getattr(kind, name))}`: {first_line(getattr(kind, name))}"
 
 
 def _call(member: Any) -> str:
-    """Return a method's parameters in brackets; nothing of a property."""
+    """Return the parameters of a method in brackets, or "" for a property."""
     if not callable(member):
         return ""
     parameters = list(inspect.signature(member).parameters.values())[1:]
@@ -119,10 +129,11 @@ def _call(member: Any) -> str:
 
 
 def _paragraph(described: Any) -> str:
-    """Return a docstring up to its examples, as one paragraph."""
-    return " ".join((inspect.getdoc(described) or "").partition(">>>")[0].split())
+    """Return a docstring up to its attributes and examples, as one paragraph."""
+    text = re.split(r"^(?:Attributes:|>>>)", inspect.getdoc(described) or "", maxsplit=1, flags=re.MULTILINE)[0]
+    return " ".join(text.split())
 
 
 def _tree() -> str:
-    """Return the tree of errors as its module draws it."""
+    """Return the tree of error classes from the docstring of ``wse.errors``."""
     return inspect.cleandoc((wse.errors.__doc__ or "").partition("\n\n")[2].partition("\n\nMessages")[0])

@@ -1,1 +1,1 @@
-"""``wse export``: a trace in the formats of other programs."""
+"""``wse export``: conversion of a trace to the formats of other programs."""

@@ -1,4 +1,4 @@
-"""The passes of a run that an export shows: those of some tokens, or as many as its reader can take."""
+"""Selection of the passes that a timeline shows: all, those of some tokens, or as many as fit."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ LATEST_CYCLE: Final = 1 << 53  # up to which numbers in JSON are exact
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassSelection:
-    """Passes and tokens to export.
+    """Passes and tokens that a timeline shows.
 
     Attributes:
-        passes: int64 ``[pass]``: the passes, in order of their start.
-        tokens: int64 ``[token]``: the tokens that they read or generated, ascending.
-        slices: Steps of these passes.
-        left_out: Passes that would be too many.
+        passes: int64 ``[pass]``: indices of the passes, in order of their start.
+        tokens: int64 ``[token]``: indices of the tokens that these passes read or generated,
+            ascending.
+        slices: Number of steps of all these passes.
+        left_out: Number of passes that are not shown because the file would become too large.
     """
 
     passes: Array
@@ -35,14 +36,24 @@ class PassSelection:
 
 
 def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection:
-    """Return the passes of some tokens; without tokens all passes, up to ``MOST_SLICES`` slices.
+    """Choose the passes that a timeline shows: those of a range of tokens, or else all.
 
-    Where they make more, they are the first of those that generated tokens; of prompts where nothing else was passed.
+    A timeline has at most ``MOST_SLICES`` steps. If all passes together have more, prefill passes
+    are left out, unless there are only prefill passes. Of the rest, the first ones that fit are
+    chosen.
+
+    Args:
+        trace: Trace of a run or an estimate.
+        tokens: Indices of the first and last token, or None for all passes.
+
+    Returns:
+        The chosen passes, their tokens, and the number of passes left out.
 
     Raises:
-        BadInput: there is no such token, or the passes of the tokens have too many steps.
-        BadTrace: the first pass alone has too many steps, a pass belongs to no schedule, or a time is none.
-        TraceError: the trace is damaged.
+        BadInput: There is no such token, or the passes of the tokens have too many steps.
+        BadTrace: A single pass already has too many steps, a pass refers to no schedule, or a cycle
+            count is out of range.
+        TraceError: The trace is damaged.
     """
     token_pass = trace.column("tokens/pass")
     schedule, start = trace.column("passes/schedule"), trace.column("passes/start_cycle")
@@ -70,27 +81,39 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
         if shown_passes == 0:
             message = f"{trace.path}: a pass of {int(slices[0]):,} steps, {too_many}; take --to parquet"
             raise BadTrace(message)
-    shown = np.isin(token_pass, passes[:shown_passes])
+    is_shown = np.isin(token_pass, passes[:shown_passes])
     if tokens is not None:
+        # A pass may have more tokens than the requested ones.
         number = np.arange(len(token_pass))
-        shown &= (number >= tokens[0]) & (number <= tokens[1])
+        is_shown &= (number >= tokens[0]) & (number <= tokens[1])
     count = int(slices[shown_passes - 1]) if shown_passes else 0
     left_out = (len(start) if tokens is None else len(passes)) - shown_passes
-    return PassSelection(passes[:shown_passes], np.flatnonzero(shown), count, left_out)
+    return PassSelection(passes[:shown_passes], np.flatnonzero(is_shown), count, left_out)
 
 
 def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int = 0) -> None:
-    """Raise BadTrace for a value outside of ``start`` to before ``end``, before sums that could overflow."""
-    wrong = (values < start) | (values >= end)
-    if wrong.any():
-        value = int(values[wrong][0])
+    """Raise BadTrace if a value of a column is below ``start``, or ``end`` or above.
+
+    Callers check columns before they add values that could overflow or that JSON could not
+    represent.
+
+    Args:
+        trace: Trace that contains the column.
+        path: Path of the column, for the error message.
+        values: Values of the column.
+        end: Upper limit, exclusive.
+        start: Lower limit, inclusive.
+    """
+    is_outside = (values < start) | (values >= end)
+    if is_outside.any():
+        value = int(values[is_outside][0])
         message = f"{trace.path}: {path}: {value}, which is out of range; make the trace again"
         raise BadTrace(message)
 
 
 def _check_tokens(trace: Trace, tokens: tuple[int, int], count: int) -> None:
-    """Raise BadInput where the trace has no token of the range."""
+    """Raise BadInput if the first token of the range is not in the trace, which has ``count``."""
     if tokens[0] >= count:
-        has = f"{trace.path} has the tokens 0 to {count - 1}" if count else f"{trace.path} has none"
-        message = f"--tokens {tokens[0]}-{tokens[1]}: {has}; give some of those"
+        available_tokens = f"{trace.path} has the tokens 0 to {count - 1}" if count else f"{trace.path} has none"
+        message = f"--tokens {tokens[0]}-{tokens[1]}: {available_tokens}; give some of those"
         raise BadInput(message)

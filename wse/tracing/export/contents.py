@@ -1,4 +1,4 @@
-"""The contents of a buffer of a PE as a file: numbers for numpy, or the bytes."""
+"""Export of the contents of one SRAM buffer of a PE, as a NumPy file or as raw bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from wse.tracing.query.places.contents import Content
 
 
 def content_file(content: Content, suffix: str) -> bytes:
-    """Return the elements as a numpy file where the ``suffix`` is ``.npy`` (bfloat16 as float32), else as bytes."""
+    """Return the contents of a buffer as the bytes of a file.
+
+    Args:
+        content: Contents of a buffer of one PE.
+        suffix: Suffix of the file. For ``.npy`` the result is a NumPy file, in which bfloat16
+            elements are float32. For any other suffix the result is the raw bytes of the buffer.
+    """
     if suffix != ".npy":
         return bytes(content.raw())
     file = io.BytesIO()

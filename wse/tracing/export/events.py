@@ -1,4 +1,4 @@
-"""The parts of a timeline: slices on tracks and lanes, and counters, all in cycles from the start of the run."""
+"""Elements of a timeline: slices on tracks, and counters. Times are cycles since the run began."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from wse.reports.as_json import Report
 from wse_traces.schema import HOST
 
 RUN: Final = HOST - 1
-"""Processes are numbers: of a wafer its own, of the host that which it has in a trace, of the run as a whole this."""
+"""Process of the timeline that stands for the run as a whole.
+
+Processes are numbered: a wafer has its index, and the host has ``HOST``, as in a trace.
+"""
 
 
 def process_name(process: int) -> str:
-    """Return the name of a process of a timeline.
+    """Return the displayed name of a process: a wafer, the host, or the run as a whole.
 
     >>> process_name(0), process_name(HOST), process_name(RUN)
     ('wafer 0', 'host', 'run')
@@ -24,7 +27,13 @@ def process_name(process: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A line of a timeline: its process, its name, and its position."""
+    """Horizontal line of a timeline, on which slices are drawn.
+
+    Attributes:
+        process: Process that the track belongs to: a wafer index, ``HOST`` or ``RUN``.
+        name: Displayed name.
+        order: Sort key of the track among those of its process; the lowest is drawn at the top.
+    """
 
     process: int
     name: str
@@ -33,7 +42,16 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """An event with a duration. Slices of one track never overlap."""
+    """Event of a timeline with a start and a duration. Slices of one track never overlap.
+
+    Attributes:
+        track: Track that the slice is drawn on.
+        name: Displayed name.
+        kind: Category of the event, such as "pass", "token" or "compute".
+        start_cycle: Start in cycles since the run began.
+        cycles: Duration.
+        attributes: Further facts, which viewers show when the slice is selected.
+    """
 
     track: Track
     name: str
@@ -45,7 +63,15 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The value of a counter of a process from a cycle on, with its unit."""
+    """Value that a counter of a process has from a given cycle until the counter's next value.
+
+    Attributes:
+        process: Process that the counter belongs to: a wafer index, ``HOST`` or ``RUN``.
+        name: Displayed name of the counter.
+        unit: Unit of the value.
+        cycle: Cycle from which the value applies, since the run began.
+        value: New value of the counter.
+    """
 
     process: int
     name: str
@@ -58,7 +84,10 @@ Event = Slice | Count
 
 
 class Lanes:
-    """The lanes of one track. Slices come in order of their start; each gets the lowest free lane.
+    """Assignment of the slices of a track to lanes, so that slices in a lane do not overlap.
+
+    Slices must be placed in order of their start. Each gets the lowest lane that is free at its
+    start.
 
     >>> lanes = Lanes()
     >>> [lanes.place(*slice_) for slice_ in ((0, 10), (2, 5), (5, 7), (10, 11))]
@@ -71,7 +100,7 @@ class Lanes:
         self._count = 0
 
     def place(self, start: int, end: int) -> int:
-        """Return the lane of a slice from cycle ``start`` to before ``end``."""
+        """Return the lane for a slice from cycle ``start`` up to, but excluding, cycle ``end``."""
         while self._busy and self._busy[0][0] <= start:
             heapq.heappush(self._free, heapq.heappop(self._busy)[1])
         if self._free:

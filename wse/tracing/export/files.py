@@ -1,4 +1,4 @@
-"""An export written beside its place and put there when it is whole."""
+"""Writing of exports. Output is written to a temporary place and moved when it is complete."""
 
 from __future__ import annotations
 
@@ -30,31 +30,35 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class ExportResult(Result):
-    """An export that is written."""
+    """Report of a finished export: what was written, and how much of it."""
 
     trace: Annotated[str, Doc("The trace")]
     to: Annotated[str, Doc("The format")]
     out: Annotated[str, Doc("The file or folder that was written")]
-    incomplete: Annotated[bool | None, Doc("True where the run was not completed")] = None
+    incomplete: Annotated[bool | None, Doc("True if the run was not completed")] = None
     files: Annotated[tuple[str, ...] | None, Doc("Of a folder: the files in it")] = None
-    rows: Annotated[int | None, Doc("Of tables: rows of all")] = None
+    rows: Annotated[int | None, Doc("Of tables: total number of rows")] = None
     events: Annotated[int | None, Doc("Of a log: lines with an event")] = None
     wavelets: Annotated[int | None, Doc("Of a log: wavelets in it")] = None
     slices: Annotated[int | None, Doc("Of a timeline: slices")] = None
     passes: Annotated[int | None, Doc("Of a timeline: passes that it shows")] = None
-    left_out_passes: Annotated[int | None, Doc("Of a timeline: passes that are more than a viewer takes")] = None
+    left_out_passes: Annotated[int | None, Doc("Of a timeline: passes that are more than a viewer can open")] = None
     tokens: Annotated[tuple[int, int] | None, Doc("Of a timeline: the first and the last token shown")] = None
-    first_generated_token: Annotated[int | None, Doc("Of a timeline: the first token behind the prompt")] = None
+    first_generated_token: Annotated[int | None, Doc("Of a timeline: the first generated token")] = None
 
 
 def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResult:
-    """Write an export.
+    """Write an export of a trace, and return a report of what was written.
 
-    ``on_progress`` is called with how much is done, of how much, and the name of what comes next.
+    Args:
+        request: The trace, the format, the output path and what to export.
+        on_progress: Called with the amount of work done, the total amount, and the name of the next
+            part. The unit of work depends on the format.
 
     Raises:
-        BadInput: the place cannot be written, is of another kind or holds something else, or a library is missing.
-        BadTrace: the trace cannot be read, or does not have what was requested.
+        BadInput: The output path cannot be written or contains something else, or a library that
+            the format needs is not installed.
+        BadTrace: The trace cannot be read, or lacks the requested data.
     """
     _check_place(request)
     if request.to == "parquet":
@@ -68,6 +72,11 @@ def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResul
 
 
 def _check_place(request: ExportRequest) -> None:
+    """Raise BadInput if the output path is unsuitable for the format.
+
+    Formats that consist of several files need a folder that is new, empty, or holds an earlier
+    export.
+    """
     out = request.out
     if request.to not in FOLDERS:
         output_path("-o", str(out), inputs=[request.trace])
@@ -92,6 +101,7 @@ def _check_place(request: ExportRequest) -> None:
 
 
 def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Report:
+    """Write an export of several files, and return the file names and the row count."""
     with open_output_folder("-o", request.out) as folder:
         if request.to == "png":
             kinds = map_kinds(trace, request.what)
@@ -104,27 +114,34 @@ def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Re
 
 
 def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Report:
+    """Write an export that is a single file, and return counts of its contents."""
     if request.to == "simulator-log":
         events = router_events(trace, request.wafer_index, request.cycles)
         with _open_file(request.out) as file:
             write_simulator_log(events, trace.header.rows, trace.header.cols, file, on_progress)
         return {"events": len(events.cycle), "wavelets": len(np.unique(events.wavelet))}
-    chosen = select_passes(trace, request.tokens)
-    total = 2 * chosen.slices
+    selection = select_passes(trace, request.tokens)
+    total = 2 * selection.slices
 
-    def on_events(done: int) -> None:
-        on_progress(min(done, total), total + 1, "timeline")
+    def on_events(event_count: int) -> None:
+        """Report progress, assuming two events per slice: the slice and a counter value."""
+        on_progress(min(event_count, total), total + 1, "timeline")
 
     with _open_file(request.out) as file:
-        slices = write_perfetto(timeline(trace, chosen), _timeline_attributes(trace), file, on_events)
-    report = {"slices": slices, "passes": len(chosen.passes), "left_out_passes": chosen.left_out, **_tokens(chosen)}
-    generated = np.flatnonzero(trace.column("tokens/is_prompt") == 0)
-    return report | ({"first_generated_token": int(generated[0])} if len(generated) else {})
+        slices = write_perfetto(timeline(trace, selection), _timeline_attributes(trace), file, on_events)
+    report = {
+        "slices": slices,
+        "passes": len(selection.passes),
+        "left_out_passes": selection.left_out,
+        **_tokens(selection),
+    }
+    generated_tokens = np.flatnonzero(trace.column("tokens/is_prompt") == 0)
+    return report | ({"first_generated_token": int(generated_tokens[0])} if len(generated_tokens) else {})
 
 
 @contextmanager
 def _open_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open the file to write, compressed where its name says so."""
+    """Open the output file for writing, gzip-compressed if its name ends in ``.gz``."""
     with open_output("-o", path) as file:
         if path.suffix == ".gz":
             with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
@@ -133,19 +150,20 @@ def _open_file(path: Path) -> Iterator[IO[bytes]]:
             yield file
 
 
-def _tokens(chosen: PassSelection) -> Report:
-    """Return the first and the last exported token."""
-    return {"tokens": (int(chosen.tokens[0]), int(chosen.tokens[-1]))} if len(chosen.tokens) else {}
+def _tokens(selection: PassSelection) -> Report:
+    """Return the first and last exported token as ``tokens``; empty if there is none."""
+    return {"tokens": (int(selection.tokens[0]), int(selection.tokens[-1]))} if len(selection.tokens) else {}
 
 
 def _title(trace: Trace) -> str:
+    """Return the title of heat maps: model, wafer, mapping, and if the run is incomplete."""
     header = trace.header
     state = "" if trace.complete else " (not completed)"
     return f"{header.model} on {header.wafer}, mapping {header.mapping}{state}"
 
 
 def _timeline_attributes(trace: Trace) -> dict[str, Any]:
-    """Return the facts of a run for its timeline, and the meaning of its times."""
+    """Return facts of the run for the head of a timeline file, and the meaning of its times."""
     header = trace.header
     return {
         "time": "1 µs in this file is 1 cycle of the wafer",

@@ -1,4 +1,4 @@
-"""Heat maps of wafers: a number for each PE and the outlines of stages, as PNG images with row 0 at the top."""
+"""Heat maps of wafers as PNG images: a value for each PE, and the outlines of the stages."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ _PLANES: Final = {"sram": "sram/bytes_per_pe", "busy": "pe/busy_cycles"}
 _LINKS: Final = "links/words"
 
 DPI: Final = 100
-LARGEST: Final = 900  # pixels of the longer side of a mesh that is drawn larger than a pixel a PE
-LEAST: Final = 60  # pixels of the shorter side of a mesh
+LARGEST: Final = 900  # maximum pixels of the longer side, unless the mesh has more PEs than that
+LEAST: Final = 60  # minimum pixels of either side of a mesh
 LEFT, RIGHT, TOP, BOTTOM = 85, 165, 75, 60  # pixels around the mesh
-WIDTH: Final = 720  # at least, so that titles have room
+WIDTH: Final = 720  # minimum width in pixels, so that titles have room
 LONGEST_TITLE: Final = 90
-MOST_NAMED: Final = 64  # outlines with a number in them
+MOST_NAMED: Final = 64  # with more outlines than this, none is labelled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaferMap:
-    """A number for each PE of a wafer.
+    """Heat map of one wafer: a value for each PE.
 
     Attributes:
-        kind: One of ``KINDS``.
-        wafer: The wafer.
-        title: What the numbers are.
-        unit: What they are counted in.
+        kind: One of ``KINDS``: SRAM, busy cycles, or words on links.
+        wafer: Index of the wafer.
+        title: Description of the values.
+        unit: Unit of the values.
         values: int64 ``[row, col]``.
-        most: The largest value that can be; 0 where nothing limits it.
-        outlines: The stages on the wafer by index; none on maps of links where PEs are dead, since links are then in
-            rows and columns of the wafer, and stages, as all else, in those of the mesh that programs see.
+        most: Largest possible value, or 0 if there is no limit.
+        outlines: Stages on the wafer, by index. Maps of links have no outlines if the wafer has
+            dead PEs: links are then in rows and columns of the physical wafer, but stages are in
+            those of the logical mesh that programs see.
     """
 
     kind: str
@@ -55,35 +56,46 @@ class WaferMap:
 
 
 def check_maps(kinds: tuple[str, ...]) -> None:
-    """Raise UnknownName for an unknown kind of picture."""
+    """Raise UnknownName if one of the requested kinds of map does not exist."""
     for kind in kinds:
         if kind not in KINDS:
             raise UnknownName("picture", kind, KINDS, where="--what")
 
 
 def map_kinds(trace: Trace, kinds: tuple[str, ...]) -> list[str]:
-    """Return the kinds of maps to draw: the given ones, or all that were recorded.
+    """Return the kinds of maps to draw: the given kinds, or all that the trace has data for.
+
+    Args:
+        trace: Trace to draw maps of.
+        kinds: Requested kinds; empty for all.
 
     Raises:
-        BadTrace: what a map shows was not recorded: links and busy times are known when a run is complete.
+        BadTrace: A requested kind was not recorded, or nothing was. Words on links and busy cycles
+            are recorded only when a run is complete.
     """
     map_names: list[str] = [kind for kind in KINDS if kind in kinds] or [
         kind for kind in KINDS if trace.rows(_plane_of(kind))
     ]
     missing = [kind for kind in map_names if not trace.rows(_plane_of(kind))]
     if missing or not map_names:
-        what, state = ", ".join(missing) or "nothing to draw", "" if trace.complete else ", whose run was not completed"
-        reason = f"--what {what}: not recorded" if missing else what
+        state = "" if trace.complete else ", whose run was not completed"
+        reason = f"--what {', '.join(missing)}: not recorded" if missing else "nothing to draw"
         message = f"{reason} in {trace.path}{state}; choose another, or run again to the end"
         raise BadTrace(message)
     return map_names
 
 
 def wafer_maps(trace: Trace, kinds: list[str]) -> Iterator[WaferMap]:
-    """Yield the maps of these kinds of each wafer; ``links`` are those of all directions together.
+    """Yield the maps of the given kinds for each wafer.
+
+    Words on links can be drawn by direction, or for all directions together (kind ``links``).
+
+    Args:
+        trace: Trace that has data for these kinds.
+        kinds: Kinds of map to draw, of ``KINDS``.
 
     Raises:
-        TraceError: the trace is damaged.
+        TraceError: The trace is damaged.
     """
     stages = read_stages(trace)
     for wafer in range(trace.header.wafers):
@@ -97,9 +109,16 @@ def wafer_maps(trace: Trace, kinds: list[str]) -> Iterator[WaferMap]:
 def write_pngs(
     maps: Iterable[WaferMap], title: str, folder: Path, count: int, on_progress: Callable[[int, int, str], None]
 ) -> list[str]:
-    """Draw each map into a file of its own, a PE at least a pixel; return the names of the files.
+    """Draw each map to its own PNG file, and return the file names.
 
-    ``title`` says what run it is.
+    A PE is at least one pixel wide and high.
+
+    Args:
+        maps: Maps to draw.
+        title: Description of the run, written above each map.
+        folder: Folder for the files.
+        count: Number of maps, for the progress report.
+        on_progress: Called before each map with its index, ``count`` and the file name.
     """
     names = []
     for number, wafer_map in enumerate(maps):
@@ -110,11 +129,15 @@ def write_pngs(
 
 
 def _plane_of(kind: str) -> str:
+    """Return the path of the trace dataset that a kind of map shows."""
     return _PLANES.get(kind, _LINKS)
 
 
 def _values(trace: Trace, kind: str, wafer: int) -> tuple[str, str, Array, int]:
-    """Return title, unit, values and limit of a kind of map that was recorded."""
+    """Return title, unit, values ``[row, col]`` and largest possible value of a map.
+
+    The trace must have data for this kind of map.
+    """
     if kind == "sram":
         uses = np.stack(list(sram_bytes(trace, wafer).values())).astype(np.int64)
         size, free = int(uses.sum(axis=0).max(initial=0)), uses[USES.index("free")]
@@ -131,6 +154,7 @@ def _values(trace: Trace, kind: str, wafer: int) -> tuple[str, str, Array, int]:
 
 
 def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
+    """Draw a heat map with its scale and the outlines of stages, and save it as PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -151,8 +175,8 @@ def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
         side.set_visible(False)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
-    about = f"{_short(title)}\nwafer {wafer_map.wafer}: {wafer_map.title}"
-    axes.set_title(about, fontsize=10, loc="left", parse_math=False)
+    heading = f"{_short_title(title)}\nwafer {wafer_map.wafer}: {wafer_map.title}"
+    axes.set_title(heading, fontsize=10, loc="left", parse_math=False)
     bar = figure.add_axes(((LEFT + width + 15) / all_width, BOTTOM / all_height, 18 / all_width, height / all_height))
     scale_bar = figure.colorbar(image, cax=bar)
     bar.set_title(wafer_map.unit, fontsize=10, loc="left")
@@ -165,7 +189,7 @@ def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
 
 
 def _outline(axes: Any, stage: Stage, name: str) -> None:
-    """Draw the rectangle of a stage with its name, light on dark so that it is visible on every colour."""
+    """Draw the rectangle and name of a stage in white with black edges, visible on every colour."""
     from matplotlib.patches import Rectangle
     from matplotlib.patheffects import withStroke
 
@@ -178,6 +202,7 @@ def _outline(axes: Any, stage: Stage, name: str) -> None:
         axes.annotate(name, place, color="white", fontsize=8, ha="center", va="center", path_effects=effects)
 
 
-def _short(text: str) -> str:
+def _short_title(text: str) -> str:
+    """Return a title without control characters, cut to ``LONGEST_TITLE`` characters."""
     text = printable(text)
     return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"

@@ -1,7 +1,8 @@
-"""A timeline in the Trace Event Format, JSON that Perfetto's and Chrome's viewers open.
+"""A timeline in the Trace Event Format: JSON that the viewers of Perfetto and Chrome open.
 
-The format counts in microseconds. Here a microsecond stands for a cycle, so that all times are whole numbers and none
-is rounded; the file says so in ``otherData``. Format: "Trace Event Format", Google, the object with ``traceEvents``.
+The format counts in microseconds. In these files one microsecond stands for one cycle, so all times
+are whole numbers and none is rounded. The file says so in ``otherData``. Source: "Trace Event
+Format", Google, the JSON object format with ``traceEvents``.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _EVERY: Final = 1000  # events between two calls of `on_progress`
 def write_perfetto(
     events: Iterable[Event], attributes: dict[str, Any], file: IO[bytes], on_progress: Callable[[int], None]
 ) -> int:
-    """Write a timeline; return its number of slices.
+    """Write a timeline file, and return the number of slices in it.
 
     Args:
-        events: What to show, in any order.
-        attributes: Attributes of the trace as a whole.
-        file: Written to piece by piece.
-        on_progress: Called now and then with the number of events so far.
+        events: Slices and counter values, in any order.
+        attributes: Facts about the run, stored in ``otherData``.
+        file: Output file, written event by event.
+        on_progress: Called every ``_EVERY`` events with the number of events written so far.
     """
     out = _EventFile(file, attributes)
     slices = 0
@@ -46,7 +47,11 @@ def write_perfetto(
 
 
 class _EventFile:
-    """A file with an array of events. Processes and threads get an index and a name at their first event."""
+    """Writer of a JSON file with an array of events.
+
+    Each process and each track gets a number and a name in the file when its first event is
+    written.
+    """
 
     def __init__(self, file: IO[bytes], attributes: dict[str, Any]) -> None:
         self._file = file
@@ -57,14 +62,16 @@ class _EventFile:
         self._separator = b""
 
     def write(self, event: dict[str, Any]) -> None:
+        """Append an event to the array."""
         self._file.write(self._separator + _json(event))
         self._separator = b",\n"
 
     def end(self) -> None:
+        """Close the array and the JSON object."""
         self._file.write(b"\n]}\n")
 
     def place(self, track: Track) -> dict[str, int]:
-        """Process and thread of a track."""
+        """Return the process and thread numbers of a track. Name the track if it is new."""
         process = self.process(track.process)
         if track not in self._threads:
             self._threads[track] = len(self._threads) + 1
@@ -73,7 +80,10 @@ class _EventFile:
         return {"pid": process, "tid": self._threads[track]}
 
     def process(self, process: int) -> int:
-        """Return the index of a process in the file: the run, the host, then the wafers."""
+        """Return the number of a process in the file. Name the process if it is new.
+
+        The run comes first, then the host, then the wafers.
+        """
         number = process - RUN + 1
         if process not in self._processes:
             self._processes.add(process)
@@ -82,11 +92,12 @@ class _EventFile:
         return number
 
     def _write_metadata(self, process: int, thread: int, name: str, attributes: dict[str, Any]) -> None:
+        """Write a metadata event, such as the name of a process or thread."""
         self.write({"ph": "M", "pid": process, "tid": thread, "name": name, "args": attributes})
 
 
 def _json(value: dict[str, Any]) -> bytes:
-    """Return strict JSON in ASCII; a number that is not finite is replaced by its name."""
+    """Return strict ASCII JSON. Numbers that are not finite are written as texts such as "nan"."""
     try:
         return _ENCODER.encode(value).encode()
     except ValueError:
@@ -94,6 +105,7 @@ def _json(value: dict[str, Any]) -> bytes:
 
 
 def _finite(value: Any) -> Any:
+    """Return a copy of a JSON value with each infinite or NaN number replaced by its name."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Requests for an export, checked before the trace is opened."""
+"""Requests for an export. Options are checked before the trace is opened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUFFIXES: Final = {
     "png": "-png",
     "simulator-log": ".simulator.log",
 }
-"""The end of an export's name, after that of its trace. Those without a dot are folders."""
+"""For each format, the suffix of the default output name. Suffixes without a dot are of folders."""
 FOLDERS: Final = ("csv", "parquet", "png")
 _TABLES: Final = ("csv", "parquet")
 _LOG: Final = ("simulator-log",)
@@ -33,17 +33,18 @@ _TAKEN_BY: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """A request for an export.
+    """Request for an export of a trace.
 
     Attributes:
-        trace: The trace.
-        to: One of ``SUFFIXES``.
-        out: The file or folder to write.
-        tokens: The first and the last token to show; None: all, or as many as a viewer takes.
-        what: Names of pictures or tables; empty: all.
-        planes: Whether tables with a row a PE are written too.
-        wafer_index: The wafer whose log of wavelets is written.
-        cycles: The first and the last cycle of the log that is written; None: all.
+        trace: Trace to export.
+        to: Format, a key of ``SUFFIXES``.
+        out: File or folder to write.
+        tokens: Indices of the first and last token to show. None shows all tokens, or as many as a
+            viewer can open.
+        what: Names of the maps or tables to export; empty for all.
+        planes: Whether to export tables that have a row for each PE, too.
+        wafer_index: Wafer whose wavelet log is exported.
+        cycles: First and last cycle of the wavelet log to export; None for all.
     """
 
     trace: Path
@@ -67,11 +68,21 @@ def export_request(
     wafer_index: int | None = None,
     cycles: str | None = None,
 ) -> ExportRequest:
-    """Return the export that options describe.
+    """Check the options of ``wse export``, and return the request that they describe.
+
+    Args:
+        trace: Path of the trace.
+        to: Format, a key of ``SUFFIXES``.
+        out: Output path. None derives it from the name of the trace and the format.
+        tokens: Token range as text, such as "3-5"; only for timelines.
+        what: Comma-separated names of tables or maps.
+        planes: Whether to export tables that have a row for each PE, too.
+        wafer_index: Wafer whose wavelet log is exported. None means wafer 0.
+        cycles: Cycle range of the wavelet log as text, such as "0-999".
 
     Raises:
-        BadInput: an option that the format does not have, or a value that cannot be.
-        UnknownName: a format, picture or table that there is not.
+        BadInput: An option does not apply to the format, or has an invalid value.
+        UnknownName: There is no format, map or table of this name.
     """
     if to not in SUFFIXES:
         raise UnknownName("format", to, SUFFIXES, where="--to")
@@ -106,6 +117,7 @@ def export_request(
 
 
 def _out(text: str, to: str) -> Path:
+    """Return the output path. Raise BadInput if it is empty."""
     if text == "":
         message = f"-o '': the path is empty; give the name of a {'folder' if to in FOLDERS else 'file'}"
         raise BadInput(message)

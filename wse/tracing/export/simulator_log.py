@@ -1,11 +1,13 @@
-"""The log of wavelets as the text trace that the vendor's simulator writes and the viewer wse-viz reads.
+"""Export of the wavelet log in the text format of the vendor's simulator, which wse-viz can read.
 
-The grammar is in ``docs/formats.md``. It was learnt from that viewer's parser (github.com/davidz-cerebras/wse-viz,
-``trace-parser.js`` and ``wavelet.js``). It names each wavelet, so moves are ordered by cycle and given to wavelets:
+The grammar is in ``docs/formats.md``. It was derived from the parser of the viewer
+(github.com/davidz-cerebras/wse-viz, ``trace-parser.js`` and ``wavelet.js``).
 
-The log says in which cycle something left which router, by which side and having come by which. Queues of routers are
-first in, first out: the n-th that leaves a queue is the n-th that came over the link before it. So each move is
-followed back, from router to router, to the PE that sent the wavelet, and all moves of one wavelet have one number.
+The format names each wavelet, but our log does not. The log only says in which cycle a wavelet left
+which router, in which direction, and from which side it had come. Queues of routers are first in,
+first out: the n-th wavelet that leaves a queue is the n-th that arrived over the link. Each move is
+therefore followed back, from router to router, to the PE that sent the wavelet. All moves of one
+wavelet get the same number.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _READ: Final = ("pass", "wafer", "cycle", "direction", *_PLACE)
 SIDES: Final = ("east", "north", "west", "south", "ramp")
 """The order of sides in ``departing=/ENWSR/``."""
 _LETTERS: Final = {"north": "N", "east": "E", "south": "S", "west": "W", "ramp": "R"}
-_LANDING: Final = (*(_LETTERS[move] for move in MOVES), "-")  # the last is that of -1: it landed before
+_LANDING: Final = (*(_LETTERS[move] for move in MOVES), "-")  # index -1: arrived in an earlier cycle
 _DEPARTING: Final = tuple(
     "".join(_LETTERS[side] if mask >> MOVES.index(side) & 1 else " " for side in SIDES) for mask in range(32)
 )
@@ -43,21 +45,23 @@ _AT_ONCE: Final = 65_536
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RouterEvents:
-    """Moves in the routers of one wafer during a pass, by cycle.
+    """Events in the routers of one wafer during a pass, in order of their cycle.
 
-    All arrays are int64 ``[event]``.
-
-    A wavelet that leaves in the cycle in which it came is one event, one that waits two.
+    A wavelet that leaves a router in the cycle in which it arrives makes one event. A wavelet that
+    waits in the router makes two: arrival and departure. All arrays are int64 ``[event]``.
 
     Attributes:
-        cycle: Counted from the start of the pass. A wavelet comes in the cycle after that in which it left.
+        cycle: Cycle of the event, counted from the start of the pass. A wavelet arrives one cycle
+            after it left the previous router.
         row: Row of the PE whose router it is.
-        col: Its column.
-        colour: Counted from the first colour of the step.
-        step: Counted from the first of the pass's schedule.
-        landing: The side by which it comes, a code of ``MOVES``; ``WAITED`` where it came before.
-        leaves: A bit for each of ``MOVES``, by which it leaves; 0: it waits.
-        wavelet: Its number, from 1.
+        col: Column of the PE whose router it is.
+        colour: Colour of the wavelet, counted from the first colour of the step.
+        step: Step that the wavelet belongs to, counted from the first of the schedule of the pass.
+        landing: Side on which the wavelet arrives, a code of ``MOVES``, or ``WAITED`` if it arrived
+            in an earlier cycle.
+        leaves: Bit mask of the directions in which the wavelet leaves, one bit for each of
+            ``MOVES``. 0 means that the wavelet waits.
+        wavelet: Number of the wavelet, from 1.
     """
 
     cycle: Array
@@ -71,14 +75,30 @@ class RouterEvents:
 
 
 def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> RouterEvents:
-    """Return the events of the last logged pass, all or those in a range of cycles.
+    """Reconstruct the router events of the last logged pass on one wafer.
+
+    The function works in five phases:
+
+    1. Group the moves by which one wavelet leaves a router in several directions into one
+       departure.
+    2. List the arrivals: each move over a link arrives at the neighbouring router.
+    3. Match each departure with the arrival of the same wavelet, and number the wavelets.
+    4. Create the events: all departures, and the arrivals of wavelets that wait or never leave.
+    5. Keep the events in the requested range of cycles, in order of time.
+
+    Args:
+        trace: Trace with a wavelet log.
+        wafer: Index of the wafer.
+        cycles: First and last cycle to return, or None for all.
 
     Raises:
-        BadTrace: the trace has no log, or none that says where wavelets came from.
-        BadInput: there is no such wafer, or nothing moved on it in these cycles, or more than ``MOST_MOVES``.
-        TraceError: the log is damaged.
+        BadTrace: The trace has no wavelet log, or the log does not record where wavelets came from.
+        BadInput: The wafer does not exist, nothing moved on it in these cycles, or there are more
+            than ``MOST_MOVES`` events.
+        TraceError: The log is damaged.
     """
     moves = _moves_of(trace, wafer)
+    # 1. Departures
     first = np.ones(len(moves["cycle"]), bool)
     for name in ("cycle", "source", *_PLACE):
         first[1:] &= moves[name][1:] == moves[name][:-1]
@@ -86,45 +106,59 @@ def router_events(trace: Trace, wafer: int, cycles: tuple[int, int] | None) -> R
     begins, group = np.flatnonzero(first), np.cumsum(first) - 1
     leaves = np.bitwise_or.reduceat(1 << moves["direction"], begins)
     departing = {name: moves[name][begins] for name in ("cycle", "source", *_PLACE)}
-    over = np.flatnonzero(moves["direction"] != RAMP)
-    side = moves["direction"][over]
-    arriving = {name: moves[name][over] for name in ("cycle", *_PLACE)}
+    # 2. Arrivals. A wavelet that leaves eastwards arrives on the west side, and so on.
+    link_moves = np.flatnonzero(moves["direction"] != RAMP)
+    side = moves["direction"][link_moves]
+    arriving = {name: moves[name][link_moves] for name in ("cycle", *_PLACE)}
     arriving["row"], arriving["col"] = arriving["row"] + _DOWN[side], arriving["col"] + _RIGHT[side]
     arriving["source"] = (side + 2) % 4
+    # 3. Matching
     arrival = _match_arrivals(arriving, departing)
-    wavelet = _roots(np.where(arrival >= 0, group[over][arrival], WAITED))
-    waited = (arrival >= 0) & (departing["cycle"] > arriving["cycle"][arrival] + 1) if len(over) else arrival >= 0
+    wavelet = _roots(np.where(arrival >= 0, group[link_moves][arrival], WAITED))
+    # 4. Events
+    has_waited = arrival >= 0
+    if len(link_moves):
+        has_waited &= departing["cycle"] > arriving["cycle"][arrival] + 1
     departures = {
         **departing,
-        "landing": np.where(waited, WAITED, departing["source"]),
+        "landing": np.where(has_waited, WAITED, departing["source"]),
         "leaves": leaves,
         "wavelet": wavelet,
     }
-    alone = np.ones(len(over), bool)
-    alone[arrival[(arrival >= 0) & ~waited]] = False
-    alone &= (arriving["row"] >= 0) & (arriving["row"] < trace.header.rows)
-    alone &= (arriving["col"] >= 0) & (arriving["col"] < trace.header.cols)
+    is_separate = np.ones(len(link_moves), bool)
+    is_separate[arrival[(arrival >= 0) & ~has_waited]] = False
+    is_separate &= (arriving["row"] >= 0) & (arriving["row"] < trace.header.rows)
+    is_separate &= (arriving["col"] >= 0) & (arriving["col"] < trace.header.cols)
     arrivals = {
-        **{name: arriving[name][alone] for name in _PLACE},
-        "cycle": arriving["cycle"][alone] + 1,
-        "landing": arriving["source"][alone],
-        "leaves": np.zeros(int(alone.sum()), np.int64),
-        "wavelet": wavelet[group[over][alone]],
+        **{name: arriving[name][is_separate] for name in _PLACE},
+        "cycle": arriving["cycle"][is_separate] + 1,
+        "landing": arriving["source"][is_separate],
+        "leaves": np.zeros(int(is_separate.sum()), np.int64),
+        "wavelet": wavelet[group[link_moves][is_separate]],
     }
     names = RouterEvents.__dataclass_fields__
     events = {name: np.concatenate([arrivals[name], departures[name]]) for name in names}
-    shown = np.ones(len(events["cycle"]), bool)
+    # 5. Range of cycles
+    is_shown = np.ones(len(events["cycle"]), bool)
     if cycles is not None:
-        shown = (events["cycle"] >= cycles[0]) & (events["cycle"] <= cycles[1])
-    _check_count(trace, wafer, cycles, events["cycle"], int(shown.sum()))
-    order = np.flatnonzero(shown)[np.argsort(events["cycle"][shown], kind="stable")]
+        is_shown = (events["cycle"] >= cycles[0]) & (events["cycle"] <= cycles[1])
+    _check_count(trace, wafer, cycles, events["cycle"], int(is_shown.sum()))
+    order = np.flatnonzero(is_shown)[np.argsort(events["cycle"][is_shown], kind="stable")]
     return RouterEvents(**{name: events[name][order] for name in names})
 
 
 def write_simulator_log(
     events: RouterEvents, rows: int, cols: int, file: IO[bytes], on_progress: Callable[[int, int, str], None]
 ) -> None:
-    """Write a line with the size of the mesh, then one line per event."""
+    """Write the log: a line with the size of the mesh, then one line for each event.
+
+    Args:
+        events: Events of one wafer, in order of their cycle; at least one.
+        rows: Rows of PEs on the wafer.
+        cols: Columns of PEs on the wafer.
+        file: Output file.
+        on_progress: Called with the number of events written, their total, and "wavelets".
+    """
     columns = [
         getattr(events, name) for name in ("cycle", "col", "row", "colour", "landing", "leaves", "wavelet", "step")
     ]
@@ -137,7 +171,7 @@ def write_simulator_log(
 
 
 def _moves_of(trace: Trace, wafer: int) -> Columns:
-    """Return the moves of the last logged pass on a wafer, in the logged order."""
+    """Return and check the moves of the last logged pass on a wafer, in logged order."""
     passes, rows = wavelet_passes(trace), trace.rows("wavelet")
     if not passes:
         message = f"{trace.path}: has no log of wavelets; make one: wse run --wavelets --trace FILE"
@@ -153,41 +187,57 @@ def _moves_of(trace: Trace, wafer: int) -> Columns:
     trace.check_size("wavelets", schema.TABLES["wavelet"], rows)
     moves = {name: trace.column(f"wavelets/{name}").astype(np.int64) for name in _READ}
     moves["source"] = trace.column("wavelets/source")[:rows].astype(np.int64)
-    chosen = (moves["pass"] == passes[-1]) & (moves["wafer"] == wafer)
-    moves = {name: column[chosen] for name, column in moves.items()}
+    is_chosen = (moves["pass"] == passes[-1]) & (moves["wafer"] == wafer)
+    moves = {name: column[is_chosen] for name, column in moves.items()}
     limits = {"row": trace.header.rows, "col": trace.header.cols, "direction": len(MOVES), "source": len(MOVES)}
     for name, limit in {**limits, "cycle": 1 << 53, "step": 1 << 31}.items():
-        wrong = (moves[name] < 0) | (moves[name] >= limit)
-        if wrong.any():
-            value = moves[name][wrong][0]
+        is_invalid = (moves[name] < 0) | (moves[name] >= limit)
+        if is_invalid.any():
+            value = moves[name][is_invalid][0]
             message = f"{trace.path}: wavelets/{name}: {value}, needed: 0 to {limit - 1}; make the trace again"
             raise BadTrace(message)
     return moves
 
 
 def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
-    """Match each departure from a queue with an arrival in it, int64 ``[departing]``; -1 where there is none before."""
+    """Match each departure from a router queue with the arrival of the same wavelet in the queue.
+
+    A queue is identified by PE, side, colour and step. The n-th departure belongs to the n-th
+    arrival.
+
+    Args:
+        arriving: Arrivals: columns ``cycle``, ``source`` and those of ``_PLACE``.
+        departing: Departures, with the same columns.
+
+    Returns:
+        int64 ``[departing]``: index of the arrival, or ``WAITED`` if none came before the
+        departure.
+    """
     names = ("source", *_PLACE)
     keys = np.stack([np.concatenate([arriving[name], departing[name]]) for name in names], axis=1)
     queue = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
     size = len(arriving["cycle"])
-    arrived, departed = (_queue_numbers(part) for part in (queue[:size], queue[size:]))
-    order = np.lexsort((arrived, queue[:size]))
-    place = np.stack([queue[:size][order], arrived[order]], axis=1)
-    at = _search(place, np.stack([queue[size:], departed], axis=1))
-    match = np.full(len(departed), WAITED)
-    inside = at < size
-    match[inside] = order[at[inside]]
-    matches = inside.copy()
-    matches[inside] &= (queue[:size][match[inside]] == queue[size:][inside]) & (
-        arrived[match[inside]] == departed[inside]
+    arrival_number, departure_number = (_queue_numbers(part) for part in (queue[:size], queue[size:]))
+    order = np.lexsort((arrival_number, queue[:size]))
+    place = np.stack([queue[:size][order], arrival_number[order]], axis=1)
+    at = _search(place, np.stack([queue[size:], departure_number], axis=1))
+    match = np.full(len(departure_number), WAITED)
+    is_found = at < size
+    match[is_found] = order[at[is_found]]
+    matches = is_found.copy()
+    matches[is_found] &= (queue[:size][match[is_found]] == queue[size:][is_found]) & (
+        arrival_number[match[is_found]] == departure_number[is_found]
     )
     matches[matches] &= arriving["cycle"][match[matches]] < departing["cycle"][matches]
     return np.where(matches, match, WAITED)
 
 
 def _queue_numbers(queue: Array) -> Array:
-    """Return the index of each member in its queue, in order, int64 ``[n]``."""
+    """Return the position of each item among the items of its queue, int64 ``[n]``.
+
+    Args:
+        queue: int64 ``[n]``: queue that each item belongs to. Items are in order of time.
+    """
     order = np.argsort(queue, kind="stable")
     ordered = queue[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -197,34 +247,58 @@ def _queue_numbers(queue: Array) -> Array:
 
 
 def _search(pairs: Array, searched_pairs: Array) -> Array:
-    """Return the position of each pair in sorted pairs, whether present or not, int64 ``[searched_pairs]``."""
+    """Return the index at which each pair is, or would be inserted, in a sorted list of pairs.
+
+    Args:
+        pairs: int64 ``[n, 2]``, sorted; values of at least 0.
+        searched_pairs: int64 ``[m, 2]``.
+    """
     width = int(max(pairs[:, 1].max(initial=0), searched_pairs[:, 1].max(initial=0))) + 1
     at: Array = np.searchsorted(pairs @ np.array([width, 1]), searched_pairs @ np.array([width, 1]))
     return at
 
 
 def _roots(parent: Array) -> Array:
-    """Return a number from 1 for each item without a parent, and that of its ancestor for each other item."""
+    """Return a number, from 1, for the root ancestor of each item.
+
+    Args:
+        parent: int64 ``[n]``: index of the parent of each item, negative for items without a
+            parent.
+    """
     root = np.where(parent >= 0, parent, np.arange(len(parent)))
+    # Each iteration doubles the number of generations that `root` skips.
     for _ in range(len(parent).bit_length()):
         root = root[root]
     return np.unique(root, return_inverse=True)[1].ravel() + 1
 
 
-def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times: Array, shown: int) -> None:
-    """Raise BadInput where nothing would be shown, or too much."""
+def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times: Array, event_count: int) -> None:
+    """Raise BadInput if no event, or more than ``MOST_MOVES``, would be written.
+
+    Args:
+        trace: Trace with the log.
+        wafer: Index of the wafer.
+        cycles: Requested range of cycles, or None.
+        times: Cycles of all events on the wafer.
+        shown: Number of events in the requested range.
+    """
     option = f"--wafer-index {wafer}" if cycles is None else f"--cycles {cycles[0]}-{cycles[1]}"
-    if not shown:
-        has = f"nothing moved on wafer {wafer}" if not len(times) else f"cycles {times.min()} to {times.max()}"
-        message = f"{option}: the log of {trace.path} has {has}; give another"
+    if not event_count:
+        log_range = f"nothing moved on wafer {wafer}" if not len(times) else f"cycles {times.min()} to {times.max()}"
+        message = f"{option}: the log of {trace.path} has {log_range}; give another"
         raise BadInput(message)
-    if shown > MOST_MOVES:
-        message = f"--to simulator-log: {shown:,} events, at most {MOST_MOVES:,} are written; choose with --cycles"
+    if event_count > MOST_MOVES:
+        message = (
+            f"--to simulator-log: {event_count:,} events, at most {MOST_MOVES:,} are written; choose with --cycles"
+        )
         raise BadInput(message)
 
 
 def _line(cycle: int, x: int, y: int, colour: int, landing: int, leaves: int, wavelet: int, step: int) -> str:
-    """Return the line of one wavelet at a router. Control bits and payloads are not logged and are written as 0."""
+    """Return the line of one event.
+
+    Control bits and payloads are not logged by wse. They are written as 0.
+    """
     delivered = "" if not leaves & _TO_PE else ", to_ce_from_q" if landing < 0 else ", to_ce_from_router"
     return (
         f"@{cycle} P{x}.{y} (hwtile) wavelet C{colour} ctrl=0, idx=0000, data=00000000 (0 (0)), half=0, "

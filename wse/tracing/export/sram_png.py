@@ -1,4 +1,4 @@
-"""The SRAM of a PE over the steps of a token, as a PNG image: all of it, and what changes hands enlarged."""
+"""Picture of the SRAM of one PE during a token: all of it, and the reused addresses enlarged."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ SIZE: Final = (15.0, 8.0)
 DPI: Final = 110
 FONT: Final = 7
 LETTER: Final = 0.56
-"""Width of a letter as a share of the height of its font, about."""
+"""Approximate width of a letter as a fraction of the height of its font."""
 OP_LETTERS: Final = 1.3
-"""Heights of a letter between two names of ops over the picture, at least."""
+"""Minimum distance between two names of ops over the picture, in letter heights."""
 GROUND: Final = "#f4f6f8"
 
 
 def sram_png_of(request: InspectRequest) -> bytes:
-    """Return the picture of the PE that a request names, as a PNG image.
+    """Return a PNG image of the SRAM of the PE that a request names.
 
     Raises:
-        BadTrace: the trace does not say what it shows.
+        BadTrace: The trace does not record what the image shows.
     """
     from wse.reports.figure import png_of
 
@@ -38,6 +38,11 @@ def sram_png_of(request: InspectRequest) -> bytes:
 
 
 def _figure(lives: SramLives, title: str) -> Any:
+    """Return a figure of the whole SRAM, and of the reused addresses over time.
+
+    The reused addresses are plotted over one token and over its second layer. The plot of the layer
+    is left out if the trace has fewer than two layers.
+    """
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
@@ -62,10 +67,7 @@ def _figure(lives: SramLives, title: str) -> Any:
 
 
 def _one_layer(lives: SramLives) -> tuple[int, int] | None:
-    """Return the first and last cycle of the second of several layers.
-
-    None where there is but one.
-    """
+    """Return the first and last cycle of the second layer, or None if there is none."""
     starts: dict[int, int] = {}
     for name, start in lives.ops:
         parts = name.split(".", 2)
@@ -76,7 +78,13 @@ def _one_layer(lives: SramLives) -> tuple[int, int] | None:
 
 
 def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
-    """Draw all of the SRAM, with the names of buffers that are always live."""
+    """Draw the whole SRAM, with the names of the buffers that are always in use.
+
+    Args:
+        axes: Axes to draw on.
+        lives: SRAM of the PE and when each buffer is in use.
+        enlarged: Range of addresses that other plots show enlarged.
+    """
     axes.set(xlim=(0, 1), ylim=(lives.sram_bytes, 0), ylabel="address in SRAM (bytes)", xticks=[])
     axes.set_title("all of it", fontsize=9, loc="left")
     axes.set_facecolor(GROUND)
@@ -91,7 +99,14 @@ def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
 
 
 def _draw_changing(axes: Any, lives: SramLives, enlarged: tuple[int, int], cycles: tuple[int, int]) -> None:
-    """Draw the addresses that several buffers share, from one cycle to another."""
+    """Draw a range of addresses over time, with a rectangle for each use of a buffer.
+
+    Args:
+        axes: Axes to draw on.
+        lives: SRAM of the PE and when each buffer is in use.
+        enlarged: Range of addresses to draw.
+        cycles: First and last cycle to draw.
+    """
     low, high = enlarged
     first, last = cycles
     axes.set(xlim=cycles, ylim=(high, low), xlabel="cycle of the pass; each band is a buffer while it is needed")
@@ -99,52 +114,62 @@ def _draw_changing(axes: Any, lives: SramLives, enlarged: tuple[int, int], cycle
     for band in lives.bands:
         if band.address + band.bytes <= low or band.address >= high:
             continue
-        inside = [span for span in ([cycles] if band.always else band.needed) if span[0] < last and span[1] > first]
-        for span in inside:
+        visible_spans = [
+            span for span in ([cycles] if band.always else band.needed) if span[0] < last and span[1] > first
+        ]
+        for span in visible_spans:
             _rectangle(axes, band, span)
-        if inside:
-            seen = [(max(first, start), min(last, end)) for start, end in inside]
-            _name(axes, band, max(seen, key=lambda span: span[1] - span[0]))
+        if visible_spans:
+            clipped_spans = [(max(first, start), min(last, end)) for start, end in visible_spans]
+            _name(axes, band, max(clipped_spans, key=lambda span: span[1] - span[0]))
     _name_ops(axes, lives, cycles)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     _hexadecimal(axes)
 
 
 def _name_ops(axes: Any, lives: SramLives, cycles: tuple[int, int]) -> None:
-    """Draw where ops begin, with the names of the longest ones that fit."""
+    """Draw a line where each op starts, and name the longest ops whose names fit."""
     starts = [start for _, start in lives.ops] + [lives.last_cycle]
-    inside = [at for at in range(len(lives.ops)) if cycles[0] <= starts[at] < cycles[1]]
-    apart = OP_LETTERS * FONT * DPI / 72 / axes.get_window_extent().width * (cycles[1] - cycles[0])
-    named: list[int] = []
-    for at in sorted(inside, key=lambda at: starts[at] - starts[at + 1]):
+    visible_ops = [at for at in range(len(lives.ops)) if cycles[0] <= starts[at] < cycles[1]]
+    min_distance = OP_LETTERS * FONT * DPI / 72 / axes.get_window_extent().width * (cycles[1] - cycles[0])
+    named_ops: list[int] = []
+    for at in sorted(visible_ops, key=lambda at: starts[at] - starts[at + 1]):
         axes.axvline(starts[at], color="#30363d", linewidth=0.4, alpha=0.5)
-        if starts[at] + 2 * apart < cycles[1] and all(abs(starts[at] - starts[other]) >= apart for other in named):
-            named.append(at)
+        if starts[at] + 2 * min_distance < cycles[1] and all(
+            abs(starts[at] - starts[other_op]) >= min_distance for other_op in named_ops
+        ):
+            named_ops.append(at)
             place = {"xy": (starts[at], 1.01), "xycoords": ("data", "axes fraction")}
             name = printable(lives.ops[at][0]).removeprefix("layers.")
             axes.annotate(name, **place, rotation=55, fontsize=FONT, va="bottom", parse_math=False)
 
 
 def _rectangle(axes: Any, band: Band, span: tuple[int, int]) -> None:
+    """Draw a rectangle for a buffer over an interval of cycles."""
     from matplotlib.patches import Rectangle
 
-    corner, wide = (span[0], band.address), span[1] - span[0]
+    corner, cycles = (span[0], band.address), span[1] - span[0]
     colour = USES[band.use].light if band.use in USES else "#8b949e"
-    axes.add_patch(Rectangle(corner, wide, band.bytes, facecolor=colour, edgecolor="white", linewidth=0.5, alpha=0.85))
+    axes.add_patch(
+        Rectangle(corner, cycles, band.bytes, facecolor=colour, edgecolor="white", linewidth=0.5, alpha=0.85)
+    )
 
 
 def _name(axes: Any, band: Band, span: tuple[int, int]) -> None:
-    """Write the name of a buffer into its band, vertical where only the height suffices, or not at all."""
+    """Write the name of a buffer into its rectangle, vertically if only the height suffices.
+
+    The name is left out if it does not fit either way.
+    """
     name = printable(tile_name(band.name))
     box = axes.get_window_extent()
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    wide = (span[1] - span[0]) / (right - left) * box.width
-    high = band.bytes / abs(top - bottom) * box.height
+    box_width = (span[1] - span[0]) / (right - left) * box.width
+    box_height = band.bytes / abs(top - bottom) * box.height
     letter = FONT * DPI / 72
-    long = len(name) * letter * LETTER
-    if long < wide and letter < high:
+    text_length = len(name) * letter * LETTER
+    if text_length < box_width and letter < box_height:
         rotation = 0
-    elif long < high and letter < wide:
+    elif text_length < box_height and letter < box_width:
         rotation = 90
     else:
         return
@@ -153,7 +178,7 @@ def _name(axes: Any, band: Band, span: tuple[int, int]) -> None:
 
 
 def _hexadecimal(axes: Any) -> None:
-    """Format addresses in hexadecimal digits, in steps of a power of two."""
+    """Label the address axis with hexadecimal numbers at multiples of a power of two."""
     from matplotlib.ticker import MultipleLocator
 
     bottom, top = axes.get_ylim()

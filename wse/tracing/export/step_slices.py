@@ -1,4 +1,7 @@
-"""Executed steps as slices: wafers are processes, regions are tracks, and what the host does is its own process."""
+"""Executed steps as slices of a timeline: a process per wafer and a track per region.
+
+The host is a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,19 @@ _LANES_A_STAGE = 1000  # in the order of tracks
 
 
 def ordered_steps(trace: Trace, passes: Array) -> Columns:
-    """Return the steps of some passes in order of their start, counted from the start of the run.
+    """Return the steps of some passes in order of their start.
 
-    The columns of ``wse_traces.executed_steps.executed_steps``. ``passes`` are those of ``chosen_passes``, whose
-    schedules have steps.
+    Args:
+        trace: Trace that contains the passes.
+        passes: Indices of the passes, from ``select_passes``. Their schedules must have steps.
+
+    Returns:
+        The columns of ``wse_traces.executed_steps.executed_steps``. Times are cycles since the run
+        began.
 
     Raises:
-        BadTrace: a time or a traffic is out of range.
-        TraceError: the trace is damaged.
+        BadTrace: A time or an amount of traffic is out of range.
+        TraceError: The trace is damaged.
     """
     for path in _BOUNDED:
         check_range(trace, path, trace.column(path), LATEST_CYCLE)
@@ -41,7 +49,12 @@ def ordered_steps(trace: Trace, passes: Array) -> Columns:
 def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
     """Yield a slice for each step, with its cycles by cause and its traffic.
 
-    What the host takes part in, on the host too.
+    Steps that overlap in a region are put on different lanes. A step of a wafer that the host takes
+    part in is yielded twice: on the wafer and on the host.
+
+    Args:
+        trace: Trace that contains the steps.
+        steps: Steps from ``ordered_steps``.
     """
     ops, kinds = trace.texts("graph/ops/name"), trace.texts("graph/ops/kind")
     names, stages = trace.texts("strings/names"), _stage_names(trace)
@@ -68,7 +81,7 @@ def step_slices(trace: Trace, steps: Columns) -> Iterator[Slice]:
 
 
 def _rows(columns: Columns) -> Iterator[Report]:
-    """Yield the rows of columns as plain numbers."""
+    """Yield each row of a table of columns as a dictionary of plain Python values."""
     for start in range(0, len(columns["op"]), _ROWS_AT_ONCE):
         pieces = (column[start : start + _ROWS_AT_ONCE].tolist() for column in columns.values())
         for values in zip(*pieces, strict=True):
@@ -76,7 +89,7 @@ def _rows(columns: Columns) -> Iterator[Report]:
 
 
 def _facts(step: Report) -> Report:
-    """Return the cost and the traffic of a step without zeros."""
+    """Return the attributes of a step: place, cycles by cause, and traffic, without zeros."""
     by = {f"{cause}_cycles": cycles for cause, cycles in zip(CAUSES, step["cycles_by"], strict=True) if cycles}
     traffic = {"words": step["words"], "bytes": BYTES_PER_WORD * step["words"], "wavelet_hops": step["hops"]}
     return {
@@ -93,7 +106,7 @@ def _facts(step: Report) -> Report:
 
 
 def _stage_names(trace: Trace) -> list[str]:
-    """Return the name of each stage, with its layers and its place."""
+    """Return the displayed name of each stage, with its layers and its rectangle of PEs."""
     names = []
     for index, stage in enumerate(read_stages(trace)):
         place = f"{stage.rows}x{stage.cols} PEs at row {stage.row}, col {stage.col}"

@@ -1,4 +1,4 @@
-"""Tables as files, CSV or Parquet in a folder, with units, meanings and the facts of the run."""
+"""Export of tables to CSV or Parquet files, with units, descriptions and the facts of the run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ RUN_FILE: Final = "run.json"
 
 
 def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
-    """Write each table to a CSV file, and ``columns.csv`` and ``run.json``; return the names of all files.
+    """Write each table to a CSV file, plus ``columns.csv`` and ``run.json``; return all file names.
 
-    ``columns.csv`` says what each column is. A text that a spreadsheet would take for a formula gets an apostrophe in
-    front, which spreadsheets take for the sign of a text; control characters, line ends among them, are written as
-    escapes.
+    ``columns.csv`` describes each column of each table. A text that a spreadsheet would take for a
+    formula is written after an apostrophe, which makes spreadsheets read the cell as text. Control
+    characters, including line ends, are written as escape sequences.
+
+    Args:
+        tables: Tables to write.
+        run: Facts of the run, written to ``run.json``.
+        folder: Folder for the files.
     """
     for table in tables:
         with (folder / f"{table.name}.csv").open("x", encoding="utf-8", newline="") as file:
@@ -37,16 +42,22 @@ def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) ->
 
 
 def check_parquet() -> None:
-    """Raise BadInput where the library that writes Parquet is not installed."""
+    """Raise BadInput if pyarrow, the library that writes Parquet, is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         message = "--to parquet: needs pyarrow: pip install 'wse[parquet]', or take --to csv"
         raise BadInput(message)
 
 
 def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
-    """Write each table to a Parquet file; return the names of all files.
+    """Write each table to a Parquet file, and return the file names.
 
-    Codes are dictionary-encoded texts. Units and meanings are in the metadata of fields, the run in the schema's.
+    Codes become dictionary-encoded texts. The metadata of a field contains its unit and
+    description; the metadata of the schema contains the facts of the run.
+
+    Args:
+        tables: Tables to write.
+        run: Facts of the run.
+        folder: Folder for the files.
     """
     import pyarrow
     import pyarrow.parquet
@@ -61,11 +72,12 @@ def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path
 
 
 def _cells(values: Any) -> list[Any]:
+    """Return a column as CSV cells: texts escaped for spreadsheets, numbers unchanged."""
     return [csv_text(value) for value in values] if isinstance(values, list) else values.tolist()
 
 
 def _columns_csv(tables: Sequence[FlatTable]) -> str:
-    """Return a description of each column of each table."""
+    """Return the content of ``columns.csv``: a row for each column of each table."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
@@ -78,6 +90,7 @@ def _columns_csv(tables: Sequence[FlatTable]) -> str:
 
 
 def _field(column: FlatColumn) -> Any:
+    """Return the Arrow field of a column: its name, type and metadata."""
     import pyarrow
 
     if column.labels:

@@ -1,8 +1,9 @@
-"""A trace's tables in flat columns: one value a row and column, codes as their names, piece by piece.
+"""The tables of a trace in a flat form, for export: one value per cell, and codes as names.
 
-A column with an axis of its own, such as cycles by cause, becomes a column for each place on it. Planes, in which a row
-would be a whole wafer, become a row a PE. Bytes that other columns cut into texts are left to those: tokens have a
-column ``text``; the report is in the facts of the run.
+A column with a second axis, such as cycles by cause, becomes one column for each position on the
+axis. In a *plane*, such as the words on links, a row would be a whole wafer; its table has a row
+for each PE instead. Datasets of bytes are not exported as tables: tokens have a column ``text``,
+and the report is among the facts of the run.
 """
 
 from __future__ import annotations
@@ -26,13 +27,23 @@ PLANES: Final = {
     path: path.replace("/", "_")
     for path in ("sram/bytes_per_pe", "links/words", "links/patterns/words", "pe/busy_cycles")
 }
-"""The tables of planes by path, written only where they are requested."""
+"""Exported tables of planes, by path of the dataset. They are written on request only."""
 _PLACE: Final = {"row": "row of the PE", "col": "column of the PE"}
 
 
 @dataclass(frozen=True, slots=True)
 class FlatColumn:
-    """A column of an exported table: its origin and its meaning."""
+    """Column of an exported table.
+
+    Attributes:
+        name: Name of the column.
+        path: Path of the dataset in the trace.
+        dtype: Type of the stored values. It starts with "S" for texts.
+        unit: Unit of the values.
+        doc: Description of the values.
+        labels: Names of the codes 0, 1, ...; empty if the values are no codes.
+        refers: Table that the values are row numbers of, or empty.
+    """
 
     name: str
     path: str
@@ -44,21 +55,26 @@ class FlatColumn:
 
     @property
     def is_text(self) -> bool:
-        """True if its values are texts, or codes with names."""
+        """True if the values are exported as texts: texts, or codes that have names."""
         return self.dtype.startswith("S") or bool(self.labels)
 
     @property
     def attributes(self) -> dict[str, str]:
-        """Unit, meaning, dataset and referenced table, as far as they exist."""
+        """Unit, description, dataset path and referenced table, without those that are empty."""
         texts = {"unit": self.unit, "doc": self.doc, "dataset": self.path, "refers": self.refers}
         return {name: text for name, text in texts.items() if text}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlatTable:
-    """An exported table.
+    """Table to export.
 
-    ``pieces`` yields the values of its columns, at most about 16,000 rows at a time.
+    Attributes:
+        name: Name of the table.
+        columns: Columns of the table.
+        rows: Number of rows.
+        pieces: Function that yields the values in order, as lists with one item per column. Each
+            piece has at most ``ROWS_AT_ONCE`` rows.
     """
 
     name: str
@@ -68,7 +84,7 @@ class FlatTable:
 
 
 def check_tables(names: tuple[str, ...]) -> None:
-    """Raise UnknownName for a name of no table."""
+    """Raise UnknownName if one of the names is not that of an exported table."""
     table_names = (*_plain_tables(), *PLANES.values())
     for name in names:
         if name not in table_names:
@@ -76,32 +92,44 @@ def check_tables(names: tuple[str, ...]) -> None:
 
 
 def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list[FlatTable]:
-    """Return the named tables, or all with rows; tables of planes only with ``planes``.
+    """Return the named tables, or all tables that have rows.
+
+    Args:
+        trace: Trace to export.
+        names: Names of the tables; empty for all.
+        planes: Whether to include the tables of planes if no names are given.
 
     Raises:
-        BadInput: nothing was recorded of a table that is named.
-        BadTrace: nothing was recorded at all.
+        BadInput: A named table has no rows.
+        BadTrace: No table has any rows.
     """
     tables = [_flat(trace, name) for name in _plain_tables()] + [_plane(trace, BY_PATH[path]) for path in PLANES]
     if not names:
-        chosen = [table for table in tables if table.rows and (planes or table.name not in PLANES.values())]
-        if not chosen:
+        selection = [table for table in tables if table.rows and (planes or table.name not in PLANES.values())]
+        if not selection:
             message = f"{trace.path}: nothing is recorded yet; let the run go on, or make the trace again"
             raise BadTrace(message)
-        return chosen
-    chosen = [table for table in tables if table.name in names]
-    for table in chosen:
+        return selection
+    selection = [table for table in tables if table.name in names]
+    for table in selection:
         if not table.rows:
             message = f"--what {table.name}: {trace.path} has no rows of it; leave it out"
             raise BadInput(message)
-    return chosen
+    return selection
 
 
 def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, str], None]) -> list[FlatTable]:
-    """Yield the tables; ``on_progress`` is called with (rows so far, all rows, table) before each piece."""
+    """Return the tables with ``pieces`` functions that report progress.
+
+    Args:
+        tables: Tables to wrap.
+        on_progress: Called before each piece with the number of rows read so far, the number of
+            rows of all tables, and the name of the table.
+    """
     total, rows_read = sum(table.rows for table in tables), 0
 
     def pieces(table: FlatTable) -> Iterator[list[Array | list[str]]]:
+        """Yield the pieces of a table, and report progress before each."""
         nonlocal rows_read
         for piece in table.pieces():
             on_progress(rows_read, total, table.name)
@@ -112,7 +140,7 @@ def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, 
 
 
 def run_attributes(trace: Trace) -> Report:
-    """Return the attributes of a trace, and the report of the run."""
+    """Return the facts of a run: the attributes of its trace, and its report."""
     header = trace.header
     return {
         **{name: getattr(header, name) for name in header.__dataclass_fields__},
@@ -125,20 +153,25 @@ def run_attributes(trace: Trace) -> Report:
 
 
 def _plain_tables() -> list[str]:
-    """Return the tables that are written unchanged."""
+    """Return the names of the tables that are neither bytes nor planes."""
     return [name for name in TABLES if name not in _BYTES and not _is_plane(TABLES[name][0])]
 
 
 def _labels(values: Array, labels: tuple[str, ...]) -> list[str]:
-    """Return codes as their names; a code without a name as its number."""
+    """Return the name of each code. A code that has no name becomes its number as text."""
     return [labels[code] if code < len(labels) else str(code) for code in values.tolist()]
 
 
 def _is_plane(field: Field) -> bool:
+    """Return whether a field has a value for each PE."""
     return "row" in field.axes
 
 
 def _flat(trace: Trace, name: str) -> FlatTable:
+    """Return a table of the trace in flat form.
+
+    Row numbers of ops and of names get a second column with the name itself.
+    """
     fields = [field for field in TABLES[name] if not _is_plane(field)]
     columns: list[FlatColumn] = []
     for field in fields:
@@ -151,6 +184,7 @@ def _flat(trace: Trace, name: str) -> FlatTable:
     rows = trace.rows(name)
 
     def pieces() -> Iterator[list[Array | list[str]]]:
+        """Yield the values of the table, at most ``ROWS_AT_ONCE`` rows at a time."""
         words = {of: trace.texts(path) for of, path in _IN_WORDS.items() if any(f.refers == of for f in fields)}
         token_texts = trace.token_texts() if name == "token" else []
         for start in range(0, rows, ROWS_AT_ONCE):
@@ -167,6 +201,7 @@ def _flat(trace: Trace, name: str) -> FlatTable:
 
 
 def _columns_of(field: Field) -> list[FlatColumn]:
+    """Return the exported columns of a field: one, or one for each position on its second axis."""
     dtype = "S" if field.dtype.startswith("S") else field.dtype.lstrip("<")
     facts = (field.path, dtype, field.unit, field.doc, field.labels, field.refers)
     if len(field.axes) == 1:
@@ -177,6 +212,7 @@ def _columns_of(field: Field) -> list[FlatColumn]:
 
 
 def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
+    """Return the values of a field as lists or arrays, one for each of its exported columns."""
     if field.dtype.startswith("S"):
         return [[bytes(text).decode(errors="replace") for text in values]]
     if field.labels:
@@ -185,9 +221,9 @@ def _values_of(field: Field, values: Array) -> list[Array | list[str]]:
 
 
 def _plane(trace: Trace, field: Field) -> FlatTable:
-    """Yield the table of a plane, with a row for each PE of a wafer or pattern."""
-    first, *between, _row, _col = field.axes
-    labels = AXIS_LABELS[between[0]] if between else ()
+    """Return a plane as a table that has a row for each PE of each wafer or link pattern."""
+    first, *middle_axes, _row, _col = field.axes
+    labels = AXIS_LABELS[middle_axes[0]] if middle_axes else ()
     docs = {first: f"{first} that the PE is in, counted from 0", **_PLACE}
     columns = [FlatColumn(name, field.path, "i4", "index", doc) for name, doc in docs.items()]
     dtype = field.dtype.lstrip("<")
@@ -197,6 +233,7 @@ def _plane(trace: Trace, field: Field) -> FlatTable:
     count, header = trace.rows(field.table), trace.header
 
     def pieces() -> Iterator[list[Array | list[str]]]:
+        """Yield the values in row-major order, at most ``ROWS_AT_ONCE`` PEs at a time."""
         for index in range(count):
             plane = trace.column(field.path, index, index + 1)[0]
             rows, cols = np.indices(plane.shape[-2:], "i4").reshape(2, -1)

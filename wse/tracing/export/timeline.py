@@ -1,4 +1,4 @@
-"""A run as a timeline: its passes, tokens, steps and traffic."""
+"""Timeline of a run: its passes, tokens, steps and traffic as events."""
 
 from __future__ import annotations
 
@@ -19,25 +19,31 @@ _LANES_A_USER: Final = 1000  # in the order of tracks
 _DECIMALS: Final = 6  # a rate below that is the rest of a sum of floats
 
 
-def timeline(trace: Trace, chosen: PassSelection) -> Iterator[Event]:
-    """Yield all events of the chosen passes and tokens.
+def timeline(trace: Trace, selection: PassSelection) -> Iterator[Event]:
+    """Yield the events of the chosen passes and tokens.
+
+    The events come in groups: passes, tokens, steps, words on links, and bytes between wafers.
+
+    Args:
+        trace: Trace of a run or an estimate.
+        chosen: Passes and tokens to show.
 
     Raises:
-        BadTrace: a time or a traffic is out of range.
-        TraceError: the trace is damaged.
+        BadTrace: A time or an amount of traffic is out of range.
+        TraceError: The trace is damaged.
     """
-    steps = ordered_steps(trace, chosen.passes)
-    yield from _pass_slices(trace, chosen)
-    yield from _token_slices(trace, chosen)
+    steps = ordered_steps(trace, selection.passes)
+    yield from _pass_slices(trace, selection)
+    yield from _token_slices(trace, selection)
     yield from step_slices(trace, steps)
     yield from _link_counts(steps)
-    yield from _crossing_counts(trace, chosen.passes)
+    yield from _crossing_counts(trace, selection.passes)
 
 
-def _pass_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
-    """Yield a slice for each pass."""
+def _pass_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
+    """Yield a slice for each chosen pass."""
     passes, schedules, lanes = trace.table("pass"), trace.table("schedule"), Lanes()
-    for index in chosen.passes.tolist():
+    for index in selection.passes.tolist():
         schedule, start = int(passes["schedule"][index]), int(passes["start_cycle"][index])
         cycles, phase = max(0, int(schedules["cycles"][schedule])), int(schedules["phase"][schedule])
         name = PHASES[phase] if phase < len(PHASES) else ""
@@ -48,18 +54,19 @@ def _pass_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
         yield Slice(track, f"{name} {index}", "pass", start, cycles, attributes)
 
 
-def _token_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
-    """Yield slices for each user: passes that read the prompt, and generated tokens.
+def _token_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
+    """Yield the slices of each user: the passes that read the prompt, and the generated tokens.
 
-    None begins before the first of the chosen passes, so that a few tokens do not show the whole run before them.
+    A slice never begins before the first chosen pass. Otherwise the timeline of a few tokens would
+    start with the long wait for the first of them.
     """
     tokens, texts = trace.table("token"), trace.token_bytes()
     check_range(trace, "tokens/cycles", tokens["cycles"], LATEST_CYCLE)
     passes, schedules = trace.table("pass"), trace.table("schedule")
-    begin = int(passes["start_cycle"][chosen.passes].min(initial=1 << 62))
+    begin = int(passes["start_cycle"][selection.passes].min(initial=1 << 62))
     read: dict[tuple[int, int], list[int]] = {}
     slices: list[tuple[int, int, int, bool, list[int]]] = []
-    for row in chosen.tokens.tolist():
+    for row in selection.tokens.tolist():
         user, index = int(tokens["sequence"][row]), int(tokens["pass"][row])
         if tokens["is_prompt"][row]:
             read.setdefault((user, index), []).append(row)
@@ -95,24 +102,26 @@ def _token_slices(trace: Trace, chosen: PassSelection) -> Iterator[Slice]:
 
 
 def _link_counts(steps: Columns) -> Iterator[Count]:
-    """Yield the words that enter links per cycle, over all links of a wafer: the hops of each step, evenly over its
-    cycles.
+    """Yield a counter for each wafer: words that enter its links per cycle, over all links.
 
-    ``steps`` are as ``ordered_steps`` gives them. A counter holds until its next value.
+    The hops of a step are assumed to be spread evenly over its cycles.
+
+    Args:
+        steps: Executed steps, as returned by ``ordered_steps``.
     """
-    taking = (steps["cycles"] > 0) & (steps["wafer"] >= 0)
-    for wafer in np.unique(steps["wafer"][taking & (steps["hops"] > 0)]).tolist():
-        chosen = taking & (steps["wafer"] == wafer)
-        start, cycles = steps["start_cycle"][chosen], steps["cycles"][chosen]
-        rate = steps["hops"][chosen] / cycles
+    has_duration = (steps["cycles"] > 0) & (steps["wafer"] >= 0)
+    for wafer in np.unique(steps["wafer"][has_duration & (steps["hops"] > 0)]).tolist():
+        is_on_wafer = has_duration & (steps["wafer"] == wafer)
+        start, cycles = steps["start_cycle"][is_on_wafer], steps["cycles"][is_on_wafer]
+        rate = steps["hops"][is_on_wafer] / cycles
         times, values = _levels(np.concatenate([start, start + cycles]), np.concatenate([rate, -rate]))
         for cycle, value in zip(times, values, strict=True):
             yield Count(wafer, "words on links", "word/cycle", cycle, value)
 
 
 def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
-    """Yield the bytes that each pass sends between wafers, or from and to the host."""
-    table, of_pass = trace.table("crossing"), trace.table("pass")
+    """Yield the bytes that each pass sends between two wafers, or a wafer and the host."""
+    table, pass_table = trace.table("crossing"), trace.table("pass")
     length = trace.column("schedules/cycles")
     for name in ("src_wafer", "dst_wafer"):
         check_range(trace, f"crossings/{name}", table[name], trace.header.wafers, start=HOST)
@@ -120,20 +129,25 @@ def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
     in_passes = np.isin(table["pass"], passes)
     routes = np.unique(np.stack([table["src_wafer"][in_passes], table["dst_wafer"][in_passes]], axis=1), axis=0)
     for source, target in routes.tolist():
-        chosen = in_passes & (table["src_wafer"] == source) & (table["dst_wafer"] == target)
-        start = of_pass["start_cycle"][table["pass"][chosen]]
-        end = start + np.maximum(length[of_pass["schedule"][table["pass"][chosen]]], 1)
-        sent = table["bytes"][chosen].astype(float)
-        times, values = _levels(np.concatenate([start, end]), np.concatenate([sent, -sent]))
+        is_on_route = in_passes & (table["src_wafer"] == source) & (table["dst_wafer"] == target)
+        start = pass_table["start_cycle"][table["pass"][is_on_route]]
+        end = start + np.maximum(length[pass_table["schedule"][table["pass"][is_on_route]]], 1)
+        sent_bytes = table["bytes"][is_on_route].astype(float)
+        times, values = _levels(np.concatenate([start, end]), np.concatenate([sent_bytes, -sent_bytes]))
         for cycle, value in zip(times, values, strict=True):
             yield Count(source, f"bytes to {process_name(target)} in a pass", "B", cycle, value)
 
 
 def _levels(times: Array, changes: Array) -> tuple[list[int], list[float]]:
-    """Return the times at which a running sum of changes gets a new value, ascending, with that value."""
+    """Return the times at which a running sum changes, ascending, and its value from each time on.
+
+    Args:
+        times: int64 ``[n]``: when each change happens, in any order.
+        changes: ``[n]``: amount added at each time.
+    """
     at, place = np.unique(times, return_inverse=True)
     change = np.zeros(len(at))
     np.add.at(change, place.ravel(), changes)
     level = np.round(np.cumsum(change), _DECIMALS) + 0.0  # no -0
-    changed = np.diff(level, prepend=0.0) != 0
-    return at[changed].tolist(), level[changed].tolist()
+    is_new = np.diff(level, prepend=0.0) != 0
+    return at[is_new].tolist(), level[is_new].tolist()

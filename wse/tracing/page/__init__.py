@@ -1,1 +1,1 @@
-"""The self-contained page about a trace: its skeleton, style and script are the other files here."""
+"""``wse view``: a self-contained HTML page about a trace, with its skeleton, style and scripts."""

@@ -1,4 +1,4 @@
-"""The main results of a run or an estimate: the figures that the page shows first, each with its grade."""
+"""Main results of a run or an estimate with their grades. The page shows them first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIGURES: Final = {
     "bound_ratio": "bounds.token.ratio",
     "bound_cycles": "bounds.token.cycles",
 }
-"""Numbers of a report that the page shows, by where they are; the report of a run has the first ones alone."""
+"""Dotted path in the report of each number on the page. Reports of runs lack the last ones."""
 GRADED: Final = {
     "user_rate": "decode.tokens_per_s_per_user",
     "first_token_s": "latency.ttft_s",
@@ -32,15 +32,23 @@ GRADED: Final = {
     "joules": "energy.joules_per_token",
     "usd": "cost.usd_per_million_tokens",
 }
-"""Their grades, by where ``grades`` of a report has them."""
+"""Numbers that have an evidence grade, with their key in ``grades`` of the report."""
 LONGEST_TEXT: Final = 200
 
 
 def answer_data(trace: Trace) -> Report:
-    """Return ``answer``: ``numbers`` by name, their ``grades``, the ``bound`` of a token, and the ``gap`` by cause.
+    """Return the main results of a trace for the page.
 
-    What the report lacks, as that of a run lacks dollars, is left out: a report is a file's own text, and nothing in it
-    is taken for what it should be. ``gap`` has the ``cycles`` beyond the bound and the ``reason`` of each cause.
+    Numbers that the report lacks are left out. The report of a run has no dollars, for example. The
+    report is text from a file, so every value in it is checked before use.
+
+    Args:
+        trace: Trace of a run or an estimate.
+
+    Returns:
+        ``answer`` with four entries: ``numbers`` by name; their ``grades``; ``bound``, the resource
+        that limits a token; and ``gap``, the ``cycles`` beyond the bound and the ``reason`` for
+        each cause.
     """
     report = trace.report()
     numbers = {name: _number(_at(report, path)) for name, path in FIGURES.items()}
@@ -60,7 +68,10 @@ def answer_data(trace: Trace) -> Report:
 
 
 def _gap(rows: object) -> list[Report]:
-    """Return the cycles beyond the bound by cause, in the order of the report."""
+    """Return the cycles beyond the bound by cause, in the order of the report.
+
+    Rows that are malformed are skipped.
+    """
     found = []
     for row in rows if isinstance(rows, list) else ():
         cause, cycles = _mapping(row).get("cause"), _number(_mapping(row).get("cycles"))
@@ -70,7 +81,7 @@ def _gap(rows: object) -> list[Report]:
 
 
 def _at(report: object, path: str) -> object:
-    """Return the value at a dotted path of names and list indices; None without one."""
+    """Return the value at a dotted path of keys and list indices, or None if there is none."""
     for name in path.split("."):
         if isinstance(report, list) and name.isdigit():
             report = report[int(name)] if int(name) < len(report) else None
@@ -80,11 +91,12 @@ def _at(report: object, path: str) -> object:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
+    """Return a value if it is a dictionary, else an empty dictionary."""
     return value if isinstance(value, dict) else {}
 
 
 def _number(value: object) -> float | None:
-    """Return a finite number of at least 0; None for anything else."""
+    """Return a value as a float if it is a finite number of at least 0, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -95,11 +107,15 @@ def _number(value: object) -> float | None:
 
 
 def _text(value: object) -> str | None:
+    """Return a value cut to ``LONGEST_TEXT`` characters if it is a text, else None."""
     return value[:LONGEST_TEXT] if isinstance(value, str) else None
 
 
 def _grade(value: object) -> Report | None:
-    """Return a grade for the page: its letter, and where known the source and the constant that it comes from."""
+    """Return an evidence grade for the page, or None if the report has none.
+
+    The grade is a letter. If known, its source and the weakest constant behind it are included.
+    """
     letter = _mapping(value).get("grade")
     if not isinstance(letter, str) or len(letter) != 1:
         return None

@@ -1,4 +1,4 @@
-"""The data of the page: all that it shows of one trace, read once, checked, and small enough."""
+"""The data of the page of ``wse view``: everything it shows of a trace, read once and checked."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from wse_traces.read import Trace
 
 MOST_TRACES: Final = 2
 MOST_EXPERTS: Final = 1 << 16
-"""Experts of one layer at most; the largest models have some hundred."""
+"""Maximum number of experts of one layer. The largest models have a few hundred."""
 
 
 def check_names(names: list[str]) -> list[Path]:
-    """Return the one or two traces that are named.
+    """Return the paths of the one or two traces to show.
 
     Raises:
-        BadInput: there are more, or one is not named as a trace is.
+        BadInput: There are more than two names, or one does not have the suffix of a trace.
     """
     if len(names) > MOST_TRACES:
         message = f"{len(names)} traces: a page shows one, or two beside each other; give one or two"
@@ -42,14 +42,15 @@ def check_names(names: list[str]) -> list[Path]:
 
 
 def view_trace(path: Path, pack: Pack) -> Report:
-    """Return a trace in the form of the page; every array is packed by ``pack``, None where it has no room.
+    """Return the data of a trace that the page shows.
 
     Args:
-        path: A file that ``wse run`` or ``wse estimate`` wrote, complete or not.
-        pack: Called with each array as it is read, the most needed first; planes of other wafers last.
+        path: File written by ``wse run`` or ``wse estimate``, complete or not.
+        pack: Packs each array, or returns None if there is no room left for it. The most important
+            arrays are packed first, and the maps of the last wafers last.
 
     Raises:
-        BadTrace: there is no such file, or it is no trace, or damaged.
+        BadTrace: The file does not exist, is not a trace, or is damaged.
     """
     notes: list[str] = []
     with trace_at(path) as trace:
@@ -71,7 +72,10 @@ def view_trace(path: Path, pack: Pack) -> Report:
 
 
 def _header(trace: Trace) -> dict[str, Any]:
-    """Return the names and sizes of a run; ``mesh`` is the logical mesh where PEs are dead."""
+    """Return the names and sizes of a run.
+
+    If PEs are dead, ``mesh`` is the size of the logical mesh that programs see.
+    """
     header = trace.header
     mesh = mesh_of(trace)
     names = ("created_by", "model", "wafer", "mapping", "seed", "program_digest", "wafers", "rows", "cols", "clock_hz")
@@ -86,18 +90,18 @@ def _header(trace: Trace) -> dict[str, Any]:
 
 
 def _experts(trace: Trace) -> list[Report]:
-    """Return the load of experts: ``layer``, ascending, and ``tokens`` by expert, as far as the run went.
+    """Return the ``tokens`` routed to each expert for each ``layer``, in ascending order of layers.
 
     Raises:
-        BadTrace: a layer, expert or count cannot be.
+        BadTrace: A layer index, an expert index or a count is out of range.
     """
     table = "expert_load" if trace.rows("expert_load") else "routed"  # the former is written at the end of a run
     rows = trace.table(table)
-    for name, most in (("layer", 1 << 31), ("expert", MOST_EXPERTS), ("tokens", 1 << 53)):
-        if len(rows[name]) and not 0 <= rows[name].min() <= rows[name].max() < most:
+    for name, limit in (("layer", 1 << 31), ("expert", MOST_EXPERTS), ("tokens", 1 << 53)):
+        if len(rows[name]) and not 0 <= rows[name].min() <= rows[name].max() < limit:
             path = f"{'routed' if table == 'routed' else 'experts'}/{name}"
             values = f"values from {rows[name].min()} to {rows[name].max()}"
-            message = f"{trace.path}: {path}: {values}; make the trace again"
+            message = f"{trace.path}: {path}: {values}, allowed: 0 to {limit - 1}; make the trace again"
             raise BadTrace(message)
     loads = tokens_by_layer(rows, int(rows["expert"].max(initial=-1)) + 1)
     return [{"layer": layer, "tokens": tokens.tolist()} for layer, tokens in loads.items()]

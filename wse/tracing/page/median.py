@@ -1,4 +1,4 @@
-"""The median decoded token, which the page sets every other token beside: what it took, by kind of op."""
+"""The median decoded token, with which the page compares every other token."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ DECODE: Final = PHASES.index("decode")
 
 
 def median_data(phase: Array, cycles: Array, schedule: Array, by_kind: Array, kv_slots: Array) -> Report | None:
-    """Return the decoded token of the median pass, the lower of two; None where no token was decoded.
+    """Return the decoded token whose pass has the median number of cycles.
+
+    If the number of decoded tokens is even, the lower of the two middle ones is used.
 
     Args:
-        phase: int ``[token]``: the phase of the pass that made each token, -1: none.
-        cycles: int ``[token]``: what that pass took.
-        schedule: int ``[token]``: the sequence of steps of it.
-        by_kind: int ``[schedule, kind]``, as ``kind_cycles`` gives it.
+        phase: int ``[token]``: phase of the pass that read or generated each token, or -1.
+        cycles: int ``[token]``: cycles of that pass.
+        schedule: int ``[token]``: schedule of that pass.
+        by_kind: int ``[schedule, kind]``: cycles by kind of op, from ``kind_cycles``.
         kv_slots: int ``[schedule]``: slots of the KV cache in use.
+
+    Returns:
+        Index, cycles, KV cache slots and cycles by kind of op of the token; None if no token was
+        decoded.
     """
     decoded = np.flatnonzero(phase == DECODE)
     if not len(decoded):
@@ -39,14 +45,16 @@ def median_data(phase: Array, cycles: Array, schedule: Array, by_kind: Array, kv
 
 
 def kind_cycles(trace: Trace, begins: Array, counts: Array, kind_of: Array) -> Array:
-    """Return the cycles of the steps of each sequence by kind of op, int64 ``[schedule, kind]``; the last kind is no
-    op.
+    """Return the cycles of the steps of each schedule, summed by kind of op.
 
     Args:
         trace: An open trace.
-        begins: int ``[schedule]``: the first row of each sequence in the table of steps.
-        counts: int ``[schedule]``: the number of its rows there.
-        kind_of: int ``[op]``: the kind of each op; the last item is -1, of no op.
+        begins: int ``[schedule]``: first row of each schedule in the table of steps.
+        counts: int ``[schedule]``: number of its rows.
+        kind_of: int ``[op + 1]``: kind of each op, then -1 for steps without an op.
+
+    Returns:
+        int64 ``[schedule, kind]``. The last kind is that of steps without an op.
     """
     kinds = int(kind_of.max(initial=-1)) + 2
     owner = np.full(trace.rows("step"), -1, np.int64)
@@ -54,6 +62,6 @@ def kind_cycles(trace: Trace, begins: Array, counts: Array, kind_of: Array) -> A
         owner[first : first + rows] = schedule
     kind = kind_of[trace.column("steps/op")]
     cell = owner * kinds + np.where(kind < 0, kinds - 1, kind)
-    used = owner >= 0
+    has_owner = owner >= 0
     cycles = trace.column("steps/cycles").astype(np.int64)
-    return group_sums(cycles[used], cell[used], len(begins) * kinds).reshape(len(begins), kinds)
+    return group_sums(cycles[has_owner], cell[has_owner], len(begins) * kinds).reshape(len(begins), kinds)

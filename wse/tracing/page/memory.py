@@ -1,4 +1,4 @@
-"""Stages on their wafers, the SRAM map of their PEs, and the colours that their PEs set."""
+"""Stages on their wafers, the SRAM map of their PEs, and the colours configured on their PEs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from wse_traces.read import Columns, Trace
 from wse_traces.schema import LINES, USES
 
 MOST_ROWS: Final = 20_000
-"""Buffers and routes of the page at most: those of some hundred stages."""
+"""Maximum number of buffers, and of routes, on the page. It suffices for a few hundred stages."""
 
 
 def memory_data(trace: Trace, notes: list[str]) -> Report:
-    """Return ``stages``, ``buffers`` (with ``live`` as names of ops) and ``routes``, each a list of small objects.
+    """Return ``stages``, ``buffers`` and ``routes`` for the page, each a list of small objects.
+
+    Args:
+        trace: An open trace.
+        notes: Receives a note for the reader if there are more than ``MOST_ROWS`` buffers or
+            routes.
 
     Raises:
-        BadTrace: an index points to no stage, op or name, or a stage leaves the mesh.
+        BadTrace: An index refers to no stage, op or name, or a stage extends beyond the mesh.
     """
     stages = checked_table(trace, "stage")
     for text, table in (("buffers", "buffer"), ("colours in use", "route")):
@@ -38,25 +43,25 @@ def memory_data(trace: Trace, notes: list[str]) -> Report:
 
 
 def _check_inside(trace: Trace, stages: Columns) -> None:
-    """Raise BadTrace where a rectangle leaves the mesh."""
+    """Raise BadTrace if the rectangle of a stage extends beyond the mesh."""
     row, col, rows, cols = (stages[name].astype("<i8") for name in ("row", "col", "rows", "cols"))
-    inside = (row >= 0) & (col >= 0) & (rows >= 0) & (cols >= 0)
-    inside &= (row + rows <= trace.header.rows) & (col + cols <= trace.header.cols)
-    if not inside.all():
-        at = int(np.flatnonzero(~inside)[0])
+    is_inside = (row >= 0) & (col >= 0) & (rows >= 0) & (cols >= 0)
+    is_inside &= (row + rows <= trace.header.rows) & (col + cols <= trace.header.cols)
+    if not is_inside.all():
+        at = int(np.flatnonzero(~is_inside)[0])
         size = f"{rows[at]}x{cols[at]} PEs at {row[at]}, {col[at]}"
         message = f"{trace.path}: placement/stages: stage {at} of {size} leaves the mesh; make the trace again"
         raise BadTrace(message)
 
 
 def _stage(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a stage for the page, with the used fraction of SRAM on its fullest PE."""
+    """Return a stage for the page, with the fraction of SRAM that its fullest PE uses."""
     uses = dict(zip(USES, record["stage_bytes"], strict=True))
     return {**record, "used_fraction": used_fraction(uses)}
 
 
 def _buffer(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a buffer as the page has it."""
+    """Return a buffer for the page, with the first and last op that need it."""
     live = [op for op in (record["live_from"], record["live_to"]) if op]
     place = {name: record[name] for name in ("address", "bytes", "dtype")}
     name, use = tile_name(record["name"]), USES.index(record["use"])

@@ -1,4 +1,4 @@
-"""The wavelets of the last pass that was executed cycle by cycle, for the page to play again."""
+"""The wavelets of the last pass that was simulated cycle by cycle, which the page replays."""
 
 from __future__ import annotations
 
@@ -15,45 +15,60 @@ from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes
 from wse_traces.schema import MOVES
 
 MOST_MOVES: Final = 1_000_000
-"""Maximum number of moves on the page, the first of the pass. They take a browser about a second and some 100 kB."""
+"""Maximum number of moves on the page. A browser needs about a second and 100 kB for them."""
 SHOWN: Final = ("cycle", "step", "wafer", "row", "col", "direction")
 
 
 def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return ``moves``: the ``pass``, and the moves of its first cycles as ``columns`` in order of time.
+    """Return the logged moves of wavelets, of the first cycles of the pass, for the page.
 
-    None where no wavelets were logged. ``direction`` is a code of ``MOVES``: a side of the PE, or its ramp. ``steps``
-    are the ``op`` and ``name`` of the steps of the pass, ``token`` is the first that it read or generated, -1: none.
+    Args:
+        trace: An open trace.
+        pack: Packs an array for the page.
+        notes: Receives a note for the reader if moves are left out.
+
+    Returns:
+        ``moves``: None if nothing was logged or there is no room. Otherwise:
+
+        - ``pass``: index of the pass
+        - ``columns``: the moves in order of time. ``direction`` is a code of ``MOVES``: a side of
+          the PE, or its ramp.
+        - ``steps``: ``op`` and ``name`` of each step of the pass
+        - ``token``: index of the first token that the pass read or generated, or -1
 
     Raises:
-        BadTrace: a move leaves the mesh.
-        TraceError: the log is damaged.
+        BadTrace: A move is outside of the mesh.
+        TraceError: The log is damaged.
     """
     passes = wavelet_passes(trace)
     if not passes:
         return {"moves": None}
     moving, counts = wavelet_activity(trace, pass_index=passes[-1])
-    shown = int(np.searchsorted(np.cumsum(counts), MOST_MOVES, side="right"))
-    if shown == 0:
+    shown_cycles = int(np.searchsorted(np.cumsum(counts), MOST_MOVES, side="right"))
+    if shown_cycles == 0:
         notes.append(f"One cycle alone moves {int(counts[0]):,} wavelets; see wse inspect --cycles.")
         return {"moves": None}
-    cycles = wavelet_cycles(trace, pass_index=passes[-1], last=int(moving[shown - 1]))
+    cycles = wavelet_cycles(trace, pass_index=passes[-1], last=int(moving[shown_cycles - 1]))
     pieces = [piece for _, piece in cycles]
     columns = {name: np.concatenate([piece[name] for piece in pieces]).astype(np.int64) for name in SHOWN}
     _check_places(trace, columns)
-    packed, steps = packed_columns(columns, pack), packed_columns(_steps(trace, passes[-1]), pack)
-    if packed is None or steps is None:
+    packed_moves = packed_columns(columns, pack)
+    steps = packed_columns(_steps(trace, passes[-1]), pack)
+    if packed_moves is None or steps is None:
         notes.append("The log of wavelets found no room on this page; see wse inspect --cycles.")
         return {"moves": None}
-    if shown < len(moving):
+    if shown_cycles < len(moving):
         played = len(columns["cycle"])
         notes.append(f"Of {int(counts.sum()):,} moves of wavelets the page plays the first {played:,}.")
     tokens = np.flatnonzero(trace.column("tokens/pass") == passes[-1])[:1].tolist()
-    return {"moves": {"pass": passes[-1], "columns": packed, "steps": steps, "token": (tokens or [-1])[0]}}
+    return {"moves": {"pass": passes[-1], "columns": packed_moves, "steps": steps, "token": (tokens or [-1])[0]}}
 
 
 def _steps(trace: Trace, index: int) -> dict[str, Array]:
-    """Return op and kernel or pattern of each step of a pass as indices; empty without such a pass."""
+    """Return the op and the kernel or pattern of each step of a pass, as row numbers.
+
+    The columns are empty if the pass does not exist.
+    """
     first, counts = schedule_rows(trace)
     schedule = trace.column("passes/schedule", index, index + 1).tolist()
     start, end = (first[schedule[0]], first[schedule[0]] + counts[schedule[0]]) if schedule else (0, 0)
@@ -61,11 +76,13 @@ def _steps(trace: Trace, index: int) -> dict[str, Array]:
 
 
 def _check_places(trace: Trace, columns: dict[str, Array]) -> None:
-    """Raise BadTrace where a move is outside of the mesh, has no direction, or has a negative time or step."""
+    """Raise BadTrace if a move is outside of the mesh or has an invalid direction, time or step."""
     header = trace.header
     ends = {"wafer": header.wafers, "row": header.rows, "col": header.cols, "direction": len(MOVES)}
     for name, values in columns.items():
-        wrong = (values < 0) | (values >= ends.get(name, 1 << 53))
-        if wrong.any():
-            message = f"{trace.path}: wavelets/{name}: {values[wrong][0]}, which cannot be; make the trace again"
+        is_invalid = (values < 0) | (values >= ends.get(name, 1 << 53))
+        if is_invalid.any():
+            message = (
+                f"{trace.path}: wavelets/{name}: {values[is_invalid][0]}, which is out of range; make the trace again"
+            )
             raise BadTrace(message)

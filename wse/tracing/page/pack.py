@@ -1,9 +1,11 @@
-"""Arrays as the page holds them: differences along the first axis, deflated, in base64; equal ones once.
+"""Compact form of arrays on the page: deflated differences in base64, equal arrays only once.
 
-Of a plane most of whose rows are as the row before, as those of a wafer are, only the others are held, and ``starts``
-says which they are: so that the page need not inflate what it can copy.
+An array is stored as the differences along its first axis. If most rows of a plane equal the row
+before, as on most wafers, only the other rows are stored. ``starts`` then lists their indices, and
+the page copies the rest instead of inflating it.
 
-The page undoes it with the browser's own DecompressionStream (RFC 1950) and one addition an element.
+The page decodes arrays with the browser's DecompressionStream (RFC 1950) and one addition per
+element.
 """
 
 from __future__ import annotations
@@ -24,18 +26,23 @@ from wse_traces.schema import TABLES
 
 Array = npt.NDArray[Any]
 Pack = Callable[[Array], object | None]
-"""Makes of an array what the page holds of it; None where it has no room."""
+"""Function that converts an array to its form on the page, or returns None without room for it."""
 
 ROOM_BYTES: Final = 7_400_000
-"""Room for all packed arrays of a page, in base64; with the rest of it the page stays below 8 MB."""
+"""Maximum size of all packed arrays of a page, in base64. It keeps the whole page below 8 MB."""
 TYPES: Final = ("u1", "u2", "u4")
 WIDE: Final = "f8"
 FEW: Final = 2
-"""Rows of a plane to each that differs from the one before, at least, for them to be few."""
+"""Minimum ratio of all rows to distinct rows from which on only the distinct rows are stored."""
 
 
 class Packer:
-    """A packer of arrays with a limit on their total size."""
+    """Packer of arrays for one page, with a limit on their total size.
+
+    Attributes:
+        blobs: Packed arrays, in base64.
+        room_bytes: Characters that are left for further arrays.
+    """
 
     def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
         self.blobs: list[str] = []
@@ -43,9 +50,17 @@ class Packer:
         self._known: dict[bytes, dict[str, Any]] = {}
 
     def __call__(self, values: Array) -> dict[str, Any] | None:
-        """Pack an array of whole numbers; return its place, type, shape, minimum and maximum, or None without room."""
-        least, most = int(values.min(initial=0)), int(values.max(initial=0))
-        dtype = _narrowest(least, most)
+        """Pack an array of whole numbers.
+
+        Args:
+            values: Integer array.
+
+        Returns:
+            Index of its blob, element type, shape, minimum and maximum; None if there is no room
+            for it.
+        """
+        minimum, maximum = int(values.min(initial=0)), int(values.max(initial=0))
+        dtype = _narrowest(minimum, maximum)
         plain = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<"))
         key = hashlib.sha256(f"{dtype}{plain.shape}".encode() + plain.tobytes()).digest()
         if key not in self._known:
@@ -58,44 +73,58 @@ class Packer:
                 return None
             self.room_bytes -= len(blob)
             self.blobs.append(blob)
-            array = {"type": dtype, "shape": list(plain.shape), "most": most, "least": least}
+            array = {"type": dtype, "shape": list(plain.shape), "most": maximum, "least": minimum}
             runs = {} if starts is None else {"starts": starts.tolist()}
             self._known[key] = {"blob": len(self.blobs) - 1, **array, **runs}
         return self._known[key]
 
 
 def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
-    """Return the rows that differ from the row before, if they are few; None otherwise."""
+    """Return the indices of rows that differ from the row before, or None if there are many."""
     if values.ndim != 2 or len(values) < FEW:
         return None
     starts = np.concatenate([[0], 1 + np.flatnonzero((values[1:] != values[:-1]).any(axis=1))])
     return starts if len(starts) * FEW <= len(values) else None
 
 
-def _narrowest(least: int, most: int) -> str:
-    """Return the narrowest type for whole numbers from ``least`` to ``most``; float64 rounds those above 2**53."""
-    if least < 0:
-        return "i4" if least >= -(2**31) and most < 2**31 else WIDE
-    return next((dtype for dtype in TYPES if most <= np.iinfo(dtype).max), WIDE)
+def _narrowest(minimum: int, maximum: int) -> str:
+    """Return the narrowest type for whole numbers from ``minimum`` to ``maximum``.
+
+    The widest type is float64, which rounds numbers above 2**53.
+    """
+    if minimum < 0:
+        return "i4" if minimum >= -(2**31) and maximum < 2**31 else WIDE
+    return next((dtype for dtype in TYPES if maximum <= np.iinfo(dtype).max), WIDE)
 
 
-def check_index(path: Path, where: str, index: Array, rows: int) -> None:
-    """Check that each entry of an index from a file, int ``[n]``, is -1 or one of ``rows`` rows.
+def check_index(path: Path, column_name: str, index: Array, rows: int) -> None:
+    """Check that each entry of an index column is -1 or an existing row.
+
+    Args:
+        path: Path of the trace, for the error message.
+        where: Name of the column, for the error message.
+        index: int ``[n]``.
+        rows: Number of rows of the table that the entries refer to.
 
     Raises:
-        BadTrace: one is not.
+        BadTrace: An entry is out of range.
     """
     if len(index) and not -1 <= index.min() <= index.max() < rows:
-        worst = int(index.max() if index.max() >= rows else index.min())
-        message = f"{path}: {where}: refers to row {worst} of {rows}; the file is damaged, make the trace again"
+        bad_row = int(index.max() if index.max() >= rows else index.min())
+        message = f"{path}: {column_name}: refers to row {bad_row} of {rows}; the file is damaged, make the trace again"
         raise BadTrace(message)
 
 
 def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Columns:
-    """Read the first rows of a table, or all, and check their indices and codes.
+    """Return the columns of a table after a check of their indices and codes.
+
+    Args:
+        trace: An open trace.
+        table: Name of the table.
+        most_rows: Maximum number of rows to read, from the first on. None reads all rows.
 
     Raises:
-        BadTrace: an index or a code points nowhere.
+        BadTrace: An index or a code is out of range.
     """
     columns = trace.table(table, 0, most_rows)
     for field in TABLES[table]:
@@ -108,6 +137,6 @@ def checked_table(trace: Trace, table: str, most_rows: int | None = None) -> Col
 
 
 def packed_columns(columns: dict[str, Array], pack: Pack) -> dict[str, object] | None:
-    """Return each column packed; None where one had no room."""
-    packed = {name: pack(np.asarray(column)) for name, column in columns.items()}
-    return None if any(column is None for column in packed.values()) else packed
+    """Return each column packed, or None if there was no room for one of them."""
+    packed_by_name = {name: pack(np.asarray(column)) for name, column in columns.items()}
+    return None if any(column is None for column in packed_by_name.values()) else packed_by_name

@@ -1,4 +1,4 @@
-"""The page as one file: skeleton, style and script of this package, with the data of a trace."""
+"""The page of ``wse view`` as a single file: skeleton, style, scripts, and the data of a trace."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ SCRIPTS: Final = (
     "experts.js",
     "page.js",
 )
-"""Scripts of the page, in the order in which they are one module; each uses only what stands before it."""
+"""Scripts of the page in the order of concatenation. Each uses only those before it."""
 COLOUR_MAP: Final = "viridis"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ViewResult(Result):
-    """A page that is written."""
+    """Report of a page that was written."""
 
     page: Annotated[str, Doc("The file")]
     bytes: Annotated[int, Doc("Its size", "byte")]
@@ -58,10 +58,10 @@ class ViewResult(Result):
 
 
 def view_page(paths: list[Path]) -> bytes:
-    """Return the page of one trace, or of two side by side, as UTF-8.
+    """Return the HTML page of one trace, or of two traces side by side, as UTF-8.
 
     Raises:
-        BadTrace: one cannot be read.
+        BadTrace: A trace cannot be read.
     """
     pack = Packer()
     traces = [view_trace(path, pack) for path in paths]
@@ -84,6 +84,9 @@ def view_page(paths: list[Path]) -> bytes:
 
 
 def _colours() -> str:
-    """Return 256 colours of a perceptually uniform scale readable with colour blindness, as hexadecimal digits."""
+    """Return a colour scale of 256 colours as hexadecimal digits.
+
+    The scale is perceptually uniform and suitable for colour-blind readers.
+    """
     table: Any = mpl.colormaps[COLOUR_MAP](range(256), bytes=True)
     return bytes(table[:, :3].tobytes()).hex()

@@ -1,4 +1,4 @@
-"""Quantities of every PE of every wafer, and the words of single layers on links."""
+"""Maps of quantities over the PEs of every wafer, and of the words of single layers on links."""
 
 from __future__ import annotations
 
@@ -17,53 +17,71 @@ MOST_WAFERS: Final = 256
 
 
 def plane_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return ``planes``: for each wafer, by quantity, its packed values ``[row, col]``.
+    """Return ``planes`` for the page: for each wafer, the packed maps ``[row, col]`` by quantity.
 
-    The quantities are ``sram.USE`` (bytes), ``busy`` (cycles) and ``links.DIRECTION`` (words that leave the PE).
+    The quantities are ``sram.USE`` (bytes), ``busy`` (cycles) and ``links.DIRECTION`` (words that
+    leave the PE).
+
+    Args:
+        trace: An open trace.
+        pack: Packs an array for the page.
+        notes: Receives notes for the reader about maps that are left out.
     """
     planes: list[dict[str, object]] = []
     left_out = 0
     if trace.header.wafers > MOST_WAFERS:
         notes.append(f"Of {trace.header.wafers:,} wafers the page has the first {MOST_WAFERS}.")
     for wafer in range(min(trace.header.wafers, MOST_WAFERS)):
-        packed = {name: pack(values) for name, values in _planes(trace, wafer)}
-        left_out += sum(plane is None for plane in packed.values())
-        planes.append({name: plane for name, plane in packed.items() if plane is not None})
+        packed_planes = {name: pack(values) for name, values in _planes(trace, wafer)}
+        left_out += sum(plane is None for plane in packed_planes.values())
+        planes.append({name: plane for name, plane in packed_planes.items() if plane is not None})
     if left_out:
         notes.append(f"{left_out:,} maps of wafers found no room on this page; see wse export.")
     return {"planes": planes}
 
 
 def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return ``layer_links``: for each layer and wafer the packed words ``[direction * rows, col]`` of its rectangle.
+    """Return ``layer_links``: the words on links for each layer and wafer.
+
+    Each item has the rectangle of PEs that the layer uses and the packed words
+    ``[direction * rows, col]`` in it. Layers without room on the page are left out.
+
+    Args:
+        trace: An open trace.
+        pack: Packs an array for the page.
+        notes: Receives a note for the reader if layers are left out.
 
     Raises:
-        BadTrace: a layer points to no pattern, or one is larger than the mesh.
+        BadTrace: A layer refers to no pattern, or a pattern is empty or larger than the mesh.
     """
     places = checked_table(trace, "placed_layer")
     rows, cols = trace.column("links/patterns/rows"), trace.column("links/patterns/cols")
-    packed: dict[int, Report | None] = {-1: None}
+    packed_patterns: dict[int, Report | None] = {-1: None}
     for pattern in np.unique(places["pattern"][places["pattern"] >= 0]).tolist():
-        tall, wide = int(rows[pattern]), int(cols[pattern])
-        if not (0 < tall <= trace.header.rows and 0 < wide <= trace.header.cols):
-            message = f"{trace.path}: links/patterns: pattern {pattern} of {tall}x{wide} PEs; make the trace again"
+        pattern_rows, pattern_cols = int(rows[pattern]), int(cols[pattern])
+        if not (0 < pattern_rows <= trace.header.rows and 0 < pattern_cols <= trace.header.cols):
+            size = f"{pattern_rows}x{pattern_cols} PEs"
+            message = f"{trace.path}: links/patterns: pattern {pattern} of {size}; make the trace again"
             raise BadTrace(message)
-        words = trace.column("links/patterns/words", pattern, pattern + 1)[0, :, :tall, :wide]
-        plane = pack(words.reshape(-1, wide))
-        packed[pattern] = None if plane is None else {"rows": tall, "cols": wide, "words": plane}
-    if None in [packed[pattern] for pattern in places["pattern"].tolist()]:
+        words = trace.column("links/patterns/words", pattern, pattern + 1)[0, :, :pattern_rows, :pattern_cols]
+        plane = pack(words.reshape(-1, pattern_cols))
+        packed_patterns[pattern] = (
+            None if plane is None else {"rows": pattern_rows, "cols": pattern_cols, "words": plane}
+        )
+    if None in [packed_patterns[pattern] for pattern in places["pattern"].tolist()]:
         notes.append("Words on links of some layers found no room on this page; see wse export.")
     rows_of = zip(*(places[name].tolist() for name in ("layer", "wafer", "row", "col", "pattern")), strict=True)
     return {
         "layer_links": [
             {"layer": layer, "wafer": wafer, "row": row, "col": col, **plane}
             for layer, wafer, row, col, pattern in rows_of
-            if (plane := packed.get(pattern)) is not None
+            if (plane := packed_patterns.get(pattern)) is not None
         ]
     }
 
 
 def _planes(trace: Trace, wafer: int) -> Iterator[tuple[str, Array]]:
+    """Yield the name and the values ``[row, col]`` of each recorded quantity of a wafer."""
     for use, values in sram_bytes(trace, wafer).items():
         if use != "free":
             yield f"sram.{use}", values

@@ -1,4 +1,4 @@
-"""Tokens, and the steps of the passes that made them: each sequence of steps once, as the trace has them."""
+"""Tokens and the steps of their passes. Each schedule is stored once, as in the trace."""
 
 from __future__ import annotations
 
@@ -14,51 +14,68 @@ from wse_traces.executed_steps import cache_shifts, schedule_rows
 from wse_traces.read import Columns, Trace
 
 MOST_STEPS: Final = 120_000
-"""Steps of all timelines of the page; the first sequence is cut there, later ones that find no room are left out."""
+"""Maximum number of steps on the page.
+
+The first schedule is cut to this length. Others are left out if they do not fit.
+"""
 MOST_TOKENS: Final = 10_000
 SHOWN: Final = ("op", "stage", "layer", "wafer", "kind", "name", "start_cycle", "cycles", "cycles_by", "words", "hops")
 AREA: Final = ("row", "col", "rows", "cols")
 
 
 def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return ``tokens``, the ``schedules`` on the page, and the columns ``steps`` and ``shifts``.
+    """Return the tokens, and the steps of the passes that read or generated them.
 
-    ``median`` is the median decoded token; it and each of ``schedules`` has ``by_kind``, cycles of all its steps.
+    A schedule is a sequence of steps that the passes of many tokens share.
 
-    A token's ``schedule`` is the index of an item of ``schedules``, -1 where its steps are not on the page; its
-    ``phase`` and ``pass_cycles`` are those of the pass that read or generated it, -1 and 0: none. Its ``shifts`` are
-    rows of ``shifts``, from one to another: what steps send in its pass besides what they send in every one.
+    Args:
+        trace: An open trace.
+        pack: Packs an array for the page.
+        notes: Receives notes for the reader about tokens and steps that are left out.
+
+    Returns:
+        - ``tokens``: For each token, its text and times. ``schedule`` is an index in ``schedules``,
+          or -1 if its steps are not on the page. ``phase`` and ``pass_cycles`` are those of its
+          pass; -1 and 0 if it has none. ``shifts`` is its range of rows in ``shifts``.
+        - ``schedules``: The schedules on the page, with ``by_kind``, the cycles of all their steps
+          by kind of op.
+        - ``median``: The median decoded token, with its ``by_kind``.
+        - ``steps``: Columns of the steps of all schedules on the page.
+        - ``shifts``: Columns of the cache shifts: words and hops that a step sends in a single
+          pass, in addition to those that it sends in every pass.
 
     Raises:
-        BadTrace: a token or pass points nowhere.
-        TraceError: a schedule leaves the table of steps.
+        BadTrace: A token or pass refers to a row that does not exist.
+        TraceError: A schedule extends beyond the table of steps.
     """
     passes, schedules = checked_table(trace, "pass"), trace.table("schedule")
     tokens = checked_table(trace, "token", MOST_TOKENS)
     texts = trace.token_texts()
     if trace.rows("token") > MOST_TOKENS:
         notes.append(f"Of {trace.rows('token'):,} tokens the page has the first {MOST_TOKENS:,}.")
-    of_token = np.append(passes["schedule"], -1)[tokens["pass"]]
-    phase = np.append(schedules["phase"].astype(int), -1)[of_token]
-    took = np.append(schedules["cycles"], 0)[of_token]
+    token_schedules = np.append(passes["schedule"], -1)[tokens["pass"]]
+    phase = np.append(schedules["phase"].astype(int), -1)[token_schedules]
+    pass_cycles = np.append(schedules["cycles"], 0)[token_schedules]
     begins, counts = schedule_rows(trace)
     check_index(trace.path, "steps/op", trace.column("steps/op"), trace.rows("op"))
     by_kind = kind_cycles(trace, begins, counts, op_kinds(trace)[1])
-    shown, rows = _chosen_sequences(of_token, np.where(phase == DECODE, took, -1), counts, notes)
-    columns = _steps(trace, begins[shown], rows)
-    packed = packed_columns(columns, pack)
-    if packed is None:
+    shown_schedules, rows = _chosen_sequences(
+        token_schedules, np.where(phase == DECODE, pass_cycles, -1), counts, notes
+    )
+    columns = _steps(trace, begins[shown_schedules], rows)
+    packed_steps = packed_columns(columns, pack)
+    if packed_steps is None:
         notes.append("The steps of tokens found no room on this page; see wse inspect --steps.")
-        shown = []
-    number = {schedule: at for at, schedule in enumerate(shown)}
+        shown_schedules = []
+    number = {schedule: at for at, schedule in enumerate(shown_schedules)}
     first = np.cumsum([0, *rows]).tolist()
     start = np.append(passes["start_cycle"], 0)[tokens["pass"]]
     places = {schedule: (first[at], rows[at]) for schedule, at in number.items()}
     shifts, ends = _shifts(trace, passes["schedule"], places)
-    sent = packed_columns(shifts, pack)
-    if sent is None and shown:
+    packed_shifts = packed_columns(shifts, pack)
+    if packed_shifts is None and shown_schedules:
         notes.append("What cache shifts of single tokens send found no room on this page; see wse inspect --by token.")
-    ends = ends if sent else 0 * ends
+    ends = ends if packed_shifts else 0 * ends
     from_row, to_row = (np.append(end, 0)[tokens["pass"]] for end in (ends[:-1], ends[1:]))
     return {
         "tokens": [
@@ -69,25 +86,33 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
                 "user": int(tokens["sequence"][i]),
                 "position": int(tokens["position"][i]),
                 "cycles": int(tokens["cycles"][i]),
-                "pass_cycles": int(took[i]),
+                "pass_cycles": int(pass_cycles[i]),
                 "start_cycle": int(start[i]),
                 "phase": int(phase[i]),
-                "schedule": number.get(int(of_token[i]), -1),
+                "schedule": number.get(int(token_schedules[i]), -1),
                 "shifts": [int(from_row[i]), int(to_row[i])],
             }
             for i in range(len(tokens["id"]))
         ],
-        "schedules": _shown_schedules(schedules, shown, first, rows, by_kind),
-        "median": median_data(phase, took, of_token, by_kind, schedules["kv_slots"]),
-        "steps": packed,
-        "shifts": sent,
+        "schedules": _shown_schedules(schedules, shown_schedules, first, rows, by_kind),
+        "median": median_data(phase, pass_cycles, token_schedules, by_kind, schedules["kv_slots"]),
+        "steps": packed_steps,
+        "shifts": packed_shifts,
     }
 
 
 def _shown_schedules(
     schedules: Columns, shown: list[int], first: list[int], rows: list[int], by_kind: Array
 ) -> list[Report]:
-    """Return the schedules on the page; the steps of each are ``rows`` of the page's from ``first`` on."""
+    """Return the schedules on the page.
+
+    Args:
+        schedules: Columns of all schedules of the trace.
+        shown: Indices of the schedules on the page.
+        first: For each of them, the index of its first step among the steps on the page.
+        rows: For each of them, the number of its steps on the page.
+        by_kind: int ``[schedule, kind]``: cycles by kind of op, for all schedules.
+    """
     return [
         {
             "phase": int(schedules["phase"][schedule]),
@@ -101,31 +126,45 @@ def _shown_schedules(
     ]
 
 
-def _chosen_sequences(of_token: Array, cycles: Array, counts: Array, notes: list[str]) -> tuple[list[int], list[int]]:
-    """Choose the sequences that fit and how many steps of each: the slowest decoded token first, then in order."""
-    wanted = of_token[of_token >= 0]
-    slowest = of_token[np.argsort(-cycles, kind="stable")[:1]]
-    order = list(dict.fromkeys([int(s) for s in (*slowest, *wanted) if s >= 0]))
-    shown: list[int] = []
+def _chosen_sequences(
+    token_schedules: Array, cycles: Array, counts: Array, notes: list[str]
+) -> tuple[list[int], list[int]]:
+    """Choose the schedules that fit on the page. Return their indices and numbers of steps.
+
+    The schedule of the slowest decoded token comes first and is cut if it is too long. The others
+    follow in the order of the tokens, if they fit whole.
+
+    Args:
+        token_schedules: int ``[token]``: schedule of the pass of each token, or -1.
+        cycles: int ``[token]``: cycles of that pass for decoded tokens, else -1.
+        counts: int ``[schedule]``: number of steps.
+        notes: Receives notes for the reader about steps that are left out.
+    """
+    used_schedules = token_schedules[token_schedules >= 0]
+    slowest_schedule = token_schedules[np.argsort(-cycles, kind="stable")[:1]]
+    order = list(dict.fromkeys([int(s) for s in (*slowest_schedule, *used_schedules) if s >= 0]))
+    shown_schedules: list[int] = []
     rows: list[int] = []
-    room = MOST_STEPS
+    free_steps = MOST_STEPS
     for schedule in order:
         steps = int(counts[schedule])
-        if steps > room and shown:
+        if steps > free_steps and shown_schedules:
             continue
-        if steps > room:
-            notes.append(f"Of the {steps:,} steps of the slowest token the timeline has the first {room:,}.")
-        shown.append(schedule)
-        rows.append(min(steps, room))
-        room -= rows[-1]
-    if len(shown) < len(order):
+        if steps > free_steps:
+            notes.append(f"Of the {steps:,} steps of the slowest token the timeline has the first {free_steps:,}.")
+        shown_schedules.append(schedule)
+        rows.append(min(steps, free_steps))
+        free_steps -= rows[-1]
+    if len(shown_schedules) < len(order):
         notes.append(
-            f"Of {len(order):,} sequences of steps that tokens share, the page has {len(shown):,}, the slowest's first."
+            f"Of {len(order):,} sequences of steps that tokens share, the page has {len(shown_schedules):,}, "
+            "the slowest's first."
         )
-    return shown, rows
+    return shown_schedules, rows
 
 
 def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
+    """Return the columns of the steps on the page: of each schedule, the first ``rows`` steps."""
     spans = list(zip(begins.tolist(), rows, strict=True))
     return {
         name: np.concatenate(
@@ -136,20 +175,28 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
 
 
 def _shifts(trace: Trace, schedule_of: Array, shown: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
-    """Return the cache shifts by pass where their steps are on the page, and the row range of each pass.
+    """Return the cache shifts whose steps are on the page, and the range of rows of each pass.
 
-    ``shown`` has the schedules that are, each with the row of its first step there and how many it has.
+    Args:
+        trace: An open trace.
+        schedule_of: int ``[pass]``: schedule of each pass.
+        shown: For each schedule on the page, the index of its first step there and its number of
+            steps.
+
+    Returns:
+        The columns ``step``, ``words`` and ``hops``, and int ``[pass + 1]``: pass i has the rows
+        from item i up to, but excluding, item i + 1.
     """
     shifts = cache_shifts(trace)
     first, rows = np.zeros((2, trace.rows("schedule")), np.int64)
     for schedule, place in shown.items():
         first[schedule], rows[schedule] = place
-    of = schedule_of[shifts["pass"]]
-    shift_rows = np.flatnonzero(shifts["step"] < rows[of])
+    shift_schedules = schedule_of[shifts["pass"]]
+    shift_rows = np.flatnonzero(shifts["step"] < rows[shift_schedules])
     shift_rows = shift_rows[np.argsort(shifts["pass"][shift_rows], kind="stable")]
     ends = np.searchsorted(shifts["pass"][shift_rows], np.arange(len(schedule_of) + 1))
     return {
-        "step": first[of[shift_rows]] + shifts["step"][shift_rows],
+        "step": first[shift_schedules[shift_rows]] + shifts["step"][shift_rows],
         "words": shifts["words"][shift_rows],
         "hops": shifts["hops"][shift_rows],
     }, ends

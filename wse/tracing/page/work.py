@@ -1,4 +1,4 @@
-"""Cycles of a run for the page: steps summed over the run, by place for a table, by layer and kind of op for areas."""
+"""Cycles of a run summed over its passes: by step for a table, by kind of op for a treemap."""
 
 from __future__ import annotations
 
@@ -15,18 +15,27 @@ from wse_traces.read import Trace
 from wse_traces.schema import CAUSES, PHASES
 
 MOST_PLACES: Final = 12_000
-"""Rows of the page's table of steps, costliest first; a sort takes a few milliseconds."""
+"""Maximum rows of the page's table of steps, costliest first. Sorting them takes milliseconds."""
 
 
 def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return the work of a trace for the page: phases, ops, kinds and names, with cycles by op and by stage.
+    """Return the cycles of a trace by step, by op and by stage, with the names that the page needs.
 
-    ``places`` are the rows of ``Trace.top_steps``, summed over the run. ``work`` has the ``EqualOps`` of each phase and
-    kind of op, with ``cycles`` by cause, ``layers`` as stretches and ``steps`` by kernel or pattern. ``stage_work`` has
-    a row for each stage and kind of op: cycles in which its PEs compute, and hops of its words.
+    Args:
+        trace: An open trace.
+        pack: Packs an array for the page.
+        notes: Receives notes for the reader about steps that are left out.
+
+    Returns:
+        - ``phases``, ``op_names``, ``op_kinds``, ``kinds``, ``names``: totals of phases, and names
+        - ``places``: the rows of ``Trace.top_steps``, summed over the run
+        - ``work``: ops with equal cycles (``EqualOps``) of each phase and kind of op, with
+          ``cycles`` by cause, ranges of ``layers``, and ``steps`` by kernel or pattern
+        - ``stage_work``: for each stage and kind of op, the cycles in which its PEs compute and the
+          hops of its words
 
     Raises:
-        BadTrace: an index points to no op or name.
+        BadTrace: An index refers to no op, name or stage.
     """
     path, (kinds, kind_of) = trace.path, op_kinds(trace)
     sums = StepSums(trace)
@@ -49,9 +58,10 @@ def work_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def op_kinds(trace: Trace) -> tuple[list[str], Array]:
-    """Return the kinds of op in the order of their first op, and the kind of each op.
+    """Return the names of the kinds of op, and the index of the kind of each op.
 
-    The last is -1, of no op.
+    Kinds are in the order of their first op. The index array has a final -1, for steps without an
+    op.
     """
     numbers: dict[str, int] = {}
     kind_of = [numbers.setdefault(kind, len(numbers)) for kind in trace.texts("graph/ops/kind")]
@@ -75,7 +85,10 @@ def _phases(sums: StepSums) -> Report:
 
 
 def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
-    """Return ops with equal cycles as one row for each phase; ``kind`` is -1 for steps without an op."""
+    """Return a row for each group of ops with equal cycles, by phase and kind of op.
+
+    ``kind`` is -1 for steps without an op.
+    """
     return [
         {
             "phase": PHASES.index(phase),
@@ -107,14 +120,15 @@ def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
 
 
 def _places(sums: StepSums, pack: Pack, notes: list[str]) -> Report | None:
+    """Return the packed columns of the costliest steps, or None if there is no room for them."""
     steps = {name: column for name, column in sums.steps.items() if not name.endswith("_cycles")}
     steps["cycles_by"] = np.stack([sums.steps[f"{cause}_cycles"] for cause in CAUSES], axis=1)
     rows = len(steps["cycles"])
     first = {name: column[:MOST_PLACES] for name, column in steps.items()}
     if rows > MOST_PLACES:
-        share = int(first["cycles"].sum()) / max(1, int(steps["cycles"].sum()))
+        fraction = int(first["cycles"].sum()) / max(1, int(steps["cycles"].sum()))
         notes.append(
-            f"The table has the {MOST_PLACES:,} costliest of {rows:,} steps, with {100 * share:.1f} % of all cycles."
+            f"The table has the {MOST_PLACES:,} costliest of {rows:,} steps, with {100 * fraction:.1f} % of all cycles."
         )
     columns = packed_columns(first, pack)
     if columns is None:

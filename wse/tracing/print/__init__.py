@@ -1,1 +1,1 @@
-"""Print-outs of ``wse inspect``, one view a file."""
+"""Print-outs of ``wse inspect``, with one file for each view."""

@@ -1,4 +1,4 @@
-"""The table of what changed between two runs, the largest changes first."""
+"""Table of the differences between two runs, the largest first."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from wse.tracing.print.folds import equal_layers_text, op_text
 from wse.tracing.query.two_traces.changes import LAYER, Change
 
 MOST: Final = 12
-"""Changes of a kind that are shown."""
+"""Default number of changes of each kind in the table."""
 KINDS: Final = {"all": "", "cause": "by cause", "op": "by op", "traffic": "traffic"}
 UNITS: Final = {"cycle": "", "word": "words", "wavelet-hop": "wavelet hops"}
-"""Units as they are written; a heading says that the others are cycles."""
+"""Texts of the units. Cycles have none, because the heading names them."""
 EXACT_BELOW: Final = 100_000_000
 
 
 class _Line(NamedTuple):
-    """A line of the table: a change, or the heading of a kind of changes."""
+    """Row of the table: a change, or the heading of a kind of changes."""
 
     name: str
     change: Change | None = None
@@ -28,7 +28,15 @@ class _Line(NamedTuple):
 def changes_table(
     changes: Sequence[Change], kinds: Mapping[str, str] = KINDS, most: int = MOST, *, title: str = "", note: str = ""
 ) -> Table:
-    """Return the ``most`` largest changes of each kind, below a row with the name of the kind."""
+    """Return a table of the largest changes of each kind, below a row with the name of the kind.
+
+    Args:
+        changes: Changes of all kinds, the largest of each kind first.
+        kinds: Kinds to show, with their headings. An empty heading is not printed.
+        most: Maximum number of changes of each kind.
+        title: Title of the table.
+        note: Remark after the title.
+    """
     columns = (
         Column(key="name", wraps=True),
         Column(key="first", title="first", cell=_cell(lambda change: _amount(change.first)), numeric=True),
@@ -40,16 +48,17 @@ def changes_table(
 
 
 def _lines(changes: Sequence[Change], kinds: Mapping[str, str], most: int) -> Iterator[_Line]:
+    """Yield the rows: for each kind with changes, a heading and up to ``most`` changes."""
     for kind, text in kinds.items():
-        of_kind = [change for change in changes if change.kind == kind][:most]
-        if of_kind and text:
+        kind_changes = [change for change in changes if change.kind == kind][:most]
+        if kind_changes and text:
             yield _Line(text)
-        for change in of_kind:
+        for change in kind_changes:
             yield _Line(f"{'  ' if text else ''}{_name(change)}", change)
 
 
 def _name(change: Change) -> str:
-    """Return what changed: equal layers, or equal ops with their layers, where several are combined."""
+    """Return the name of what changed: an item, equal layers, or equal ops with their layers."""
     if change.layers is None:
         return printable(change.name)
     if change.kind == LAYER:
@@ -58,11 +67,12 @@ def _name(change: Change) -> str:
 
 
 def _cell(text: Callable[[Change], str]) -> Callable[[_Line], str]:
-    """Return the text of a line's change; empty for a heading."""
+    """Return a function from a row to the text of its change; "" for a heading."""
     return lambda line: "" if line.change is None else text(line.change)
 
 
 def _difference(change: Change) -> str:
+    """Return the difference with its sign."""
     return f"{'-' if change.change < 0 else '+'}{_amount(abs(change.change))}"
 
 
@@ -72,7 +82,7 @@ def _amount(number: float) -> str:
 
 
 def _relative(change: Change) -> str:
-    """Return the unit of a change, and the relative change."""
+    """Return the unit, and the relative change or the only run in which the item exists."""
     texts = [UNITS.get(change.unit, change.unit)]
     if change.only_in is not None:
         texts.append(f"only in the {change.only_in}")

@@ -1,4 +1,4 @@
-"""Print-out of ``wse inspect --pe ROW,COL --dump BUFFER``: numbers, or bytes in hexadecimal digits."""
+"""Print-out of ``wse inspect --pe ROW,COL --dump BUFFER``: elements or bytes of an SRAM buffer."""
 
 from __future__ import annotations
 
@@ -13,15 +13,22 @@ from wse.reports.tile_name import tile_name
 from wse.tracing.query.places.contents import Content, DumpView
 
 MOST: Final = 128
-"""Elements that are shown where nobody said how many."""
+"""Number of elements to print if the user requested no number."""
 ROW_BYTES: Final = (16, 8)
-"""Bytes of a line of hexadecimal digits, as many as fit."""
+"""Possible numbers of bytes in a line of hexadecimal digits. The first that fits is used."""
 BYTE_WIDTH: Final = 4
-"""Characters that a byte takes: two digits, the space before them, and its letter."""
+"""Characters printed per byte: two digits, the space before them, and the byte as a letter."""
 
 
 def print_dump(console: Console, view: DumpView, top: int | None, *, as_hex: bool) -> None:
-    """Print the first elements of a buffer, and its description."""
+    """Print a description of a buffer and its first elements.
+
+    Args:
+        console: Console to print on.
+        view: Contents of the buffer.
+        top: Number of elements to print. None prints ``MOST``.
+        as_hex: Whether to print the bytes in hexadecimal instead of the elements as numbers.
+    """
     content = view.content
     name = printable(tile_name(content.buffer))
     heading(console, name, f"of the PE at row {content.row}, column {content.col} of wafer {content.wafer}")
@@ -34,17 +41,21 @@ def print_dump(console: Console, view: DumpView, top: int | None, *, as_hex: boo
         ("", ""),
     ]
     lines(console, rows)
-    most = min(len(content.elements), MOST if top is None else top)
-    shown = _hex_lines(content, most, console.width) if as_hex else _number_lines(content, most, console.width)
-    for line in shown:
+    element_count = min(len(content.elements), MOST if top is None else top)
+    printed_lines = (
+        _hex_lines(content, element_count, console.width)
+        if as_hex
+        else _number_lines(content, element_count, console.width)
+    )
+    for line in printed_lines:
         console.print(" " * INDENT + line, soft_wrap=True)
-    if most < len(content.elements):
-        rest = count(len(content.elements) - most)
+    if element_count < len(content.elements):
+        rest = count(len(content.elements) - element_count)
         lines(console, [(f"and {rest} more", "--top N: more of them; --csv FILE, --dump-file FILE: all")])
 
 
 def _range(content: Content) -> list[tuple[str, str]]:
-    """Return minimum, maximum and mean of the finite elements."""
+    """Return a row with minimum, maximum and mean of the finite elements, if there are any."""
     numbers = content.numbers().astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
     if not len(finite):
@@ -54,21 +65,24 @@ def _range(content: Content) -> list[tuple[str, str]]:
     return [("values", f"{finite.min():.6g} to {finite.max():.6g}, mean {finite.mean():.6g}{odd}")]
 
 
-def _number_lines(content: Content, most: int, width: int) -> Iterator[str]:
-    """Yield the elements in rows, each after the index of its first element."""
-    texts = [f"{value:.6g}" for value in content.numbers()[:most].tolist()]
-    wide = max(map(len, texts), default=1)
-    index = len(str(max(0, len(content.elements) - 1)))
-    in_row = max(1, (width - INDENT - index - 2) // (wide + 2))
+def _number_lines(content: Content, element_count: int, width: int) -> Iterator[str]:
+    """Yield lines of elements, each after the index of its first element.
+
+    A line has the largest power of two of elements that fits in ``width`` characters.
+    """
+    texts = [f"{value:.6g}" for value in content.numbers()[:element_count].tolist()]
+    cell_width = max(map(len, texts), default=1)
+    index_width = len(str(max(0, len(content.elements) - 1)))
+    in_row = max(1, (width - INDENT - index_width - 2) // (cell_width + 2))
     in_row = 1 << (in_row.bit_length() - 1)
     for first in range(0, len(texts), in_row):
-        yield f"{first:>{index}}" + "".join(f"  {text:>{wide}}" for text in texts[first : first + in_row])
+        yield f"{first:>{index_width}}" + "".join(f"  {text:>{cell_width}}" for text in texts[first : first + in_row])
 
 
-def _hex_lines(content: Content, most: int, width: int) -> Iterator[str]:
-    """Yield the bytes in rows, each after the address of its first byte, with printable characters."""
+def _hex_lines(content: Content, element_count: int, width: int) -> Iterator[str]:
+    """Yield lines of bytes: the address of the first byte, the bytes, and their characters."""
     size = content.bytes // max(1, len(content.elements))
-    data = content.raw()[: most * size]
+    data = content.raw()[: element_count * size]
     fitting = [row for row in ROW_BYTES if row * BYTE_WIDTH + 12 + INDENT <= width]
     in_row = fitting[0] if fitting else ROW_BYTES[-1]
     for first in range(0, len(data), in_row):

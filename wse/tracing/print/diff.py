@@ -1,4 +1,4 @@
-"""Print-out of ``wse inspect A --diff B``: settings that differ, then changes, the largest first."""
+"""Print-out of ``wse inspect A --diff B``: differing settings, then changes, the largest first."""
 
 from __future__ import annotations
 
@@ -35,31 +35,36 @@ KINDS: Final = {
 
 
 def print_diff(console: Console, view: DiffView) -> None:
-    """Print the differences between two traces."""
+    """Print the differences between two traces in settings, cycles, SRAM and ops."""
     heading(console, "Traces", "the same Program" if view.same_program else "two Programs")
     lines(console, [(side, printable(path)) for side, path in zip(("first", "second"), view.traces, strict=True)])
     print_table(console, _settings_table(view.settings))
     if not view.settings:
         lines(console, [("none", "")])
     for phase, changes in view.changes.items():
-        of = "all of them together" if phase == "prefill" else "a mean one of each"
-        heading(console, PHASES[phase], f"in cycles, {of}; the largest change of each kind first")
+        average_text = "all of them together" if phase == "prefill" else "a mean one of each"
+        heading(console, PHASES[phase], f"in cycles, {average_text}; the largest change of each kind first")
         _print_changes(console, changes, KINDS)
     heading(console, "SRAM of the fullest PE", "bytes by use that changed")
     if view.sram:
-        named = [replace(change, name=USES.get(change.name, change.name)) for change in view.sram]
-        _print_changes(console, named, {"sram": ""})
+        named_changes = [replace(change, name=USES.get(change.name, change.name)) for change in view.sram]
+        _print_changes(console, named_changes, {"sram": ""})
     else:
         lines(console, [("none", "")])
     sides = {"first": view.only.first, "second": view.only.second}
-    only = [(f"ops only in the {side}", _names(names)) for side, names in sides.items() if names]
-    if only:
-        lines(console, [("", ""), *only])
+    exclusive_ops = [(f"ops only in the {side}", _names(names)) for side, names in sides.items() if names]
+    if exclusive_ops:
+        lines(console, [("", ""), *exclusive_ops])
 
 
 def _settings_table(settings: Sequence[Setting]) -> Table:
+    """Return a table of the settings that differ, with their values in both traces."""
+
     def side(name: str) -> Callable[[Setting], str]:
+        """Return a function that returns the value of a setting in one of the traces as text."""
+
         def cell(setting: Setting) -> str:
+            """Return the value of the setting as text, cut to ``MOST_VALUE`` characters."""
             value = getattr(setting, name)
             return "not set" if value is NOT_SET else printable(value)[:MOST_VALUE]
 
@@ -70,6 +75,7 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
 
 
 def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[str, str]) -> None:
+    """Print the largest changes of each kind, and how many more there are."""
     print_table(console, changes_table(changes, kinds, MOST))
     further_count = sum(max(0, sum(change.kind == kind for change in changes) - MOST) for kind in kinds)
     if further_count:
@@ -77,5 +83,6 @@ def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[s
 
 
 def _names(names: Sequence[str]) -> str:
+    """Return the first ``MOST_NAMES`` names as text, with the number of further names."""
     first = ", ".join(printable(name) for name in names[:MOST_NAMES])
     return f"{first} and {count(len(names) - MOST_NAMES)} more" if len(names) > MOST_NAMES else first

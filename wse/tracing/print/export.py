@@ -1,4 +1,4 @@
-"""An export on a terminal: the files that were written, and the programs that open them."""
+"""Print-out of ``wse export``: the files that were written, and the programs that open them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OPEN: Final = {
 
 
 def print_export(report: ExportResult, stream: TextIO) -> None:
-    """Print the report of an export."""
+    """Print the report of an export to a stream."""
     console = console_on(stream)
     heading(console, f"Export to {report.to}", "of a run that was not completed" if report.incomplete else "")
     rows = [("trace", printable(report.trace)), ("written", printable(report.out))]
@@ -29,8 +29,10 @@ def print_export(report: ExportResult, stream: TextIO) -> None:
     if report.left_out_passes:
         left_out, first = report.left_out_passes, report.first_generated_token
         passes = f"{left_out:,} {'pass' if left_out == 1 else 'passes'}"
-        which = "FROM-TO shows others" if first is None else f"{max(0, first - 9)}-{first} shows the end of the prompt"
-        rows.append(("left out", f"{passes}, prompts first: more than a viewer takes; --tokens {which}"))
+        range_hint = (
+            "FROM-TO shows others" if first is None else f"{max(0, first - 9)}-{first} shows the end of the prompt"
+        )
+        rows.append(("left out", f"{passes}, prompts first: more than a viewer takes; --tokens {range_hint}"))
     if report.to in _OPEN:
         rows.append(("open in", _OPEN[report.to]))
     lines(console, rows)

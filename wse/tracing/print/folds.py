@@ -1,4 +1,4 @@
-"""Texts of what is equal and told once: ops of several layers, links of several PEs."""
+"""Texts for equal items that are listed together, such as equal ops of several layers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from wse.reports.terminal import count, printable
 from wse.tracing.query.costs.folds import Stretches
 
 MOST_STRETCHES: Final = 6
-"""Stretches of layers that are named; of more the first, and the last."""
+"""Maximum number of ranges of layers in a text. If there are more, the middle ones are omitted."""
 
 
 def op_text(op: str, layers: Stretches, ops: int) -> str:
-    """Return an op with the number of equal ones and their layers.
+    """Return the name of an op, with the number of equal ops and their layers.
+
+    Args:
+        op: Name of the op within its layer. Empty means no op.
+        layers: First and last layer of each range of consecutive layers.
+        ops: Number of equal ops.
 
     >>> op_text("gate_up", ((0, 79),), 80), op_text("head", (), 1), op_text("norm", ((3, 3),), 1)
     ('gate_up ×80, layers 0–79', 'head', 'norm, layer 3')
@@ -22,7 +27,7 @@ def op_text(op: str, layers: Stretches, ops: int) -> str:
 
 
 def equal_layers_text(layers: Stretches, number: int) -> str:
-    """Return layers as text, with their number where there are several.
+    """Return ranges of layers as text, with the number of layers if there are several.
 
     >>> equal_layers_text(((0, 8), (71, 79)), 18), equal_layers_text(((3, 3),), 1)
     ('layers 0–8, 71–79 ×18', 'layer 3')
@@ -31,21 +36,21 @@ def equal_layers_text(layers: Stretches, number: int) -> str:
 
 
 def layers_text(layers: Stretches) -> str:
-    """Return ranges of layers as text.
+    """Return ranges of layers, each given by its first and last layer, as text.
 
     >>> layers_text(((3, 3),)), layers_text(((0, 8), (71, 79))), layers_text(((1, 1), (4, 5)))
     ('layer 3', 'layers 0–8, 71–79', 'layers 1, 4–5')
     """
     if len(layers) == 1 and layers[0][0] == layers[0][1]:
         return f"layer {layers[0][0]}"
-    texts = [range_text(*stretch) for stretch in layers]
+    texts = [range_text(*layer_range) for layer_range in layers]
     if len(texts) > MOST_STRETCHES:
         texts = [*texts[: MOST_STRETCHES - 2], f"… {texts[-1]}"]
     return f"layers {', '.join(texts)}"
 
 
 def range_text(first: int, last: int) -> str:
-    """Return a range of numbers as text.
+    """Return a range of numbers as text. A range of one number is written as that number.
 
     >>> range_text(3, 3), range_text(0, 79)
     ('3', '0–79')

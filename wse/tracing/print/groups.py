@@ -1,4 +1,4 @@
-"""Print-out of ``wse inspect --by``: a table of cycles for each phase."""
+"""Print-out of ``wse inspect --by``: cycles of each phase by cause, op, layer or another key."""
 
 from __future__ import annotations
 
@@ -15,31 +15,47 @@ from wse.tracing.query.costs.groups import Group, GroupsView
 
 OUTSIDE: Final = "outside of the layers"
 MOST: Final = 20
-"""Rows of a phase that are shown where nobody said how many."""
+"""Number of rows to print for each phase if the user requested no number."""
 
 
 def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
-    """Print the groups of each phase: of all prompts together, and of an average generated token."""
-    most = MOST if top is None else top
+    """Print the groups of each phase.
+
+    Cycles of the prompt are totals over all its chunks. Cycles of generation are means per token,
+    except if the groups are tokens.
+
+    Args:
+        console: Console to print on.
+        view: Groups of all phases.
+        top: Number of groups to print for each phase. None prints ``MOST``.
+    """
+    row_count = MOST if top is None else top
     width = 8 if console.width < 90 else 20
     for phase, totals in view.phases.items():
         groups = [group for group in view.groups if group.phase == phase]
         passes = plural(totals.passes, "chunk" if phase == "prefill" else "pass" if totals.passes == 1 else "passe")
         is_mean = phase != "prefill" and view.by != "token"
-        whole = "of the whole prompt" if phase == "prefill" else "of each token"
-        mean = "of a mean pass over several tokens" if phase == "verify" else "of a mean generated token"
-        cycles_of = mean if is_mean else whole
-        heading(console, f"{phase.capitalize()} by {view.by}", f"{passes}; cycles {cycles_of}")
+        total_text = "of the whole prompt" if phase == "prefill" else "of each token"
+        mean_text = "of a mean pass over several tokens" if phase == "verify" else "of a mean generated token"
+        cycles_text = mean_text if is_mean else total_text
+        heading(console, f"{phase.capitalize()} by {view.by}", f"{passes}; cycles {cycles_text}")
         columns = _columns(view.by, totals.passes if is_mean else 1, width)
-        print_table(console, Table(columns=columns, rows=groups[:most]))
-        if len(groups) > most:
-            lines(console, [(f"and {count(len(groups) - most)} more", "--top N: more of them; --csv FILE: all")])
+        print_table(console, Table(columns=columns, rows=groups[:row_count]))
+        if len(groups) > row_count:
+            lines(console, [(f"and {count(len(groups) - row_count)} more", "--top N: more of them; --csv FILE: all")])
 
 
 def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
-    """Return the columns of groups, with amounts per pass; bars are ``width`` characters wide."""
+    """Return the columns of a table of groups.
+
+    Args:
+        by: Key by which the steps are grouped.
+        passes: Number of passes that the amounts are divided by.
+        width: Width of the bars in characters.
+    """
 
     def mean(text: Callable[[float], str], name: str) -> Callable[[Group], str]:
+        """Return a function that formats an amount of a group per pass."""
         return lambda group: text(getattr(group, name) / passes)
 
     columns = (
@@ -61,10 +77,12 @@ def _columns(by: str, passes: int, width: int) -> tuple[Column, ...]:
 
 
 def _most_in(group: Group) -> str:
+    """Return where most of a group's cycles are spent, with the percentage; empty if unknown."""
     return "" if group.most_fraction is None else f"{printable(group.most_in)} {percent(group.most_fraction)}"
 
 
 def _name(by: str, group: Group) -> str:
+    """Return the name of a group, which depends on the key."""
     if by == "token":
         return _token_name(group)
     if group.layers is not None:
@@ -77,7 +95,7 @@ def _name(by: str, group: Group) -> str:
 
 
 def _folded_name(by: str, group: Group) -> str:
-    """Return the name of equal ops or layers, or of a kind of op."""
+    """Return the name of a group that combines equal ops, equal layers, or all ops of a kind."""
     layers, number = group.layers or (), group.count or 1
     if by == "layer":
         return equal_layers_text(layers, number) if layers else OUTSIDE
@@ -87,7 +105,7 @@ def _folded_name(by: str, group: Group) -> str:
 
 
 def _token_name(group: Group) -> str:
-    """Return the tokens of a pass: the first and the last, and the text of a single one."""
+    """Return the range of tokens of a pass, or the index and text of a single token."""
     if group.token is None or group.tokens is None or group.token < 0:
         return "no token"
     if group.tokens > 1:

@@ -1,4 +1,4 @@
-"""Print-out of ``wse inspect --links``."""
+"""Print-out of ``wse inspect --links``: the links between PEs that carry the most words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_LAYERS: Final = 3
 
 
 class _Layers(NamedTuple):
-    """Consecutive layers with the same number of words each on a link."""
+    """Consecutive layers that each send the same number of words over a link."""
 
     first: int
     last: int
@@ -25,7 +25,11 @@ class _Layers(NamedTuple):
 
 
 def print_links(console: Console, view: LinksView) -> None:
-    """Print the busiest links, each with the layers whose words they are, and the layer that loads a link most."""
+    """Print a table of the busiest links, and the layer with the highest load on a single link.
+
+    The table lists for each link the layers whose words cross it. If the view contains no links, a
+    line says that links are counted only when a run has ended.
+    """
     print_table(console, _table(view.links, 10 if console.width < 90 else 20))
     if not view.links:
         lines(console, [("none", "links are counted at the end of a run")])
@@ -35,8 +39,13 @@ def print_links(console: Console, view: LinksView) -> None:
 
 
 def _table(links: Sequence[Link], width: int) -> Table:
-    """Return a row per link; bars are ``width`` characters wide."""
-    most = max((link.words for link in links), default=0) or 1
+    """Return a table with a row for each link, or group of equal links.
+
+    Args:
+        links: Links, the busiest first.
+        width: Width of the bars in characters.
+    """
+    max_words = max((link.words for link in links), default=0) or 1
     folded = any(link.count > 1 for link in links)
     return Table(
         title="Busiest links",
@@ -47,7 +56,7 @@ def _table(links: Sequence[Link], width: int) -> Table:
             Column(key="cols", title="cols", cell=lambda link: range_text(*link.cols), numeric=True),
             Column(key="direction", title="to"),
             *([number("count", "links", priority=1)] if folded else []),
-            Column(key="bar", cell=lambda link: bar(link.words / most, width, "hops"), priority=3),
+            Column(key="bar", cell=lambda link: bar(link.words / max_words, width, "hops"), priority=3),
             number("words", "words"),
             Column(key="layers", title="of", cell=_layers, wraps=True, priority=2),
         ),
@@ -56,42 +65,46 @@ def _table(links: Sequence[Link], width: int) -> Table:
 
 
 def link_line(link: Link) -> str:
-    """Return a link as a sentence, with the number of equal links."""
+    """Return a description of a link: place, words, layers, and number of equal links."""
     place = f"wafer {link.wafer}, row {link.row}, col {link.col}, {link.direction}"
-    layers, others = _layers(link), link.count - 1
-    equal = f", as on {count(others)} more" if others else ""
-    return f"{place}: {count(link.words)} words{equal}{f', {layers}' if layers else ''}"
+    layers, other_links = _layers(link), link.count - 1
+    equal_text = f", as on {count(other_links)} more" if other_links else ""
+    return f"{place}: {count(link.words)} words{equal_text}{f', {layers}' if layers else ''}"
 
 
 def _layers(link: Link) -> str:
-    """Return the layers with the most words on a link, each with its fraction.
+    """Return the layers that send the most words over a link, each with its percentage.
 
-    Equal ones that follow each other as one.
+    Consecutive layers with equal words are combined.
     """
-    stretches: list[_Layers] = []
+    layer_runs: list[_Layers] = []
     for layer in link.layers:
-        last = stretches[-1] if stretches else None
+        last = layer_runs[-1] if layer_runs else None
         if last is not None and last.words == layer.words and 0 <= last.last == layer.layer - 1:
-            stretches[-1] = last._replace(last=layer.layer)
+            layer_runs[-1] = last._replace(last=layer.layer)
         else:
-            stretches.append(_Layers(layer.layer, layer.layer, layer.words))
-    texts = [_layers_text(layers, link.words) for layers in stretches[:MOST_LAYERS]]
-    return ", ".join(texts) + (" ..." if len(stretches) > MOST_LAYERS else "")
+            layer_runs.append(_Layers(layer.layer, layer.layer, layer.words))
+    texts = [_layers_text(layers, link.words) for layers in layer_runs[:MOST_LAYERS]]
+    return ", ".join(texts) + (" ..." if len(layer_runs) > MOST_LAYERS else "")
 
 
 def _layers_text(layers: _Layers, words: int) -> str:
-    """Return layers with their fraction of the words of a link as text."""
-    share = percent(layers.words / words)
+    """Return layers with their percentage of the words of a link as text."""
+    percentage = percent(layers.words / words)
     if layers.first < 0:
-        return f"no layer {share}"
+        return f"no layer {percentage}"
     if layers.first == layers.last:
-        return f"layer {layers.first} {share}"
-    return f"{layers_text(((layers.first, layers.last),))} {share} each"
+        return f"layer {layers.first} {percentage}"
+    return f"{layers_text(((layers.first, layers.last),))} {percentage} each"
 
 
 def _busiest_layers(links: Sequence[LayerLinks]) -> str:
-    """Return the words of the layers that load one link most."""
-    most = links[0].busiest_link_words
-    layers = sorted({link.layer for link in links if link.busiest_link_words == most})
-    others = f" and {count(len(layers) - 1)} more" if len(layers) > 1 else ""
-    return f"{count(most)} words, layer {layers[0]}{others}"
+    """Return the words of the layer that loads a single link most, and the number of equal layers.
+
+    Args:
+        links: Load of each layer, the highest first; at least one layer.
+    """
+    max_words = links[0].busiest_link_words
+    layers = sorted({link.layer for link in links if link.busiest_link_words == max_words})
+    other_layers = f" and {count(len(layers) - 1)} more" if len(layers) > 1 else ""
+    return f"{count(max_words)} words, layer {layers[0]}{other_layers}"

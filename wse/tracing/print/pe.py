@@ -1,4 +1,4 @@
-"""Print-out of ``wse inspect --pe``: one PE's SRAM map, colours, busy time and links."""
+"""Print-out of ``wse inspect --pe``: SRAM map, colours, busy time and links of one PE."""
 
 from __future__ import annotations
 
@@ -19,11 +19,19 @@ from wse.tracing.query.places.stages import layers_text
 USE_TEXTS: Final = {"kv": "KV cache"}
 AXIS_TEXTS: Final = {"row": "its row", "col": "its column", "both": "row and column"}
 LEAST_GAP: Final = 16
-"""Bytes between buffers that are shown as free; fewer only let the next one begin at a whole word."""
+"""Minimum gap in bytes that is listed as free. Smaller gaps only align the next buffer."""
 
 
 class _Colours(NamedTuple):
-    """Consecutive colours that are used for the same pattern, along the same lines, by the same stages."""
+    """Consecutive colours of a router with the same patterns, lines of PEs and stages.
+
+    Attributes:
+        first: First colour.
+        last: Last colour.
+        along: Lines of PEs that the patterns run along.
+        patterns: Names of the patterns.
+        stages: Stages that use the colours.
+    """
 
     first: int
     last: int
@@ -33,7 +41,7 @@ class _Colours(NamedTuple):
 
 
 def print_pe(console: Console, view: PeView) -> None:
-    """Print what a trace says of one PE."""
+    """Print everything that a trace records about one PE."""
     pe, sram = view.pe, view.pe.sram
     heading(console, f"PE at row {pe.row}, column {pe.col}", f"wafer {pe.wafer} of {printable(view.trace)}")
     lines(console, [("stage", _stage(pe)), ("busy", _busy(pe)), *_missing_links(pe)])
@@ -50,6 +58,7 @@ def print_pe(console: Console, view: PeView) -> None:
 
 
 def _stage(pe: Pe) -> str:
+    """Return the stage that a PE belongs to: its layers, and its rows and columns of PEs."""
     if pe.stage is None:
         return "none: no region holds it"
     stage = pe.stage
@@ -59,20 +68,26 @@ def _stage(pe: Pe) -> str:
 
 
 def _busy(pe: Pe) -> str:
+    """Return the number of cycles in which a PE computes, or why it is unknown."""
     if pe.busy_cycles is None or pe.run_cycles is None:
-        return "not told: it is counted at the end of a run"
-    share = "" if pe.busy_fraction is None else f", {percent(pe.busy_fraction)} of the run"
-    return f"computes in {count(pe.busy_cycles)} of {count(pe.run_cycles)} cycles{share}"
+        return "unknown: busy cycles are counted at the end of a run"
+    percentage = "" if pe.busy_fraction is None else f", {percent(pe.busy_fraction)} of the run"
+    return f"computes in {count(pe.busy_cycles)} of {count(pe.run_cycles)} cycles{percentage}"
 
 
 def _missing_links(pe: Pe) -> list[tuple[str, str]]:
-    """Return the reason why links are missing; busy times are recorded with links."""
+    """Return the reason why the words on the links of a PE are unknown, if they should be known.
+
+    Links and busy cycles are recorded together, so a PE with busy cycles normally has links as
+    well.
+    """
     if pe.links is not None or pe.busy_cycles is None:
         return []
-    return [("links", "not told: PEs are dead, and links are those of the fabric; --links has them")]
+    return [("links", "unknown: PEs are dead, and links are those of the fabric; --links has them")]
 
 
 def _link_table(links: Mapping[str, LinkWords]) -> Table:
+    """Return a table of the words that a PE sends and receives on each of its links."""
     columns = (
         Column(key="direction", cell=lambda side: side[0]),
         Column(key="out", title="out", cell=lambda side: count(side[1].out_words), numeric=True),
@@ -82,7 +97,13 @@ def _link_table(links: Mapping[str, LinkWords]) -> Table:
 
 
 def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
-    """Return buffers by address with the free ranges between them."""
+    """Return a table of the buffers of a PE by address, with the free ranges between them.
+
+    Args:
+        buffers: Buffers in order of their address.
+        size: Bytes of SRAM of the PE.
+        note: Remark after the title.
+    """
     columns = (
         address("address", "address"),
         number("bytes", "bytes"),
@@ -96,6 +117,7 @@ def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
 
 
 def _colour(buffer: Buffer) -> str:
+    """Return the colour in which a buffer is printed."""
     return COLOURS.get(buffer.use, "")
 
 
@@ -112,11 +134,15 @@ def _with_gaps(buffers: Sequence[Buffer], size: int) -> Iterator[Buffer]:
 
 
 def _free(start: int, end: int) -> Buffer:
+    """Return a free range of addresses as an entry of the SRAM map."""
     return Buffer(address=start, bytes=end - start, use="free", name="", dtype="", live_from="", live_to="")
 
 
 def _needed_while(buffer: Buffer) -> str:
-    """Return the ops during which a buffer is live; for one op in several layers, the layers."""
+    """Return the first and last op that need a buffer, as text.
+
+    If both ops belong to layers, the layers are listed separately: "qkv of layers 0 to 3".
+    """
     first, last = printable(buffer.live_from), printable(buffer.live_to)
     if not first and not last:
         return "" if buffer.use == "free" else "always"
@@ -130,12 +156,13 @@ def _needed_while(buffer: Buffer) -> str:
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """Return ``layers``, the index and the op of a name such as ``layers.3.qkv``; empty texts for other names."""
+    """Split a name such as ``layers.3.qkv`` at its dots. Return empty texts for other names."""
     parts = name.split(".", 2)
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 and parts[1].isdigit() else ("", "", "")
 
 
 def _route_table(routes: Sequence[PeRoute]) -> Table:
+    """Return a table of the colours that are configured on the router of a PE."""
     columns = (
         Column(key="colours", title="colours", cell=_colours_text, numeric=True),
         Column(key="along", title="along"),
@@ -143,24 +170,28 @@ def _route_table(routes: Sequence[PeRoute]) -> Table:
         Column(key="stages", title="stage"),
     )
     note = f"{plural(len({route.colour for route in routes}), 'colour')} of its router"
-    return Table(title="Routes", note=note, columns=columns, rows=_stretches(routes))
+    return Table(title="Routes", note=note, columns=columns, rows=_colour_runs(routes))
 
 
 def _colours_text(colours: _Colours) -> str:
+    """Return a range of colours as text."""
     return str(colours.first) if colours.first == colours.last else f"{colours.first} to {colours.last}"
 
 
-def _stretches(routes: Sequence[PeRoute]) -> list[_Colours]:
-    """Return the patterns that share a colour in one cell; colours with the same patterns are one row."""
-    stretches: list[_Colours] = []
+def _colour_runs(routes: Sequence[PeRoute]) -> list[_Colours]:
+    """Return a row for each run of consecutive colours with equal patterns, lines and stages.
+
+    Patterns that share a colour are listed in one row.
+    """
+    runs: list[_Colours] = []
     for colour, group in groupby(routes, key=lambda route: route.colour):
         sharing = list(group)
         axes = dict.fromkeys(AXIS_TEXTS.get(route.axis, "") for route in sharing)
         patterns = dict.fromkeys(printable(route.pattern) for route in sharing)
         stages = dict.fromkeys(str(route.stage) if route.stage >= 0 else "between stages" for route in sharing)
         row = _Colours(colour, colour, " and ".join(axes), ", ".join(patterns), ", ".join(stages))
-        if stretches and stretches[-1][1:] == (colour - 1, *row[2:]):
-            stretches[-1] = stretches[-1]._replace(last=colour)
+        if runs and runs[-1][1:] == (colour - 1, *row[2:]):
+            runs[-1] = runs[-1]._replace(last=colour)
         else:
-            stretches.append(row)
-    return stretches
+            runs.append(row)
+    return runs

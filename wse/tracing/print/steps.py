@@ -1,4 +1,4 @@
-"""Print-out of ``wse inspect --steps``."""
+"""Print-out of ``wse inspect --steps``: the steps of a run in a requested order."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ORDER_TEXTS: Final = {
     "hops-cycles": "those with the most cycles of hops first",
     "start": "the earliest first",
 }
-"""The text of each order; that of a cause is of its cycles."""
+"""Description of each order, except for causes: those with the most cycles of the cause first."""
 
 
 def print_steps(console: Console, view: StepsView) -> None:
-    """Print steps in the requested order."""
+    """Print a table of steps in the requested order."""
     order = ORDER_TEXTS.get(view.sort, f"those with the most cycles of {view.sort} first")
     print_table(console, step_table(view.steps, view.sort, title="Steps", note=f"summed over the run, {order}"))
     if not view.steps:
@@ -33,7 +33,15 @@ def print_steps(console: Console, view: StepsView) -> None:
 
 
 def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note: str) -> Table:
-    """Return a row for equal steps: name, count, cycles, traffic, and the number that they are ordered by."""
+    """Return a table with a row for each step, or group of equal steps.
+
+    Args:
+        steps: Steps in the order in which they are shown.
+        order: What the steps are ordered by: a column, a cause, or a cause followed by ``-cycles``.
+            The number that they are ordered by is always shown, even on a narrow terminal.
+        title: Title of the table.
+        note: Remark after the title.
+    """
     spare = {"words": 3, "hops": 4, "times": 2, "mostly": 1 if order == "cycles" else 5, order: 0}
     columns = (
         Column(key="phase", title="phase"),
@@ -51,11 +59,12 @@ def step_table(steps: Sequence[Step], order: str = "cycles", *, title: str, note
 
 
 def _op(step: Step) -> str:
+    """Return the op of a step without its layer, and the layers of all equal steps."""
     return op_text(op_in_layer(step.op, step.layer), step.layers, step.count)
 
 
 def _order_columns(order: str) -> list[Column]:
-    """Return the column of the number that steps are ordered by, if no other column has it."""
+    """Return a column for the sort key, unless the table always has this column."""
     if order in ("cycles", "words", "hops"):
         return []
     if order == "start":

@@ -27,7 +27,7 @@ MOST_STEPS: Final = 3
 
 
 class _PhaseSpeed(NamedTuple):
-    """A phase with its cycles, its time and its token rate."""
+    """Row of the table of speeds: a phase with its cycles, its time and its token rate."""
 
     name: str
     cycles: str
@@ -36,7 +36,7 @@ class _PhaseSpeed(NamedTuple):
 
 
 def print_summary(console: Console, view: SummaryView) -> None:
-    """Print the summary, with the first few links and steps."""
+    """Print the summary of a trace, with its busiest link and its costliest steps."""
     heading(console, "Trace", printable(view.trace))
     system, wafer = view.system, view.wafer
     rows = [
@@ -54,9 +54,9 @@ def print_summary(console: Console, view: SummaryView) -> None:
         print_table(console, Table(title="Speed of the emulated wafer", columns=columns, rows=speeds))
     if view.decode is not None:
         print_table(console, causes_table(view.decode.cycles_by, width=console.width))
-    if fullest := view.sram.fullest:
-        title, note = "SRAM of the fullest PE", f"in stage {view.sram.stages.index(fullest)}"
-        print_table(console, sram_table(fullest, title=title, note=note, width=console.width))
+    if sram_uses := view.sram.fullest:
+        title, note = "SRAM of the fullest PE", f"in stage {view.sram.stages.index(sram_uses)}"
+        print_table(console, sram_table(sram_uses, title=title, note=note, width=console.width))
     _print_kinds(console, view)
     _print_traffic(console, view)
     if view.experts is not None:
@@ -70,7 +70,10 @@ def print_summary(console: Console, view: SummaryView) -> None:
 
 
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
-    """Return the columns of attention; empty where it uses all columns, or where the trace does not say."""
+    """Return how many columns attention uses in each region.
+
+    The result is empty if attention uses all columns, or if the trace does not record it.
+    """
     columns = " or ".join(map(str, narrow_attention(stages)))
     return [("attention", f"on {columns} columns in the middle of each region that has more")] if columns else []
 
@@ -89,7 +92,7 @@ def _texts(users: Sequence[TracedUser]) -> list[tuple[str, str]]:
 
 
 def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
-    """Return the phases that ran, with their cycles and times."""
+    """Return the cycles, time and token rate of each phase that ran."""
     clock_hz, prefill, decode, verify = view.wafer.clock_hz, view.prefill, view.decode, view.verify
     speeds = []
     if prefill is not None:
@@ -106,7 +109,7 @@ def _speeds(view: SummaryView) -> list[_PhaseSpeed]:
 
 
 def _print_traffic(console: Console, view: SummaryView) -> None:
-    """Print the busiest link, and the bytes that crossed between wafers."""
+    """Print the busiest link, and the bytes that crossed between wafers or to the host."""
     traffic = [("busiest link", link_line(view.links[0]))] if view.links else []
     if view.crossing.bytes:
         traffic.append(("between wafers and with the host", in_bytes(view.crossing.bytes)))
@@ -115,7 +118,7 @@ def _print_traffic(console: Console, view: SummaryView) -> None:
 
 
 def _print_kinds(console: Console, view: SummaryView) -> None:
-    """Print the most expensive kinds of op over all layers."""
+    """Print the most expensive kinds of op, summed over all layers."""
     phase = "prefill" if view.decode is None else "decode"
     kinds = kind_totals(view.tree, phase)
     total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0

@@ -15,7 +15,14 @@ from wse.tracing.query.tokens import TokensView, TokenTime
 
 
 def print_tokens(console: Console, view: TokensView, top: int | None) -> None:
-    """A row a token: what it is, and the cycles and the time since the token before it."""
+    """Print a row for each token: its text, and the cycles and time since the previous token.
+
+    Args:
+        console: Console to print on.
+        view: Tokens to print.
+        top: Number of tokens that the user requested, slowest first; None if all are printed in
+            order.
+    """
     tokens = view.tokens
     has_users = len({token.sequence for token in tokens}) > 1
     is_known = any(token.id is not None for token in tokens)
@@ -38,7 +45,7 @@ def print_tokens(console: Console, view: TokensView, top: int | None) -> None:
 
 
 def print_tensors(console: Console, view: TensorsView) -> None:
-    """A row a tensor."""
+    """Print a row for each recorded tensor: its op, pass, shape, type, size and range of values."""
     columns = (
         _number("tensor", "tensor"),
         Column(key="op", title="op", wraps=True),
@@ -56,12 +63,15 @@ def print_tensors(console: Console, view: TensorsView) -> None:
 
 
 def _number(key: str, title: str, cell: Callable[[Any], str] | None = None, priority: int = 0) -> Column:
+    """Return a numeric column. On a narrow terminal, high ``priority`` is dropped first."""
     return Column(key=key, title=title, cell=cell, numeric=True, priority=priority)
 
 
 def _text(token: TokenTime) -> str:
+    """Return the text of a token in quotes, or "" if it is unknown."""
     return "" if token.text is None else printable(repr(token.text))
 
 
 def _four_digits(value: float | None) -> str:
+    """Return a number with four significant digits, or "" for None."""
     return "" if value is None else f"{value:.4g}"

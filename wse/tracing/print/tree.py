@@ -1,4 +1,4 @@
-"""Print-out of ``wse inspect --tree``."""
+"""Print-out of ``wse inspect --tree``: the ops of a model under their layers, with their cycles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wse.tracing.query.costs.tree import LayerOps, TreeView
 
 
 class _Line(NamedTuple):
-    """A line of the tree: a layer, or some that cost the same, or an op."""
+    """Row of the printed tree: an op, a layer, or several layers with equal cycles."""
 
     name: str
     cycles: float
@@ -25,7 +25,13 @@ class _Line(NamedTuple):
 
 
 def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) -> None:
-    """Print the ops under their layers; layers that cost the same are one, except for ``each_layer``."""
+    """Print the ops under their layers.
+
+    Args:
+        console: Console to print on.
+        view: Layers and ops with their cycles.
+        each_layer: Whether to print every layer. Otherwise layers with equal cycles are combined.
+    """
     phase = "decode" if "decode" in view.phases else "prefill"
     total = view.phases[phase].cycles_per_pass if phase in view.phases else 0.0
     width = 20 if console.width < 90 else 36
@@ -45,23 +51,28 @@ def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) ->
 
 
 def _colour(line: _Line) -> str:
+    """Return the colour of the bar in a row."""
     return "weights" if line.is_layer else "compute"
 
 
 def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterator[_Line]:
+    """Yield the rows of the tree: each layer, or group of layers, followed by its ops."""
     for layers in [[layer] for layer in tree] if each_layer else _fold_layers(tree):
         layer = layers[0]
-        inside = layer.layer >= 0
-        if inside:
-            told = layers_text(stretches(each.layer for each in layers))
-            yield _Line(f"each of {told}" if len(layers) > 1 else told, getattr(layer, phase), is_layer=True)
+        is_layer = layer.layer >= 0  # ops outside of the layers, such as the head, have no parent row
+        if is_layer:
+            names = layers_text(stretches(member.layer for member in layers))
+            yield _Line(f"each of {names}" if len(layers) > 1 else names, getattr(layer, phase), is_layer=True)
         for index, op in enumerate(layer.ops):
-            branch = ("└─ " if index == len(layer.ops) - 1 else "├─ ") if inside else ""
+            branch = ("└─ " if index == len(layer.ops) - 1 else "├─ ") if is_layer else ""
             yield _Line(f"{branch}{printable(op_in_layer(op.op, layer.layer))}", getattr(op, phase), is_layer=False)
 
 
 def _fold_layers(tree: Sequence[LayerOps]) -> list[list[LayerOps]]:
-    """Return the tree's layers, those together that cost the same, in the order of their first ones."""
+    """Group the layers that have the same ops with the same cycles.
+
+    Groups are in the order of their first layer.
+    """
     folded: dict[object, list[LayerOps]] = {}
     for index, layer in enumerate(tree):
         costs = tuple((op_in_layer(op.op, layer.layer), op.prefill, op.decode, op.verify) for op in layer.ops)

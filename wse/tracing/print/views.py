@@ -1,4 +1,4 @@
-"""Print-outs of ``wse inspect``, view by view."""
+"""Print-outs of ``wse inspect``: selects the function that prints each kind of view."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from wse.tracing.query.view import View, outcome_of
 
 
 def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool = False, as_hex: bool = False) -> None:
-    """Print a view of a trace.
+    """Print a view of a trace, after a warning if the trace is incomplete.
 
     Args:
-        view: The view.
-        stream: Where to.
-        top: Number of rows that were requested; None where no number was given.
-        each_layer: Whether layers of a tree that cost the same are printed one by one.
-        as_hex: Whether the buffer of a PE is printed as bytes.
+        view: View to print.
+        stream: Stream to print to.
+        top: Number of rows that the user requested, or None.
+        each_layer: Whether to print every layer of a tree, even if layers have equal cycles.
+        as_hex: Whether to print the contents of a buffer as hexadecimal bytes.
     """
     console = console_on(stream)
     if isinstance(view, CheckView):
@@ -43,8 +43,10 @@ def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool 
         return
     if not view.complete:
         console.print()
-        which = "A" if isinstance(view, DiffView) else "This"
-        console.print(f"{which} trace is incomplete: {outcome_of(view.ending)}. It holds what was written until then.")
+        subject = "A" if isinstance(view, DiffView) else "This"
+        console.print(
+            f"{subject} trace is incomplete: {outcome_of(view.ending)}. It holds what was written until then."
+        )
     if isinstance(view, GroupsView):
         print_groups(console, view, top)
     elif isinstance(view, TokensView):
@@ -58,7 +60,7 @@ def print_view(view: View, stream: TextIO, *, top: int | None, each_layer: bool 
 
 
 def _print_check(console: Console, view: CheckView) -> None:
-    """Print one line on a sound trace, and a line for each problem of another."""
+    """Print one line if a trace is valid, else a line for each problem."""
     trace = printable(view.trace)
     if view.sound:
         ended = "" if view.complete else f", incomplete: {outcome_of(view.ending)}"

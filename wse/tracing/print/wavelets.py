@@ -16,10 +16,10 @@ EXAMPLE_CYCLES: Final = 10
 
 
 def print_wavelets(console: Console, wavelets: Wavelets) -> None:
-    """Print when and where the words of the logged pass moved."""
+    """Print a summary of the logged pass: its moves and cycles, and the busiest link and PE."""
     logged = len(wavelets.passes)
-    others = f", the last of {count(logged)} that were logged" if logged > 1 else ""
-    heading(console, "Wavelets", f"every move of {_pass(wavelets)}{others}")
+    total_text = f", the last of {count(logged)} that were logged" if logged > 1 else ""
+    heading(console, "Wavelets", f"every move of {_pass(wavelets)}{total_text}")
     first, last, hops = wavelets.first_cycle, wavelets.last_cycle, wavelets.wavelet_hops
     moving = f"something moves in {percent(wavelets.moving_fraction)} of them"
     rows = [
@@ -30,13 +30,13 @@ def print_wavelets(console: Console, wavelets: Wavelets) -> None:
     if link is not None:
         rows.append(("busiest link", f"{_place(link)}, {link.direction}: {count(link.words)} words"))
     rows.append(("busiest PE", f"{_place(pe)}: {count(pe.words)} words through its router"))
-    until = min(first + EXAMPLE_CYCLES - 1, last)
-    rows.append(("replay", f"--cycles {first}-{until}: the moves of those cycles"))
+    end_cycle = min(first + EXAMPLE_CYCLES - 1, last)
+    rows.append(("replay", f"--cycles {first}-{end_cycle}: the moves of those cycles"))
     lines(console, rows)
 
 
 def print_moves(console: Console, view: CyclesView) -> None:
-    """Print the moves of the cycles that were requested, one a line."""
+    """Print the moves in the requested cycles, one per line, up to ``MOST_LINES``."""
     moves, (first, last) = view.wavelets.replayed or (), view.wavelets.replayed_cycles or (0, 0)
     columns = (
         number("cycle", "cycle"),
@@ -53,9 +53,11 @@ def print_moves(console: Console, view: CyclesView) -> None:
 
 
 def _pass(wavelets: Wavelets) -> str:
+    """Return the index and the phase of the logged pass."""
     phase = f", {wavelets.phase}" if wavelets.phase else ""
     return f"pass {wavelets.pass_}{phase}"
 
 
 def _place(busiest: BusiestPlace) -> str:
+    """Return the wafer, row and column of a PE or link."""
     return f"wafer {busiest.wafer}, row {busiest.row}, col {busiest.col}"

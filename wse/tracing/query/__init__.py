@@ -1,1 +1,1 @@
-"""``wse inspect``: what is in a trace, one view a file, each as plain values."""
+"""Queries of ``wse inspect``. Each view has a file that reads its data from a trace."""

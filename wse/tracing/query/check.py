@@ -1,4 +1,4 @@
-"""``--check``: everything that is wrong with a trace, or what it holds when nothing is."""
+"""View of ``wse inspect --check``: the problems of a trace, or a summary if it has none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wse_traces.validate import problems
 
 @dataclass(frozen=True, kw_only=True)
 class CheckView(View):
-    """The result of checking a trace: whether it is valid, with its contents or its errors."""
+    """Result of a check of a trace: its problems, or the size of its contents if there are none."""
 
     sound: Annotated[bool, Doc("whether nothing is wrong with it")]
     problems: Annotated[tuple[str, ...], Doc("what is wrong, each with the path inside the file")]
@@ -27,15 +27,15 @@ class CheckView(View):
     rows: Annotated[int | None, Doc("rows of all tables; of a sound trace")] = None
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each problem."""
+        """Return a row for each problem, for output as CSV."""
         return [{"problem": problem} for problem in self.problems]
 
 
 def check_trace(path: Path) -> CheckView:
-    """Return everything that is wrong with the trace at a path.
+    """Check a trace file and return all problems found.
 
     Raises:
-        BadTrace: there is no such file, or it is none.
+        BadTrace: The file does not exist or is not a trace.
     """
     if not path.is_file():
         try:

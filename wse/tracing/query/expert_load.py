@@ -1,4 +1,4 @@
-"""The load of experts in a trace."""
+"""Token counts of the experts, read from a trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ I64 = npt.NDArray[np.int64]
 
 
 def load_in(trace: Trace) -> ExpertLoad:
-    """Return the load of experts in a trace, as far as it is recorded."""
+    """Return the recorded token counts of all experts; empty if there are none."""
     load = ExpertLoad()
     rows = trace.table("routed")
     if not len(rows["expert"]):
@@ -27,7 +27,13 @@ def load_in(trace: Trace) -> ExpertLoad:
 
 
 def tokens_by_layer(rows: Columns, experts: int) -> dict[int, I64]:
-    """Return tokens summed by layer, int64 ``[experts]`` each, from rows of ``layer``, ``expert`` and ``tokens``."""
+    """Return the number of tokens of each expert, int64 ``[experts]``, for each layer.
+
+    Args:
+        rows: Columns ``layer``, ``expert`` and ``tokens``. Several rows of the same expert are
+            summed.
+        experts: Number of experts in each layer.
+    """
     layers, group = np.unique(rows["layer"], return_inverse=True)
     sums = group_sums(rows["tokens"], group * experts + rows["expert"], len(layers) * experts)
     return dict(zip(layers.tolist(), sums.reshape(len(layers), experts), strict=True))

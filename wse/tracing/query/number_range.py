@@ -1,4 +1,4 @@
-"""Ranges of numbers as options name them: ``FROM-TO``, both ends included."""
+"""Ranges of numbers in options: ``FROM-TO``, both ends included."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
 def cycle_range(text: str) -> tuple[int, int]:
-    """Return the first and the last cycle that ``--cycles FROM-TO`` names. Raises: BadInput if it is no range."""
+    """Return the first and last cycle of ``--cycles FROM-TO``. Raise BadInput if it is invalid."""
     return number_range("--cycles", text, what="cycle", example="100-120")
 
 
 def token_range(text: str) -> tuple[int, int]:
-    """Return the first and the last token that ``--tokens FROM-TO`` names. Raises: BadInput if it is no range."""
+    """Return the first and last token of ``--tokens FROM-TO``. Raise BadInput if it is invalid."""
     return number_range("--tokens", text, what="token", example="0-15")
 
 
 def number_range(option: str, text: str, *, what: str, example: str) -> tuple[int, int]:
-    """Return the first and the last of what an option names.
+    """Parse a range of numbers, and return the first and last number.
 
     Args:
-        option: Its name, such as ``--cycles``.
-        text: What was given.
-        what: A single one, such as ``cycle``.
-        example: A range that could be given.
+        option: Name of the option, such as ``--cycles``, for error messages.
+        text: Value of the option.
+        what: Singular noun for a number of the range, such as "cycle", for error messages.
+        example: Example of a valid range, for error messages.
 
     Raises:
-        BadInput: it is no range, or ends before it begins.
+        BadInput: The text is not of the form FROM-TO, or FROM is larger than TO.
 
     >>> number_range("--cycles", "100-120", what="cycle", example="0-9")
     (100, 120)

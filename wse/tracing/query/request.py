@@ -1,4 +1,4 @@
-"""Requests for a view of a trace, and the views that answer them."""
+"""Requests of ``wse inspect``: their options, checks, and the view that answers each."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from wse.tracing.query.view import View, source_of, trace_at
 from wse_traces.read import Trace
 
 VIEWS: Final = ("steps", "by", "links", "pe", "tokens", "tree", "cycles", "tensors", "diff", "check")
-"""Views beside the summary, each by the option that asks for it."""
+"""Views other than the summary, named after the options that request them."""
 
 OF_TOP: Final = ("summary", "steps", "by", "links", "tokens")
 OF_EACH_LAYER: Final = ("summary", "steps", "by", "links", "tree", "diff")
-"""Views in which equal layers, or equal links, are reported once, and one by one where that is requested."""
+"""Views that combine equal layers or links, unless ``--each-layer`` is given."""
 DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRequest:
-    """The options of ``wse inspect`` as given; at most one view may be requested."""
+    """Options of ``wse inspect`` as the user gave them. At most one view may be requested."""
 
     trace: Path
     steps: bool = False
@@ -62,10 +62,10 @@ class InspectRequest:
 
     @property
     def view(self) -> str:
-        """The view that is requested.
+        """Name of the requested view; "summary" if there is none.
 
         Raises:
-            BadInput: there are several.
+            BadInput: Several views are requested.
         """
         views = [view for view in VIEWS if getattr(self, view) not in (False, None)]
         if len(views) > 1:
@@ -75,16 +75,17 @@ class InspectRequest:
 
     @property
     def rows(self) -> int | None:
-        """The maximum number of rows of the view; None for all."""
+        """Maximum number of rows of the view, or None for all rows."""
         return DEFAULT_TOP.get(self.view) if self.top is None else self.top
 
 
 def inspect_trace(request: InspectRequest) -> View:
-    """Return the view that a request selects.
+    """Return the view of a trace that a request selects.
 
     Raises:
-        BadInput: options that cannot be, or do not go together, or name what the trace has not.
-        BadTrace: there is no such file, or it is no trace, or damaged.
+        BadInput: An option is invalid, does not go together with another, or names something that
+            the trace does not have.
+        BadTrace: The file does not exist, is not a trace, or is damaged.
     """
     view = request.view
     _check(request, view)
@@ -98,7 +99,7 @@ def inspect_trace(request: InspectRequest) -> View:
 
 
 def check_csv(view: str) -> None:
-    """Raise BadInput for a view that is not a table."""
+    """Raise BadInput if a view cannot be written as CSV, because it is not a table."""
     if view not in VIEWS:
         views = ", ".join(f"--{name}" for name in VIEWS)
         message = f"--csv: the summary is no table; give one of {views} besides, or --json"
@@ -106,7 +107,7 @@ def check_csv(view: str) -> None:
 
 
 def _check(request: InspectRequest, view: str) -> None:
-    """Refuse invalid combinations before the trace is opened."""
+    """Raise BadInput for invalid options and combinations, before the trace is opened."""
     top = request.top
     if top is not None and top < 0:
         message = f"--top {top}: give a number of at least 0"
@@ -142,14 +143,14 @@ def _check(request: InspectRequest, view: str) -> None:
 
 
 def _check_dump(request: InspectRequest) -> None:
-    """Refuse options of ``--dump`` without ``--dump``, and impossible passes."""
+    """Raise BadInput for options that need ``--dump`` without it, and for negative passes."""
     options = {
         "pass": request.pass_index is not None,
         "hex": request.as_hex,
         "dump-file": request.dump_file is not None,
     }
-    for option, given in options.items():
-        if given and request.dump is None:
+    for option, is_given in options.items():
+        if is_given and request.dump is None:
             message = f"--{option}: goes with --dump; add that, or leave it out"
             raise BadInput(message)
     if request.pass_index is not None and request.pass_index < 0:
@@ -161,7 +162,11 @@ def _check_dump(request: InspectRequest) -> None:
 
 
 def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
-    """Return the wafer of ``--pe`` from either option; None without one."""
+    """Return the wafer that ``--pe`` or ``--wafer-index`` names, or None if neither does.
+
+    Raises:
+        BadInput: The two options contradict each other, or the place is invalid.
+    """
     wafer = pe_place(pe)[0]
     if wafer_index is not None and wafer_index < 0:
         message = f"--wafer-index {wafer_index}: give a number of at least 0"
@@ -175,7 +180,8 @@ def _wafer_of(pe: str, wafer_index: int | None) -> int | None:
 def pe_of(trace: Trace, request: InspectRequest) -> tuple[int, int, int]:
     """Return wafer, row and column of the PE that ``--pe`` names.
 
-    Raises BadInput where the trace has no such PE.
+    Raises:
+        BadInput: The trace has no such PE, or has several wafers and none is named.
     """
     assert request.pe is not None
     wafer, wafers = _wafer_of(request.pe, request.wafer_index), trace.header.wafers
@@ -188,6 +194,7 @@ def pe_of(trace: Trace, request: InspectRequest) -> tuple[int, int, int]:
 
 
 def _pe(trace: Trace, request: InspectRequest) -> View:
+    """Return the view of a PE, or of the contents of one of its buffers."""
     place = pe_of(trace, request)
     if request.dump is not None:
         content = read_content(trace, place, request.dump, request.pass_index)
@@ -196,12 +203,14 @@ def _pe(trace: Trace, request: InspectRequest) -> View:
 
 
 def _steps(trace: Trace, request: InspectRequest) -> View:
+    """Return the view of steps in the requested order."""
     order = request.sort or "cycles"
     steps = read_steps(StepSums(trace), order, request.rows, each_layer=request.each_layer)
     return StepsView(**source_of(trace, "steps"), sort=order, steps=tuple(steps))
 
 
 def _group_view(trace: Trace, request: InspectRequest) -> View:
+    """Return the view of cycles by group."""
     assert request.by is not None
     sums = StepSums(trace)
     groups = read_groups(sums, request.by, request.rows, each_layer=request.each_layer)
@@ -209,16 +218,19 @@ def _group_view(trace: Trace, request: InspectRequest) -> View:
 
 
 def _links(trace: Trace, request: InspectRequest) -> View:
+    """Return the view of the busiest links, with the words of each layer on links."""
     links = tuple(busiest_links(trace, request.rows or 0, each_link=request.each_layer))
     return LinksView(**source_of(trace, "links"), links=links, layer_links=tuple(layer_links(trace)))
 
 
 def _tree(trace: Trace, _: InspectRequest) -> View:
+    """Return the view of ops by layer."""
     sums = StepSums(trace)
     return TreeView(**source_of(trace, "tree"), phases=sums.phases(), tree=tuple(read_tree(sums)))
 
 
 def _cycles(trace: Trace, request: InspectRequest) -> View:
+    """Return the view of the wavelets that move in the requested cycles."""
     assert request.cycles is not None
     wavelets = read_wavelets(trace, cycle_range(request.cycles))
     assert wavelets is not None

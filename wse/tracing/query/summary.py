@@ -1,4 +1,4 @@
-"""The summary of a trace: its run as a whole, and the first of what other views list."""
+"""The summary of a trace: the run as a whole, and the most important rows of the other views."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingBytes(Result):
-    """Bytes that crossed between wafers, and to the host and back."""
+    """Bytes that crossed between wafers, or between wafers and the host."""
 
     bytes: Annotated[int, Doc("bytes over the run", "B")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryView(TracedRun, View):
-    """A summary of a run: its cycles by cause, its fullest PE, its busiest links and its most expensive steps."""
+    """Summary of a run: cycles by cause, fullest PE, busiest links and costliest steps."""
 
     crossing: Annotated[CrossingBytes, Doc("what crossed between wafers and with the host")]
     links: Annotated[tuple[Link, ...], Doc("busiest links")]
@@ -40,9 +40,15 @@ class SummaryView(TracedRun, View):
 
 
 def read_summary(trace: Trace, top: int, *, each_layer: bool = False) -> SummaryView:
-    """Return the summary with the ``top`` busiest links and most expensive steps.
+    """Return the summary of a trace.
 
-    Raises: TraceError if the trace is damaged.
+    Args:
+        trace: Trace of a run or an estimate.
+        top: Maximum number of links, and of steps, in the summary.
+        each_layer: Whether to list equal layers and links one by one, instead of combining them.
+
+    Raises:
+        TraceError: The trace is damaged.
     """
     sums = StepSums(trace)
     return read_run(trace, sums.phases()).convert(

@@ -1,4 +1,4 @@
-"""Tensors that were recorded: what each is, and how large its values are."""
+"""View of the recorded tensors: their ops, shapes and ranges of values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from wse_traces.read import Array, Trace
 
 @dataclass(frozen=True, kw_only=True)
 class TensorValues(Result):
-    """A recorded tensor; minimum, maximum and mean are of its finite elements."""
+    """Description of a recorded tensor.
+
+    Minimum, maximum and mean are those of its finite elements.
+    """
 
     tensor: Annotated[int, Doc("index of the tensor in the trace")]
     op: Annotated[str, Doc("op that made it")]
@@ -23,7 +26,7 @@ class TensorValues(Result):
     shape: Annotated[tuple[int, ...], Doc("lengths of its axes")]
     dtype: Annotated[str, Doc("type of its elements")]
     bytes: Annotated[int, Doc("size", "B")]
-    min: Annotated[float | None, Doc("least value")] = None
+    min: Annotated[float | None, Doc("smallest value")] = None
     max: Annotated[float | None, Doc("largest value")] = None
     mean: Annotated[float | None, Doc("mean value")] = None
     nonfinite: Annotated[int, Doc("elements that are infinite or no number")]
@@ -31,7 +34,7 @@ class TensorValues(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TensorsView(View):
-    """Tensors that were recorded."""
+    """View of all recorded tensors."""
 
     TABLE: ClassVar[str] = "tensors"
 
@@ -39,11 +42,11 @@ class TensorsView(View):
 
 
 def read_tensors(trace: Trace) -> list[TensorValues]:
-    """Return all tensors in the order in which they were recorded.
+    """Return descriptions of all tensors in the order in which they were recorded.
 
     Raises:
-        BadTrace: none was recorded.
-        TraceError: one of them is damaged.
+        BadTrace: The trace has no tensors.
+        TraceError: A tensor is damaged.
     """
     rows = trace.rows("tensor")
     if not rows:
@@ -54,9 +57,17 @@ def read_tensors(trace: Trace) -> list[TensorValues]:
 
 
 def _values(row: int, record: dict[str, Any], tensor: Array, size: int) -> TensorValues:
+    """Return the description of a tensor.
+
+    Args:
+        row: Index of the tensor.
+        record: Row of the tensor in the trace.
+        tensor: Elements, in an array that may have leading axes of length 1.
+        size: Size in bytes.
+    """
     shape = list(tensor.shape)
     while len(shape) > 1 and shape[0] == 1:
-        shape.pop(0)  # the file pads in front
+        shape.pop(0)  # the trace pads shapes with leading ones
     values = tensor.astype(np.float64)
     finite = values[np.isfinite(values)]
     return TensorValues.from_record(

@@ -1,4 +1,4 @@
-"""Tokens: what each is, and the cycles and the time since the token before it."""
+"""View of the tokens: their texts, and the cycles and time since the previous token."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class TokenTime(Result):
-    """A token. Prompt tokens have no cycles of their own; tokens of an estimate have no ids or texts."""
+    """Token of a run with its times.
+
+    Prompt tokens have no cycles of their own. Tokens of an estimate have neither ids nor texts.
+    """
 
     token: Annotated[int, Doc("index of the token in the trace")]
     sequence: Annotated[int, Doc("sequence of the batch that it belongs to")]
@@ -30,7 +33,7 @@ class TokenTime(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TokensView(View):
-    """Tokens in order, or the slowest first."""
+    """View of tokens, in order or the slowest first."""
 
     TABLE: ClassVar[str] = "tokens"
 
@@ -38,7 +41,7 @@ class TokensView(View):
 
 
 def read_tokens(trace: Trace, top: int | None) -> list[TokenTime]:
-    """Return every token in order or, with ``top``, those with the most cycles."""
+    """Return all tokens in order, or the ``top`` tokens with the most cycles."""
     texts, cycles = trace.token_texts(), trace.column("tokens/cycles")
     rows = np.arange(len(texts)) if top is None else np.argsort(-cycles, kind="stable")[:top]
     return [

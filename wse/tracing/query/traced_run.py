@@ -1,4 +1,4 @@
-"""The run that a trace is of: model, wafer, mapping, options, tokens, and how fast it was."""
+"""The run that a trace records: model, wafer, mapping, options, tokens and speed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from wse_traces.schema import PHASES, USES
 
 @dataclass(frozen=True, kw_only=True)
 class TracedModel(Result):
-    """The model."""
+    """Model of a traced run."""
 
     name: Annotated[str, Doc("name of the model")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracedWafer(Result):
-    """A wafer of a run. All wafers of a run are equal."""
+    """Type of wafer that a traced run used. All wafers of a run are equal."""
 
     name: Annotated[str, Doc("name of the wafer")]
     rows: Annotated[int, Doc("rows of PEs")]
@@ -34,7 +34,7 @@ class TracedWafer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSystem(Result):
-    """The spread of the model over wafers."""
+    """Distribution of the model over wafers."""
 
     wafers: Annotated[int, Doc("number of wafers")]
     mapping: Annotated[str, Doc("name of the mapping")]
@@ -43,7 +43,7 @@ class TracedSystem(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedUser(Result):
-    """The tokens of one sequence of the batch."""
+    """Tokens of one sequence of the batch."""
 
     prompt_tokens: Annotated[int, Doc("tokens of the prompt that were read")]
     generated_tokens: Annotated[int, Doc("tokens that were generated")]
@@ -52,26 +52,26 @@ class TracedUser(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedEmulation(Result):
-    """The emulator at work."""
+    """Cost of the emulation itself."""
 
     wall_s: Annotated[float, Doc("time that it took for all passes", "s")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSram(Result):
-    """SRAM in use."""
+    """SRAM in use on the fullest PE of each stage."""
 
     stages: Annotated[tuple[Mapping[str, int], ...], Doc("bytes by use on the fullest PE of each stage", "B")]
 
     @property
     def fullest(self) -> Mapping[str, int]:
-        """Bytes by use on the fullest PE of all; empty where they were not recorded."""
+        """Bytes by use on the fullest PE of all stages; empty if they were not recorded."""
         return min(self.stages, key=lambda stage: stage["free"], default={})
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracedRun(Result):
-    """A run as its trace describes it."""
+    """Description of a run, read from its trace."""
 
     created_by: Annotated[str, Doc("program and version that wrote the trace")]
     versions: Annotated[Mapping[str, Any], Doc("versions of what made it")]
@@ -79,7 +79,7 @@ class TracedRun(Result):
     program_digest: Annotated[str, Doc("hexadecimal digest of the compiled Program")]
     model: Annotated[TracedModel, Doc("the model")]
     wafer: Annotated[TracedWafer, Doc("one of the wafers")]
-    system: Annotated[TracedSystem, Doc("how the model is spread over wafers")]
+    system: Annotated[TracedSystem, Doc("how the model is distributed over wafers")]
     options: Annotated[Mapping[str, Any], Doc("options of the run")]
     prompt_tokens: Annotated[int, Doc("tokens of all prompts")]
     generated_tokens: Annotated[int, Doc("tokens that were generated for all users")]
@@ -93,13 +93,18 @@ class TracedRun(Result):
 
     @property
     def phases(self) -> dict[str, PassTotals]:
-        """The totals of each phase that ran, by name."""
+        """Totals of each phase that ran, keyed by "prefill", "decode" or "verify"."""
         totals = {phase: getattr(self, phase) for phase in PHASES}
         return {phase: total for phase, total in totals.items() if total is not None}
 
 
 def read_run(trace: Trace, phases: Mapping[str, PassTotals]) -> TracedRun:
-    """Return the run of a trace with given totals of phases."""
+    """Return the description of the run that a trace records.
+
+    Args:
+        trace: Trace of a run or an estimate.
+        phases: Totals of each phase that ran. The token rate is added to those of "decode".
+    """
     header, users, decode = trace.header, _users(trace), phases.get("decode")
     if decode is not None:
         cycles = decode.cycles_per_pass
@@ -127,6 +132,7 @@ def read_run(trace: Trace, phases: Mapping[str, PassTotals]) -> TracedRun:
 
 
 def _users(trace: Trace) -> tuple[TracedUser, ...]:
+    """Return the token counts and the text of each sequence of the batch."""
     is_prompt = trace.column("tokens/is_prompt") != 0
     sequences, user = np.unique(trace.column("tokens/sequence"), return_inverse=True)
     texts: list[list[bytes]] = [[] for _ in sequences]

@@ -1,4 +1,4 @@
-"""View: the base of the results of ``wse inspect``, and the opened trace that they are read from."""
+"""Base class of the views of ``wse inspect``, and the function that opens a trace for them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from wse_traces.read import Trace, open_trace
 
 @dataclass(frozen=True, kw_only=True)
 class View(Result):
-    """A view of a trace: the answer to one question about it.
+    """View of a trace: the answer to one question about the run.
 
     Attributes:
-        TABLE: The field whose items are the rows of its table; empty for a view that is no table, or makes its own.
+        TABLE: Name of the field whose items are the rows of the view's table. Empty if the view has
+            no table, or creates the rows in another way.
     """
 
     TABLE: ClassVar[str] = ""
@@ -34,7 +35,10 @@ class View(Result):
     )
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the view's table as plain values for CSV; empty for a view that is not a table."""
+        """Return the rows of the view's table as plain values, for CSV.
+
+        The result is empty if the view has no table.
+        """
         return [row.to_dict() for row in getattr(self, self.TABLE)] if self.TABLE else []
 
 
@@ -44,7 +48,11 @@ def source_of(trace: Trace, view: str) -> dict[str, Any]:
 
 
 def outcome_of(ending: str | None) -> str:
-    """Return the status of an incomplete trace as text."""
+    """Return the state of an incomplete run as text: running or killed, interrupted, or failed.
+
+    Args:
+        ending: Error that the run ended with, or None or "" if none was recorded.
+    """
     if not ending:
         return "its run goes on or was killed"
     return f"its run was {ending}" if ending == INTERRUPTED else f"its run ended with {printable(ending)}"
@@ -55,7 +63,7 @@ def trace_at(path: Path) -> Iterator[Trace]:
     """Open the trace at a path until the context ends.
 
     Raises:
-        BadTrace: there is no such file, or it is no trace, or what is read of it is damaged.
+        BadTrace: The file does not exist, is not a trace, or proves damaged while it is read.
     """
     if path.is_dir():
         message = f"{path}: is a folder, not a regular file; give a file that wse run --trace wrote"
@@ -68,5 +76,5 @@ def trace_at(path: Path) -> Iterator[Trace]:
 
 
 def name_at(names: Sequence[str], index: int) -> str:
-    """Return a name by index; empty where the index points to none."""
+    """Return the name at an index, or "" if the index is out of range."""
     return names[index] if 0 <= index < len(names) else ""

@@ -1,1 +1,1 @@
-"""Traces of runs and estimates, as they are written."""
+"""Recording of traces: what a run or an estimate writes to its trace file."""

@@ -1,8 +1,9 @@
-"""An estimate written down: the chunks of the prompts and the decoded tokens that were timed, as if they had run.
+"""Trace of an estimate: the timed prompt chunks and decoded tokens, written as if they had run.
 
-Tokens with as many cache slots in use are timed once and share a sequence of steps. They differ in the rows that pass
-a cache entry up: the words and hops of cache shifts are those of the mean token, and what the mean leaves over, less
-than a word for each token, is sent besides by the last of them, so that sums over tokens are those of all links.
+Tokens with the same number of cache slots in use are timed once and share a schedule. Their cache
+shifts differ, because different rows of PEs pass on a cache entry. The schedule therefore has the
+words and hops of the mean token, rounded down. The last token of the group additionally sends the
+remainder, so that the sums over all tokens are exact.
 """
 
 from __future__ import annotations
@@ -29,16 +30,24 @@ from wse.tracing.record.recorder import MOST_ROWS, Recorder
 from wse_traces.errors import TraceError
 
 NO_TOKEN = -1
-"""Id of a token that nobody knows."""
+"""Id of a token whose id is unknown."""
 
 
 def write_estimate(
     path: Path, prepared: Placeable, program: Program, counted: TimedRun, report: dict[str, Any]
 ) -> None:
-    """Write the trace of an estimate; ``report`` is stored in it.
+    """Write the trace of an estimate.
+
+    Args:
+        path: File to write.
+        prepared: The request that was compiled.
+        program: The compiled Program.
+        counted: Times and traffic of the prompts and tokens.
+        report: Report of the estimate, stored in the trace. ``inputs`` become options of the
+            header.
 
     Raises:
-        BadTrace: the trace cannot be written.
+        BadTrace: The trace cannot be written.
     """
     header = trace_header(prepared, program, program.digest(), 0, {"command": "estimate", **report["inputs"]})
     try:
@@ -54,7 +63,11 @@ def write_estimate(
 
 
 class _Passes:
-    """A writer of passes in order, with the tokens that they read and generate."""
+    """Writer of the passes of an estimate in order, with the tokens that they read and generate.
+
+    Attributes:
+        load: Tokens routed to each expert in the passes written so far.
+    """
 
     def __init__(self, recorder: Recorder, program: Program, clock: RunTotals) -> None:
         self._recorder, self._program, self._clock, self._fabric = recorder, program, clock, clock.fabric
@@ -64,7 +77,7 @@ class _Passes:
         self.load = ExpertLoad()
 
     def prompts(self, costs: Sequence[PhaseCost]) -> None:
-        """Write the chunks of the prompts, and the token of each user that follows them."""
+        """Write the prompt chunks of all users, and the first token that each user gets."""
         read: list[list[I64]] = [[np.zeros(0, np.int64)] for _ in self._lengths]
         for index, (phase, cost) in enumerate(zip(self._program.prefill, costs, strict=True)):
             user = phase.user
@@ -80,45 +93,59 @@ class _Passes:
             self._tokens(passes[-1:], user, len(passes), int(self._ended[user]), is_prompt=False)
 
     def write_tokens(self, token_classes: Sequence[TokenClass]) -> None:
-        """Write one token of each user after another."""
+        """Write the decoded tokens, one of each user per pass.
+
+        Args:
+            token_classes: Groups of tokens with the same number of cache slots in use, in order.
+        """
         phase, users, position = self._program.decode_index, np.arange(self._program.batch), self._lengths.copy()
-        waited = self._now - self._ended  # for the prompts of later users
+        wait_cycles = self._now - self._ended  # for the prompts of later users
         for token_class in token_classes:
             uses = [self._use() for _ in range(token_class.tokens)]
             shifts = self._fabric.cache_shift_traffic(
                 token_class.slots, [length for _, lengths in uses for length in lengths]
             )
-            mean, over = np.divmod(shifts, token_class.tokens)
+            mean, remainder = np.divmod(shifts, token_class.tokens)
             cost = _with_shifts(token_class.cost, mean)
             with self._recorder.writer.transaction():
                 sequence = self._recorder.sequence(phase, cost, token_class.slots, ())
                 indices = self._passes(phase, sequence, cost, uses)
-                self._recorder.write_shifts(phase, indices[-1], *over.T[:, np.newaxis])
+                self._recorder.write_shifts(phase, indices[-1], *remainder.T[:, np.newaxis])
             for first in range(0, token_class.tokens, MOST_ROWS):
                 pass_indices = np.array(indices[first : first + MOST_ROWS])
                 for user in users.tolist():
                     cycles = np.full(len(pass_indices), token_class.cost.cycles)
-                    cycles[0] += waited[user]
+                    cycles[0] += wait_cycles[user]
                     at = position[user] + 1 + np.arange(len(pass_indices))
                     self._tokens(pass_indices, user, at, cycles.astype(np.int64), is_prompt=False)
                 position += len(pass_indices)
-                waited[:] = 0
+                wait_cycles[:] = 0
 
     def write_verification(self, length: int) -> None:
-        """Write a verification pass of the first user after ``length`` cached tokens; none of its tokens is kept."""
+        """Write a verification pass of the first user, whose KV cache contains ``length`` tokens.
+
+        No token belongs to this pass.
+        """
         phase, use = self._program.phases.index(self._program.verify[0]), self._fabric.verify_use(length)
         self._clock.lengths[0] = length
         cost = self._clock.verify_pass(0)
         self._passes(phase, self._recorder.sequence(phase, cost, use[0], ()), cost, [use])
 
     def _use(self) -> CacheUse:
-        """Return the cache usage on which the next token of each user depends."""
+        """Return the state of the KV caches that affects the next token, and count that token."""
         use = self._fabric.cache_use(self._lengths.tolist())
         self._lengths += 1
         return use
 
     def _passes(self, phase_index: int, sequence: int, cost: PhaseCost, uses: Sequence[CacheUse]) -> range:
-        """Append passes with one sequence of steps; return their indices."""
+        """Append passes that execute the same schedule one after another, and return their indices.
+
+        Args:
+            phase_index: Phase that the passes execute.
+            sequence: Index of the schedule, from ``Recorder.sequence``.
+            cost: Cost of one pass.
+            uses: State of the KV caches before each pass.
+        """
         phase = self._program.phases[phase_index]
         pairs = even_routing(self._program, phase)
         starts = self._now + cost.cycles * np.arange(len(uses))
@@ -128,7 +155,15 @@ class _Passes:
         return indices
 
     def _tokens(self, passes: I64, user: int, position: Any, cycles: Any, *, is_prompt: bool) -> None:
-        """Tokens of one user, without text."""
+        """Append tokens of one user, without text.
+
+        Args:
+            passes: int ``[token]``: pass that read or generated each token.
+            user: Index of the user.
+            position: Position of each token in the sequence.
+            cycles: Cycles from the previous token to each token.
+            is_prompt: Whether the tokens belong to the prompt.
+        """
         zeros = np.zeros(len(passes), np.int64)
         row = {"pass": passes, "id": zeros + NO_TOKEN, "sequence": zeros + user, "position": zeros + position}
         amounts = {"cycles": zeros + cycles, "is_prompt": zeros + is_prompt, "wall_s": zeros, "text_end": zeros}
@@ -136,13 +171,28 @@ class _Passes:
 
 
 def even_routing(program: Program, phase: Phase) -> Pairs:
-    """Count the tokens of a phase that choose each expert of each layer, as evenly as possible."""
+    """Return how many tokens each expert of each layer gets if the tokens are spread evenly.
+
+    Args:
+        program: The compiled Program.
+        phase: Phase whose tokens are routed.
+
+    Returns:
+        For each layer with experts, int64 ``[experts]``.
+    """
     ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
     mixtures = {layer: program.mixtures[stage] for kind, layer, stage in ops if kind == "experts"}
     return {layer: mixture.even_pairs(phase.tokens) for layer, mixture in mixtures.items() if mixture is not None}
 
 
-def _with_shifts(cost: PhaseCost, moved: I64) -> PhaseCost:
-    """Return a cost with the words and hops ``[steps, 2]`` of cache shifts added."""
-    traffic = replace(cost.traffic, words=cost.traffic.words + moved[:, 0], hops=cost.traffic.hops + moved[:, 1])
+def _with_shifts(cost: PhaseCost, shift_traffic: I64) -> PhaseCost:
+    """Return a cost to whose traffic the words and hops of cache shifts are added.
+
+    Args:
+        cost: Cost of a pass without cache shifts.
+        shift_traffic: int64 ``[step, 2]``: words and hops of the cache shift in each step.
+    """
+    traffic = replace(
+        cost.traffic, words=cost.traffic.words + shift_traffic[:, 0], hops=cost.traffic.hops + shift_traffic[:, 1]
+    )
     return replace(cost, count_traffic=lambda: traffic)

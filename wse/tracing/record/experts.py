@@ -1,4 +1,4 @@
-"""The experts that the tokens of a run were routed to, written into a trace: pass by pass, and in all."""
+"""Recording of the experts that tokens are routed to, for each pass and for the whole run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from wse_traces.write import TraceWriter
 
 
 class ExpertRecord:
-    """A writer of choices of experts that keeps totals over passes.
+    """Writer of the routing of tokens to experts, with totals over passes.
 
-    ``chosen`` is int64 ``[experts]`` by phase index and layer.
-
-    ``reached`` has in the same way how many passes chose experts of each wafer, int64 ``[wafers]``.
+    Attributes:
+        chosen: For each phase index and layer, int64 ``[experts]``: tokens routed to each expert.
+        reached: For each phase index and layer, int64 ``[wafers]``: number of passes in which
+            tokens were routed to experts on each wafer.
     """
 
     def __init__(self, writer: TraceWriter, program: Program) -> None:
@@ -29,20 +30,27 @@ class ExpertRecord:
         self._stage_of = {layer: stage for kind, layer, stage in layers if kind == "experts"}
 
     def count(self, phase_index: int, pairs: Pairs, times: int) -> None:
-        """Count several runs of a phase in which tokens chose experts according to ``pairs``."""
+        """Add passes with the same routing to the totals.
+
+        Args:
+            phase_index: Phase that ran.
+            pairs: For each layer, int64 ``[experts]``: tokens of one pass routed to each expert.
+            times: Number of passes.
+        """
         totals = self.chosen[phase_index]
         for layer, tokens in pairs.items():
             totals[layer] = totals.get(layer, np.zeros_like(tokens)) + tokens * times
             self._reach(phase_index, layer, tokens, times)
 
     def write(self, pass_index: int, pairs: Pairs) -> None:
-        """Write the experts that the tokens of one pass chose."""
+        """Write the routing of one pass: a row for each layer and expert that got any tokens."""
         for layer, tokens in pairs.items():
             experts = np.flatnonzero(tokens)
             row = {"pass": np.full(len(experts), pass_index), "layer": np.full(len(experts), layer)}
             self._writer.append("routed", {**row, "expert": experts, "tokens": tokens[experts]})
 
     def _reach(self, phase_index: int, layer: int, tokens: npt.NDArray[np.int64], times: int) -> None:
+        """Count the passes of a layer for each wafer that has an expert with tokens."""
         stage, counts = self._stage_of[layer], self.reached[phase_index]
         mixture = self._program.mixtures[stage]
         assert mixture is not None
@@ -50,7 +58,7 @@ class ExpertRecord:
         counts[layer][list(self._program.chosen_wafers(stage, mixture.pairs_by_column(tokens)))] += times
 
     def finish(self, load: ExpertLoad) -> None:
-        """Write totals over the run, including experts that no token chose."""
+        """Write the totals over the run, including experts that got no token."""
         for layer, tokens in load.over_run.items():
             row = {"layer": np.full(len(tokens), layer), "expert": np.arange(len(tokens)), "tokens": tokens}
             self._writer.append("expert_load", row)

@@ -1,4 +1,4 @@
-"""The header of a trace, known before anything is in it: names, sizes, options, versions."""
+"""Header of a trace: facts that are known in advance, such as names, sizes and options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from wse_traces.header import RunHeader
 
 
 def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, options: dict[str, Any]) -> RunHeader:
-    """Return the header of the trace of a compiled request, with the further ``options`` of its command."""
+    """Return the header of the trace of a compiled request.
+
+    Args:
+        prepared: The request that was compiled.
+        program: The compiled Program.
+        digest: Hexadecimal digest of the Program.
+        seed: Seed of random weights and of sampling.
+        options: Further options of the command.
+    """
     rows, cols = prepared.fabric_shape[::-1] if program.turned else prepared.fabric_shape
     return RunHeader(
         created_by=f"wse {wse.__version__}",
@@ -32,13 +40,20 @@ def trace_header(prepared: Placeable, program: Program, digest: str, seed: int, 
 
 
 def encode_names(value: Any) -> Any:
-    """Return ``value`` with characters escaped that file names may contain and UTF-8 may not."""
+    """Escape the characters in all texts of a value that cannot be encoded as UTF-8.
+
+    Such characters can occur in file names.
+
+    Args:
+        value: Text, dictionary or other value. Dictionaries are converted recursively.
+    """
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     return {key: encode_names(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _options(prepared: Placeable) -> dict[str, Any]:
+    """Return the options of a request that the header records."""
     o = prepared.options
     return {
         "dtype": o.dtype,
@@ -54,7 +69,7 @@ def _options(prepared: Placeable) -> dict[str, Any]:
 
 
 def _defects(prepared: Placeable, program: Program) -> dict[str, Any]:
-    """Return rows and columns of the logical mesh of a wafer with defects; empty where all PEs are live."""
+    """Return the defects and the size of the logical mesh, or nothing if all PEs are live."""
     if prepared.defects is None or not prepared.meshes:
         return {}
     mesh = [program.wafer_rows, program.wafer_cols]

@@ -1,4 +1,4 @@
-"""TraceKeeper: the recorder of a run, and the policy for a trace that can no longer be written."""
+"""The recorder of a run, and the policy for the case that the trace cannot be written any more."""
 
 from __future__ import annotations
 
@@ -14,29 +14,39 @@ from wse_traces.errors import TraceError
 STOP: Final = "stop"
 CONTINUE: Final = "continue"
 POLICIES: Final = (STOP, CONTINUE)
-"""Policies for a run whose trace cannot be written: it ends, or goes on without one."""
+"""Policies for a run whose trace cannot be written: stop the run, or continue without a trace."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def check_policy(policy: str) -> None:
-    """Raise UnknownName for an unknown policy."""
+    """Raise UnknownName if a policy does not exist."""
     if policy not in POLICIES:
         raise UnknownName("trace policy", policy, POLICIES, where="--trace-policy")
 
 
 class TraceKeeper:
-    """A context manager around the recorder of a run, which is None without a trace or after a failure."""
+    """Context manager around the recorder of a run that applies the policy for write errors.
+
+    Attributes:
+        recorder: The recorder, or None without a trace or after a write error.
+        lost: Entries for the report of the run about a lost trace; empty if there was no write
+            error.
+    """
 
     def __init__(
         self, open_recorder: Callable[[], RunRecorder] | None, policy: str, on_warning: Callable[[str], None]
     ) -> None:
         """Open the recorder.
 
-        ``on_warning`` is called with the reason when a run continues without a trace.
+        Args:
+            open_recorder: Function that opens the recorder, or None to run without a trace.
+            policy: One of ``POLICIES``.
+            on_warning: Called with the reason when the run continues without a trace.
 
-        Raises: TraceError where there can be none, and the policy is to stop.
+        Raises:
+            TraceError: The trace cannot be opened, and the policy is to stop.
         """
         self.recorder: RunRecorder | None = None
         self.lost: dict[str, Any] = {}
@@ -48,9 +58,12 @@ class TraceKeeper:
                 self._go_on_without(error)
 
     def write(self, method: Callable[Concatenate[RunRecorder, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Call a method of the recorder, such as ``RunRecorder.add_token``; return None without a recorder.
+        """Call a method of the recorder, such as ``RunRecorder.add_token``, and return its result.
 
-        Raises: TraceError where the trace can no longer be written, and the policy is to stop.
+        Without a recorder, nothing is called and None is returned.
+
+        Raises:
+            TraceError: The trace cannot be written, and the policy is to stop.
         """
         if self.recorder is None:
             return None
@@ -61,12 +74,13 @@ class TraceKeeper:
             return None
 
     def _go_on_without(self, error: TraceError) -> None:
+        """Apply the policy to a write error: raise it, or close the trace and warn."""
         if self._policy == STOP:
             raise error
         recorder, self.recorder = self.recorder, None
         self.lost = {"trace_error": str(error)}
         if recorder is not None:
-            with suppress(TraceError):  # the one that is known already
+            with suppress(TraceError):  # the same error again
                 recorder.writer.close(complete=False)
             self.lost["trace"] = str(recorder.writer.path)
         self._on_warning(f"{error}; the run goes on without a trace")

@@ -1,4 +1,4 @@
-"""The option ``--record``: the ops whose outputs a trace shall hold."""
+"""Option ``--record``: selects the ops whose outputs are recorded in the trace."""
 
 from __future__ import annotations
 
@@ -15,29 +15,43 @@ ACTIVATIONS: Final = "activations"
 
 
 def recorded_ops(text: str, program: Program, *, traced: bool) -> tuple[int, ...]:
-    """Return the indices of the ops that ``activations`` or ``activations=OP,OP...`` selects, ascending.
+    """Return the indices of the ops that ``--record`` selects, in ascending order.
 
-    An OP may hold ``*``, as in ``layers.*.attention``. Without any, all are meant that can be read.
+    Args:
+        text: Value of the option: ``activations`` for all ops whose output can be read, or
+            ``activations=OP,OP...``, where an op may contain ``*``, as in ``layers.*.attention``.
+        program: The compiled Program.
+        traced: Whether the run writes a trace.
 
     Raises:
-        BadInput: it is something else, an op is unknown or cannot be read, or there is no trace to write to.
+        BadInput: The option is malformed, an op is unknown or its output cannot be read, or the run
+            writes no trace.
     """
-    what, named, ops = text.partition("=")
-    if what != ACTIVATIONS:
-        raise UnknownName("recording", what, (ACTIVATIONS,), where="--record")
+    recording, separator, ops = text.partition("=")
+    if recording != ACTIVATIONS:
+        raise UnknownName("recording", recording, (ACTIVATIONS,), where="--record")
     if not traced:
         message = f"--record {text}: tensors are kept in the trace, and none is written: give --trace PATH"
         raise BadInput(message)
     kinds = dict(zip(program.op_names, program.op_kinds, strict=True))
     readable = [name for name, kind in kinds.items() if kind in READABLE]
-    chosen = readable
-    if named:
-        chosen = [name for pattern in ops.split(",") for name in _matching_ops(pattern.strip(), readable, kinds)]
-    return tuple(i for i, name in enumerate(kinds) if name in chosen)
+    names = readable
+    if separator:
+        names = [name for pattern in ops.split(",") for name in _matching_ops(pattern.strip(), readable, kinds)]
+    return tuple(i for i, name in enumerate(kinds) if name in names)
 
 
 def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> list[str]:
-    """Return the ops that a name or pattern selects."""
+    """Return the ops that a name or a pattern with ``*`` selects.
+
+    Args:
+        pattern: Name or pattern.
+        readable: Names of the ops whose output can be read.
+        kinds: Kind of each op, by name.
+
+    Raises:
+        BadInput: The pattern selects no op whose output can be read.
+    """
     matches = [name for name in readable if fnmatchcase(name, pattern)]
     if matches:
         return matches
@@ -53,5 +67,5 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
 
 
 def _text_of(names: list[str]) -> str:
-    """Return the distinct names with * instead of the layer."""
+    """Return the names as text, with ``*`` in place of the layer and each name once."""
     return ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", name) for name in names))

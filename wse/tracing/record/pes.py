@@ -1,4 +1,4 @@
-"""The option ``--record-pe``: the PEs whose buffers a trace shall hold."""
+"""Option ``--record-pe``: selects the PEs whose SRAM buffers are recorded in the trace."""
 
 from __future__ import annotations
 
@@ -11,36 +11,42 @@ from wse.program.program import Program
 
 PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")
 MOST_BYTES: Final = 1 << 30
-"""Bytes of buffers in one trace, which is what a reader takes at once."""
+"""Maximum bytes of buffer contents in a trace. It is what a reader loads at once."""
 
 
 def recorded_pes(text: str, program: Program, *, passes: int, traced: bool) -> tuple[PePlace, ...]:
-    """Return the PEs that ``ROW,COL`` or ``WAFER:ROW,COL``, or several joined by ``+``, select.
+    """Return the PEs that ``--record-pe`` selects.
 
     Args:
-        text: The option.
-        program: The Program.
-        passes: Maximum number of passes.
-        traced: Whether there is a trace to write to.
+        text: Value of the option: ``ROW,COL`` or ``WAFER:ROW,COL``, or several of them joined by
+            ``+``.
+        program: The compiled Program.
+        passes: Maximum number of passes of the run.
+        traced: Whether the run writes a trace.
 
     Raises:
-        BadInput: it names no PE, or one that holds nothing, the bytes may be too many, or there is no trace.
+        BadInput: A PE does not exist or belongs to no region, the contents could exceed the maximum
+            size, or the run writes no trace.
     """
     if not traced:
         message = f"--record-pe {text}: bytes are kept in the trace, and none is written: give --trace PATH"
         raise BadInput(message)
     places = tuple(dict.fromkeys(_place(part.strip(), program) for part in text.split("+")))
     sizes = [b.bytes for place in places for _, b in readable_buffers(program) if holds(program, b, place)]
-    most = passes * sum(sizes)
-    if most > MOST_BYTES:
-        need = f"{sum(sizes):,} B in each of {passes:,} passes are up to {most:,} B, the limit is {MOST_BYTES:,}"
+    total_bytes = passes * sum(sizes)
+    if total_bytes > MOST_BYTES:
+        need = f"{sum(sizes):,} B in each of {passes:,} passes are up to {total_bytes:,} B, the limit is {MOST_BYTES:,}"
         message = f"--record-pe {text}: {need}; name fewer PEs, or give a smaller --new-tokens"
         raise BadInput(message)
     return places
 
 
 def _place(text: str, program: Program) -> PePlace:
-    """Return the PE that one part of the option selects."""
+    """Return the PE that one part of the option selects.
+
+    Raises:
+        BadInput: The PE does not exist, belongs to no region, or its wafer is not stated.
+    """
     match = PLACE.fullmatch(text)
     if match is None:
         message = f"--record-pe {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3 or 1:0,3+1:0,4"
@@ -51,8 +57,8 @@ def _place(text: str, program: Program) -> PePlace:
         message = f"--record-pe {text}: there are {program.wafers} wafers; say which, such as 0:{text}"
         raise BadInput(message)
     if wafer >= program.wafers or row >= rows or col >= cols:
-        has = f"{program.wafers} of {rows}x{cols} PEs, rows 0 to {rows - 1} and columns 0 to {cols - 1}"
-        message = f"--record-pe {text}: no such PE; wafers: {has}; give one of those"
+        limits = f"{program.wafers} of {rows}x{cols} PEs, rows 0 to {rows - 1} and columns 0 to {cols - 1}"
+        message = f"--record-pe {text}: no such PE; wafers: {limits}; give one of those"
         raise BadInput(message)
     place = PePlace(wafer, row, col)
     if not any(holds(program, buffer, place) for _, buffer in readable_buffers(program)):

@@ -1,4 +1,4 @@
-"""A Program written into a trace: what was compiled, before anything of it runs."""
+"""Recording of a compiled Program and its placement, before it runs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,25 @@ from wse_traces.write import TraceWriter
 
 
 def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
-    """Write stages, ops, buffers and colours of a Program before anything runs."""
-    used = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
-    placed = [(s.wafer, i) for i, s in enumerate(p.stages)]
-    placed += [(w, i) for i, s in enumerate(p.stages) for w in s.wafers[1:]]  # after those that others refer to
-    stages_placed = [p.stages[i] for _, i in placed]
+    """Write the stages, ops, buffers and colours of a Program to a trace.
+
+    Args:
+        writer: Writer of the trace.
+        p: The Program.
+        sram_bytes: Bytes of SRAM of a PE.
+    """
+    uses = [stage_bytes(p, i, sram_bytes) for i in range(len(p.stages))]
+    # Rows for further wafers of a stage come last, because other tables refer to stages by row number.
+    places = [(s.wafer, i) for i, s in enumerate(p.stages)]
+    places += [(w, i) for i, s in enumerate(p.stages) for w in s.wafers[1:]]
+    stages_placed = [p.stages[i] for _, i in places]
     has_layers = [s.last_layer > s.first_layer for s in stages_placed]
     stages: dict[str, Any] = {
-        "wafer": [wafer for wafer, _ in placed],
+        "wafer": [wafer for wafer, _ in places],
         **_rectangles(stages_placed),
         "first_layer": [s.first_layer if h else -1 for s, h in zip(stages_placed, has_layers, strict=True)],
         "last_layer": [s.last_layer - 1 if h else -1 for s, h in zip(stages_placed, has_layers, strict=True)],
-        "stage_bytes": [[used[i][use] for use in (*USES, "free")] for _, i in placed],
+        "stage_bytes": [[uses[i][use] for use in (*USES, "free")] for _, i in places],
     }
     writer.append_sram(stages, pe_bytes=sram_bytes)
     writer.append("attention", _attention_columns(stages_placed))
@@ -37,12 +44,15 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
 
 
 def _rectangles(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """Return the columns of the rectangles of stages."""
+    """Return the rectangles of some stages as columns of a table."""
     return {name: [getattr(stage.rect, name) for stage in stages] for name in ("row", "col", "rows", "cols")}
 
 
 def _attention_columns(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """Return the rows of the stages with attention, with columns counted over all wafers of a region."""
+    """Return the table of the columns of PEs that attention uses in each stage.
+
+    For a stage that spans several wafers, these are all columns of its rectangle.
+    """
     rows = [
         (index, stage.rect.col, stage.rect.cols)
         if stage.span > 1
@@ -54,6 +64,7 @@ def _attention_columns(stages: Sequence[Stage]) -> dict[str, list[int]]:
 
 
 def _write_buffers(writer: TraceWriter, p: Program) -> None:
+    """Write the SRAM buffers of all stages, with the first and last op that need each."""
     live = [_live_ops(p, b.live) for b in p.buffers]
     writer.append(
         "buffer",
@@ -71,7 +82,7 @@ def _write_buffers(writer: TraceWriter, p: Program) -> None:
 
 
 def _write_lives(writer: TraceWriter, p: Program) -> None:
-    """Write the steps between which buffers are live, for the first phase of each name."""
+    """Write the steps during which each buffer is needed, for the first phase of each name."""
     first = {p.phases[index].name: index for index in reversed(range(len(p.phases)))}
     codes = {first[name]: PHASES.index(name) for name in first}
     rows = [
@@ -86,6 +97,12 @@ def _write_lives(writer: TraceWriter, p: Program) -> None:
 
 
 def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:
+    """Return the first and last op that need a buffer; -1 and -1 if it is always needed.
+
+    Args:
+        p: The Program.
+        live: Phase, first step and last step of each interval in which the buffer is needed.
+    """
     if not live:
         return -1, -1
     ops = [int(p.phases[phase].steps.op[step]) for phase, first, last in live for step in (first, last)]
@@ -93,6 +110,7 @@ def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, 
 
 
 def _write_routes(writer: TraceWriter, p: Program) -> None:
+    """Write the colours that each stage configures in its routers, on each of its wafers."""
     rows = [
         (use, use.first + i, w) for use in p.colour_uses for i in range(use.colours) for w in p.stages[use.stage].wafers
     ]

@@ -1,6 +1,6 @@
-"""A trace of what a Program does: itself and its mapping at the start, then passes, then totals.
+"""Recording of a Program: the compiled Program at the start, then passes, then totals.
 
-Written by a run as it goes on (`run`) and by an estimate at its end (`estimate`).
+A run is recorded while it proceeds (``run``), an estimate when it is complete (``estimate``).
 """
 
 from __future__ import annotations
@@ -30,15 +30,29 @@ from wse.tracing.record.steps import BusyRectangles, Columns, PhaseSteps
 from wse_traces.header import RunHeader
 from wse_traces.write import TraceWriter
 
-MOST_ROWS = 1 << 14  # of crossings at once
+MOST_ROWS = 1 << 14  # maximum number of rows to write at once
 NO_STEPS = np.zeros(0, np.int64)
 
 
 class Recorder:
-    """A writer of one trace, used as a context manager like TraceWriter."""
+    """Writer of the trace of one run or estimate. Use it as a context manager.
+
+    Attributes:
+        writer: Writer of the file.
+        experts: Writer of the routing of tokens to experts.
+    """
 
     def __init__(self, path: Path, program: Program, header: RunHeader) -> None:
-        """Raises TraceError when the path cannot be written."""
+        """Create the trace and write the Program to it.
+
+        Args:
+            path: File to write.
+            program: The compiled Program.
+            header: Header of the trace.
+
+        Raises:
+            TraceError: The path cannot be written.
+        """
         self._program = program
         self._sequences: dict[Hashable, int] = {}
         self._steps: dict[Steps, PhaseSteps] = {}
@@ -56,21 +70,31 @@ class Recorder:
         self.writer.__exit__(*details)
 
     def steps(self, phase_index: int) -> PhaseSteps:
-        """Return the steps of a phase, which several chunks of a prompt may share."""
+        """Return the steps of a phase. Prompt chunks that have the same steps share the result."""
         phase = self._program.phases[phase_index]
         if phase.steps not in self._steps:
             self._steps[phase.steps] = PhaseSteps(self._program, phase, self.writer.append_names)
         return self._steps[phase.steps]
 
-    def sequence(self, phase_index: int, cost: PhaseCost, slots: Slots, key: Hashable, apart: I64 = NO_STEPS) -> int:
-        """Return the index of a sequence of steps, written once for each ``key``.
+    def sequence(
+        self, phase_index: int, cost: PhaseCost, slots: Slots, key: Hashable, varying_steps: I64 = NO_STEPS
+    ) -> int:
+        """Return the index of a schedule, and write the schedule if it is new.
 
-        What the steps ``apart`` send is left out, as it differs from pass to pass.
+        A schedule is a sequence of steps that several passes execute.
+
+        Args:
+            phase_index: Phase whose steps are executed.
+            cost: Cost of one pass.
+            slots: KV cache slots in use in each region.
+            key: Whatever else distinguishes schedules of this phase.
+            varying_steps: Indices of the steps whose traffic differs from pass to pass and is left
+                out.
         """
         phase = self._program.phases[phase_index]
         sequence_key = (phase.steps, phase.begins, slots, key)
         if sequence_key not in self._sequences:
-            steps = self.steps(phase_index).columns(cost, apart)
+            steps = self.steps(phase_index).columns(cost, varying_steps)
             self._sequences[sequence_key] = self.writer.append_schedule(
                 steps, phase=phase.name, kv_slots=max(slots), cycles=int(cost.cycles)
             )
@@ -86,15 +110,15 @@ class Recorder:
         pairs: Pairs,
         wall_times_s: Iterable[float] = repeat(0.0),
     ) -> range:
-        """Append passes with one sequence of steps; return their indices.
+        """Append passes that execute the same schedule, and return their indices.
 
         Args:
-            phase_index: The phase that ran.
-            sequence: As ``sequence`` gave it.
-            cost: What one of them cost.
-            uses: Of each, what its traffic depends on.
-            starts: The cycle that each starts in.
-            pairs: Number of tokens of one pass that chose each expert.
+            phase_index: Phase that ran.
+            sequence: Index of the schedule, from ``sequence``.
+            cost: Cost of one pass.
+            uses: For each pass, the state of the KV caches that its traffic depends on.
+            starts: Cycle in which each pass starts.
+            pairs: For each layer, the tokens of one pass that were routed to each expert.
             wall_times_s: Seconds that the emulator needed for each pass.
         """
         rows = [
@@ -111,16 +135,30 @@ class Recorder:
         return index
 
     def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:
-        """Write the words and hops of cache shifts that are not part of their sequence, int64 ``[passes, steps]``."""
+        """Write the traffic of cache shifts that is not part of the schedule of their passes.
+
+        Args:
+            phase_index: Phase that ran.
+            first_pass: Index of the first of the passes.
+            words: int64 ``[pass, step]``: words that each step sends in addition to those in the
+                schedule.
+            hops: int64 ``[pass, step]``: links that these words cross.
+        """
         shifting = self.steps(phase_index).shifting
-        passes, which = (words | hops)[:, shifting].nonzero()
+        passes, shift_indices = (words | hops)[:, shifting].nonzero()
         if len(passes):
-            step = shifting[which]
-            sent = {"words": words[passes, step], "hops": hops[passes, step]}
-            self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), "step": step, **sent})
+            step = shifting[shift_indices]
+            traffic = {"words": words[passes, step], "hops": hops[passes, step]}
+            self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), "step": step, **traffic})
 
     def finish(self, clock: RunTotals, load: ExpertLoad, summary: dict[str, Any]) -> None:
-        """Write totals by link, by layer and link, by PE and by expert, and the report."""
+        """Write the totals by link, by layer, by PE and by expert, and the report.
+
+        Args:
+            clock: Totals of the run.
+            load: Tokens routed to each expert.
+            summary: Report of the run.
+        """
         self.experts.finish(load)
         for wafer in range(self._program.wafers):
             self.writer.append_plane("links/words", clock.links_on(wafer))
@@ -129,36 +167,43 @@ class Recorder:
         self.writer.write_summary({key: encode_names(value) for key, value in summary.items()})
 
     def _write_crossings(self, crossings: Columns, passes: range) -> None:
+        """Write the transfers between wafers of some passes, which are equal in each pass."""
         rows = len(crossings["bytes"])
         at_once = max(1, MOST_ROWS // max(rows, 1))
         for first in range(passes.start, passes.stop, at_once) if rows else ():
-            some = np.arange(first, min(first + at_once, passes.stop), dtype=np.int32)
+            indices = np.arange(first, min(first + at_once, passes.stop), dtype=np.int32)
             columns = (
                 crossings
-                if len(some) == 1
-                else {name: np.tile(column, len(some)) for name, column in crossings.items()}
+                if len(indices) == 1
+                else {name: np.tile(column, len(indices)) for name, column in crossings.items()}
             )
-            self.writer.append("crossing", {**columns, "pass": np.repeat(some, rows)})
+            self.writer.append("crossing", {**columns, "pass": np.repeat(indices, rows)})
 
     def _write_layer_links(self, links: Iterable[LayerLinks]) -> None:
-        """Write each distinct map of words once, and the map of each layer and wafer."""
+        """Write the maps of words on links, equal maps only once, and the map of each layer."""
         patterns: dict[tuple[int, int, bytes], int] = {}  # by digest: the maps themselves are as large as regions
-        placed: list[tuple[int, int, int, int, int]] = []
+        places: list[tuple[int, int, int, int, int]] = []
         for link_map in links:
             rect = link_map.rect
             key = (rect.rows, rect.cols, hashlib.sha256(link_map.words.tobytes()).digest())
             if key not in patterns:
                 patterns[key] = self.writer.append_pattern(link_map.words)
-            placed += [(layer, link_map.wafer, rect.row, rect.col, patterns[key]) for layer in link_map.layers]
-        if placed:
+            places += [(layer, link_map.wafer, rect.row, rect.col, patterns[key]) for layer in link_map.layers]
+        if places:
             columns = dict(
-                zip(("layer", "wafer", "row", "col", "pattern"), zip(*sorted(placed), strict=True), strict=True)
+                zip(("layer", "wafer", "row", "col", "pattern"), zip(*sorted(places), strict=True), strict=True)
             )
             self.writer.append("placed_layer", columns)
 
     def _count_busy(self, busy: BusyRectangles, times: int) -> None:
-        for stage, row, end_row, cycles in busy:
-            placed = self._program.stages[stage]
-            cols = slice(placed.rect.col, placed.rect.col + placed.rect.cols)
-            for wafer in placed.wafers:
+        """Add the compute cycles of some passes to the busy cycles of the PEs.
+
+        Args:
+            busy: Rectangles of PEs and their compute cycles in one pass.
+            times: Number of passes.
+        """
+        for stage_index, row, end_row, cycles in busy:
+            stage = self._program.stages[stage_index]
+            cols = slice(stage.rect.col, stage.rect.col + stage.rect.cols)
+            for wafer in stage.wafers:
                 self._busy[wafer, row:end_row, cols] += cycles * times

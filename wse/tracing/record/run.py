@@ -1,4 +1,4 @@
-"""A run written down as it goes on: its prompts, passes and tokens."""
+"""Recording of a run while it proceeds: its prompts, passes and tokens."""
 
 from __future__ import annotations
 
@@ -31,11 +31,26 @@ from wse_traces.token_rows import Token
 
 MOST_PASSES: Final = 64
 MOST_S: Final = 0.25
-"""Passes that wait, and the time that they wait, until they are written in one go, a third of the cost one by one."""
+"""Maximum number of passes to buffer, and maximum seconds, before they are written together.
+
+Writing passes together costs a third of the time of writing them one by one.
+"""
 
 
 class _PhaseRun(NamedTuple):
-    """A run of a phase."""
+    """Execution of a phase that has not been written yet.
+
+    Attributes:
+        number: Index of the pass.
+        phase: Index of the phase.
+        use: State of the KV caches before the pass.
+        cost: Cost of the pass.
+        pairs: For each layer, the tokens routed to each expert.
+        start: Cycle in which the pass starts.
+        wall_s: Seconds that the emulator needed.
+        outputs: Recorded outputs of ops: op index and values.
+        contents: Recorded contents of buffers: PE, buffer index and bytes.
+    """
 
     number: int
     phase: int
@@ -49,25 +64,28 @@ class _PhaseRun(NamedTuple):
 
     @property
     def sequence_key(self) -> tuple[Hashable, ...]:
-        """A key that is equal for passes that differ in cache shifts only."""
+        """Key that is equal for passes that can share a schedule.
+
+        The cache shifts of such passes may differ.
+        """
         return (self.number,) if self.pairs else (self.phase, self.cost.cost_class)
 
 
 class RunRecorder(Recorder):
-    """Writes one run."""
+    """Writer of the trace of one run. Passes and tokens are buffered for a short time."""
 
     def __init__(
         self, path: Path, prepared: Placeable, program: Program, digest: str, sampling: Sampling, weights: str | None
     ) -> None:
-        """Begin the trace of a run.
+        """Create the trace of a run.
 
         Args:
-            path: The file.
-            prepared: What the Program was compiled of.
-            program: The Program that runs.
-            digest: Its digest.
-            sampling: The rule by which tokens are chosen.
-            weights: The seed of random weights as it was requested; None for the model's own.
+            path: File to write.
+            prepared: The request that was compiled.
+            program: The compiled Program.
+            digest: Hexadecimal digest of the Program.
+            sampling: How tokens are sampled.
+            weights: Requested seed of random weights, or None for the weights of the model.
 
         Raises:
             TraceError: The path cannot be written.
@@ -83,11 +101,11 @@ class RunRecorder(Recorder):
         self._flush_placement()
 
     def _flush_placement(self) -> None:
-        """Write the Program and its placement at once, so that a run killed early can be read."""
+        """Write the Program and its placement at once, so that a trace is readable after a kill."""
         try:
             self.writer.flush()
         except TraceError as error:
-            with suppress(TraceError):  # the same
+            with suppress(TraceError):  # the same error again
                 self.writer.close(complete=False, ending=str(error))
             raise
 
@@ -95,22 +113,29 @@ class RunRecorder(Recorder):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            with suppress(TraceError):  # which the writer tells as well
+            with suppress(TraceError):  # the writer reports the same error when it is closed
                 self.write_waiting()
         super().__exit__(kind, error, trace)
 
     def add_op_output(self, op: int, values: Values) -> None:
-        """Add the output of an op in the current pass; it is written with the pass."""
+        """Buffer the output of an op in the current pass. It is written together with the pass."""
         self._outputs.append((op, values))
 
     def add_content(self, place: PePlace, buffer: int, values: Bytes) -> None:
-        """Add the contents of a buffer of a PE in the current pass; it is written with the pass if it changed."""
-        if self._last_bytes.get((place, buffer)) != (now := values.tobytes()):
-            self._last_bytes[place, buffer] = now
+        """Buffer the contents of a buffer of a PE in the current pass, unless unchanged."""
+        if self._last_bytes.get((place, buffer)) != (data := values.tobytes()):
+            self._last_bytes[place, buffer] = data
             self._contents.append((place, buffer, values))
 
     def add_prompt(self, user: int, ids: tuple[int, ...], texts: list[bytes], passes: list[int]) -> None:
-        """Add the tokens of a user's prompt, each with the pass that read it."""
+        """Add the tokens of a user's prompt.
+
+        Args:
+            user: Index of the user.
+            ids: Token ids.
+            texts: UTF-8 bytes of each token.
+            passes: Index of the pass that read each token.
+        """
         for position, (token, text, index) in enumerate(zip(ids, texts, passes, strict=True)):
             self._tokens.append(Token(token, text, True, index, position, user))  # noqa: FBT003
         self._write_if_due()
@@ -118,7 +143,16 @@ class RunRecorder(Recorder):
     def add_pass(
         self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
     ) -> int:
-        """Add one run of a phase with its choice of experts ``pairs``; return its index among the passes."""
+        """Add one execution of a phase, and return the index of this pass.
+
+        Args:
+            phase_index: Phase that ran.
+            use: State of the KV caches before the pass.
+            cost: Cost of the pass.
+            pairs: For each layer, the tokens routed to each expert.
+            start: Cycle in which the pass starts.
+            wall_s: Seconds that the emulator needed.
+        """
         number, self._passes = self._passes, self._passes + 1
         outputs, self._outputs = self._outputs, []
         contents, self._contents = self._contents, []
@@ -129,35 +163,50 @@ class RunRecorder(Recorder):
     def add_token(
         self, user: int, token: int, text: bytes, pass_index: int, position: int, cycles: float, wall_s: float
     ) -> None:
-        """Add one generated token."""
+        """Add one generated token.
+
+        Args:
+            user: Index of the user.
+            token: Token id.
+            text: UTF-8 bytes of the token.
+            pass_index: Pass that generated the token.
+            position: Position of the token in the user's sequence.
+            cycles: Cycles since the previous token of the user.
+            wall_s: Seconds that the emulator needed.
+        """
         place = {"pass_index": pass_index, "position": position, "sequence": user}
         self._tokens.append(Token(token, text, is_prompt=False, cycles=int(cycles), wall_s=wall_s, **place))
         self._write_if_due()
 
     def finish(self, clock: RunTotals, load: ExpertLoad, summary: dict[str, Any]) -> None:
-        """Write what waits, and totals."""
+        """Write everything that is buffered, then the totals and the report."""
         self.write_waiting()
         super().finish(clock, load, summary)
 
     def write_waiting(self) -> None:
-        """Write the passes added so far, then the tokens that they read and generated.
+        """Write the buffered passes, then the tokens that they read and generated.
 
-        Raises: TraceError when it cannot be written.
+        Raises:
+            TraceError: The trace cannot be written.
         """
-        waiting, tokens = self._waiting, self._tokens
+        buffered_runs, tokens = self._waiting, self._tokens
         self._waiting, self._tokens, self._wrote_at = [], [], time.monotonic()
-        for _, runs in groupby(waiting, key=lambda run: run.sequence_key):
+        for _, runs in groupby(buffered_runs, key=lambda run: run.sequence_key):
             with self.writer.transaction():
                 self._write_passes(list(runs))
         if tokens:
             self.writer.append_tokens(*tokens)
 
     def _write_passes(self, runs: list[_PhaseRun]) -> None:
-        """Write consecutive passes that differ in cache shifts only."""
+        """Write consecutive passes that can share a schedule.
+
+        The cache shifts of the passes may differ. They are written separately for each pass.
+        """
         first, (slots, _) = runs[0], runs[0].use
-        routed = self._program.phases[first.phase].steps.routed.any()
-        chosen = b"".join(tokens.tobytes() for tokens in first.pairs.values()) if routed else b""
-        key = blake2b(chosen, digest_size=16).digest()
+        # The experts that tokens are routed to affect the cost, so they are part of the key.
+        has_routing = self._program.phases[first.phase].steps.routed.any()
+        routing = b"".join(tokens.tobytes() for tokens in first.pairs.values()) if has_routing else b""
+        key = blake2b(routing, digest_size=16).digest()
         sequence = self.sequence(first.phase, first.cost, slots, key, self.steps(first.phase).shifting)
         uses, starts, wall_times_s = ([getattr(run, name) for run in runs] for name in ("use", "start", "wall_s"))
         self.passes(first.phase, sequence, first.cost, uses, starts, first.pairs, wall_times_s)
@@ -171,5 +220,6 @@ class RunRecorder(Recorder):
                 self.writer.append_content(values, pass_index=run.number, buffer=buffer, pe=place)
 
     def _write_if_due(self) -> None:
+        """Write what is buffered if it is enough, or if the last write was long ago."""
         if len(self._waiting) >= MOST_PASSES or time.monotonic() - self._wrote_at > MOST_S:
             self.write_waiting()

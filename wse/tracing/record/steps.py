@@ -1,4 +1,4 @@
-"""The steps of a phase, what they send between wafers and where they compute, as columns of a trace."""
+"""Steps of a phase as columns of a trace: costs, transfers between wafers, and busy rectangles."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ from wse.program.steps import Kind, Steps
 from wse.program.transfers.kinds import TRANSFERS, by_counters, crossings_of, transfer_steps
 
 COMPUTE, TRANSFER, CROSS = range(3)
-"""Kinds of steps in a trace: the transfers whose words leave a wafer cross."""
+"""Kinds of steps in a trace. A transfer is of kind ``CROSS`` if its words leave the wafer."""
 
 Columns = dict[str, npt.NDArray[Any]]
 BusyRectangles = list[tuple[int, int, int, int]]
-"""Stage, first row of the mesh, one past the last, and the cycles that PEs there compute."""
+"""For each rectangle of PEs: stage, first row, row after the last, and compute cycles per PE."""
 
 
 class PhaseSteps:
-    """The steps of a phase, with everything that its runs have in common computed once.
+    """Steps of a phase, with everything that all passes have in common computed once.
 
     Attributes:
-        shifting: int64 ``[shifts]``: the steps that are cache shifts.
+        shifting: int64 ``[shift]``: indices of the steps that are KV-cache shifts.
     """
 
     def __init__(
         self, program: Program, phase: Phase, index_names: Callable[[Sequence[str]], npt.NDArray[Any]]
     ) -> None:
-        """Create the steps.
+        """Compute what all passes of the phase have in common.
 
-        ``index_names`` returns the indices of names in the trace.
+        Args:
+            program: The compiled Program.
+            phase: The phase.
+            index_names: Function that returns the row numbers of names in the trace, and adds new
+                names.
         """
         steps = phase.steps
         self.shifting = by_counters(steps)
@@ -46,14 +50,19 @@ class PhaseSteps:
         self._computing = np.flatnonzero(steps.kind == Kind.COMPUTE)
         first = np.array([s.rect.row for s in program.stages])[steps.stage] + steps.fixed[:, 0]
         places = np.column_stack([steps.stage, first, first + steps.fixed[:, 1]])[self._computing]
-        self._busy, which = np.unique(places, axis=0, return_inverse=True)
-        self._which = which.ravel()
+        self._busy, rectangle = np.unique(places, axis=0, return_inverse=True)
+        self._rectangle_of_step = rectangle.ravel()
 
-    def columns(self, cost: PhaseCost, apart: I64) -> Columns:
-        """Return the table of steps of one sequence; steps in ``apart`` have no traffic."""
+    def columns(self, cost: PhaseCost, varying_steps: I64) -> Columns:
+        """Return the rows of the table of steps for one schedule.
+
+        Args:
+            cost: Cost of a pass.
+            varying_steps: Indices of the steps whose words and hops are set to 0.
+        """
         by_cause = cost.by_cause.astype(np.int64)
         words, hops = cost.traffic.words.copy(), cost.traffic.hops.copy()
-        words[apart] = hops[apart] = 0
+        words[varying_steps] = hops[varying_steps] = 0
         return {
             **self._places,
             "start_cycle": cost.start.astype(np.int64),
@@ -64,8 +73,12 @@ class PhaseSteps:
         }
 
     def crossings(self, cost: PhaseCost) -> Columns:
-        """Return the table of crossings without ``pass``, one row per step and pair of wafers."""
-        pairs = [(step, *pair) for step, known in self._crossings for pair in cost.crossed.get(step, known)]
+        """Return the rows of the table of crossings: one for each step and pair of wafers.
+
+        The column ``pass`` is missing.
+        """
+        # The pairs of wafers of some steps depend on the pass, for example on the chosen experts.
+        pairs = [(step, *pair) for step, default in self._crossings for pair in cost.crossed.get(step, default)]
         steps, sources, targets = np.array(pairs, np.int64).reshape(-1, 3).T
         crossing, host = CAUSES.index("crossing"), CAUSES.index("host")
         return {
@@ -76,14 +89,14 @@ class PhaseSteps:
         }
 
     def busy(self, cost: PhaseCost) -> BusyRectangles:
-        """Return the distinct rectangles of PEs that compute in one run, with their cycles."""
+        """Return the distinct rectangles of PEs that compute in one pass, with their cycles."""
         compute = cost.by_cause[self._computing, CAUSES.index("compute")]
-        sums = np.bincount(self._which, compute, len(self._busy))
+        sums = np.bincount(self._rectangle_of_step, compute, len(self._busy))
         return [(*place, int(cycles)) for place, cycles in zip(self._busy.tolist(), sums, strict=True)]
 
 
 def _place_columns(program: Program, steps: Steps) -> Columns:
-    """Return the columns with the places of steps and what they belong to."""
+    """Return the columns with the place, op, stage and layer of each step."""
     stages = np.array([(s.wafer, *s.rect) for s in program.stages], np.int64)[steps.stage]
     wafer, row, col, rows, cols = stages.T
     crosses = transfer_steps(steps, lambda kind: kind.leaves_wafer)
@@ -102,7 +115,7 @@ def _place_columns(program: Program, steps: Steps) -> Columns:
 
 
 def step_names(program: Program, steps: Steps) -> list[str]:
-    """Return the name of each step: its kernel, its pattern, or its kind of transfer."""
+    """Return the name of each step: that of its kernel or pattern, or of its kind of transfer."""
     names = []
     for kind, code, pattern in zip(steps.kind.tolist(), steps.code.tolist(), steps.pattern.tolist(), strict=True):
         if kind == Kind.COMPUTE:

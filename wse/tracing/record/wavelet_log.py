@@ -1,4 +1,4 @@
-"""The last pass of a run once more, wavelet by wavelet, with every move in the trace."""
+"""Recording of the last pass of a run wavelet by wavelet, with every move in the trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from wse_traces.write import TraceWriter
 
 
 class WaveletLog(NamedTuple):
-    """The length of a pass in cycles, the links that its wavelets used, and the number of moves in the log."""
+    """Result of a pass that was simulated wavelet by wavelet.
+
+    Attributes:
+        cycles: Cycles of the pass, without transfers between wafers and to the host.
+        wavelet_hops: Links that wavelets crossed, summed over wavelets.
+        moves: Number of moves in the log.
+    """
 
     cycles: int
     wavelet_hops: int
@@ -24,11 +30,16 @@ class WaveletLog(NamedTuple):
 
 
 def check_loggable(program: Program, wafer: WaferSpec, *, traced: bool) -> None:
-    """Refuse what cannot be logged, before any long computation.
+    """Raise an error if the wavelets of a pass cannot be logged, before any long computation.
+
+    Args:
+        program: The compiled Program.
+        wafer: The wafer.
+        traced: Whether the run writes a trace.
 
     Raises:
-        BadInput: there is no trace to write to.
-        BadMesh: a region is larger than the reference can hold.
+        BadInput: The run writes no trace.
+        BadMesh: A region is too large for the wavelet simulation.
     """
     if not traced:
         message = "the log of wavelets is kept in the trace, and none is written: give --trace PATH"
@@ -46,20 +57,31 @@ def log_wavelets(
     *,
     pass_index: int,
 ) -> WaveletLog:
-    """Simulate ``phase`` and append its log.
+    """Simulate a pass wavelet by wavelet, and append its moves to the trace.
 
-    ``lengths`` are the tokens in the cache before it, of the user whose prompt it reads, or of each.
-    Cycles are those of the wavelet reader, without crossings between wafers and to the host.
+    Args:
+        writer: Writer of the trace.
+        program: The compiled Program.
+        phase: Phase that the pass executes.
+        lengths: Tokens in the KV cache before the pass: of the user whose prompt is read, or of
+            each user.
+        wafer: The wafer.
+        software: Costs of the software on the wafer.
+        pass_index: Index of the pass in the trace.
+
+    Returns:
+        Cycles, hops and number of moves. Transfers between wafers and to the host are not included.
     """
-    moved = 0
+    move_count = 0
 
     def on_moves(step: int, moves: I64) -> None:
-        nonlocal moved
-        moved += len(moves)
+        """Append the moves of one step to the trace."""
+        nonlocal move_count
+        move_count += len(moves)
         cycle, on_wafer, row, col, colour, port, source = moves.T
         place = {"cycle": cycle, "wafer": on_wafer, "row": row, "col": col, "colour": colour, "direction": port}
         writer.append("wavelet", {**place, "pass": 0 * cycle + pass_index, "step": 0 * cycle + step})
         writer.append("wavelet_source", {"source": source})
 
-    ran = phase_run(program, phase, lengths, wafer, software, on_moves=on_moves)
-    return WaveletLog(cycles=ran.cycles, wavelet_hops=int(ran.hops.sum()), moves=moved)
+    result = phase_run(program, phase, lengths, wafer, software, on_moves=on_moves)
+    return WaveletLog(cycles=result.cycles, wavelet_hops=int(result.hops.sum()), moves=move_count)

@@ -1,1 +1,1 @@
-"""Views of the steps in a trace: cycles and traffic, one by one, by group, and as a tree."""
+"""Views of the steps in a trace: cycles and traffic by step, by group, and as a tree of ops."""

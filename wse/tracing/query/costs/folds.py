@@ -1,11 +1,17 @@
-"""Folds: equal rows of a table as one, so that the layers of a model, which mostly cost the same, are reported once.
+"""Combination of equal rows. Most layers of a model cost the same and are reported together.
 
-Rows are equal where they are of one phase and of one op within its layer (``gate_up`` of ``layers.3.gate_up``; for
-steps also of one kernel or pattern, and executed as often) and their cycles over the run are equal *in each cause*,
-to the cycle. There is no tolerance: layers that were compiled for equal regions cost exactly the same, since a class of
-steps is timed once; a difference, however small, is another region, another neighbour or a window over the cache, which
-is what one looks for. Nor does the length of the cache keep equal layers apart, as cycles are summed over all tokens,
-and all layers see the same ones. Words and hops do not count: where rows of the cache lie changes them, and no cycle.
+Rows are equal if they belong to the same phase and the same op within its layer (``gate_up`` of
+``layers.3.gate_up``), and if their cycles over the run are equal *for each cause*, to the cycle.
+Equal steps must also have the same kernel or pattern and the same number of executions.
+
+There is no tolerance. Layers that were compiled for equal regions cost exactly the same, because
+each class of steps is timed only once. Any difference, however small, is due to another region,
+another neighbour or a window over the cache, and that is what a reader looks for. The length of the
+cache makes no difference: cycles are summed over all tokens, and all layers process the same
+tokens.
+
+Words and hops may differ between equal rows. They depend on which rows of PEs store the cache,
+which does not affect the cycles.
 """
 
 from __future__ import annotations
@@ -24,11 +30,11 @@ CAUSE_COLUMNS: Final = tuple(f"{cause}_cycles" for cause in CAUSES)
 SUMMED: Final = ("times", "cycles", "words", "hops", *CAUSE_COLUMNS)
 
 Stretches = tuple[tuple[int, int], ...]
-"""Whole numbers, ascending, as the first and last of each stretch without a gap."""
+"""Ranges of consecutive numbers, each given by its first and last number, in ascending order."""
 
 
 def stretches(numbers: Iterable[int]) -> Stretches:
-    """Return the distinct numbers as ranges.
+    """Return the distinct numbers as ranges, each given by its first and last number.
 
     >>> stretches([3, 0, 1, 2, 7, 7])
     ((0, 3), (7, 7))
@@ -43,7 +49,7 @@ def stretches(numbers: Iterable[int]) -> Stretches:
 
 
 def op_in_layer(name: str, layer: int) -> str:
-    """Return the name of an op without its layer.
+    """Return the name of an op without the prefix that names its layer.
 
     >>> op_in_layer("layers.3.gate_up", 3), op_in_layer("head", -1)
     ('gate_up', 'head')
@@ -52,17 +58,24 @@ def op_in_layer(name: str, layer: int) -> str:
 
 
 class LayerOps:
-    """The ops of a trace, with ops of several layers under one number, and one more entry for no op.
+    """Ops of a trace, with a number that corresponding ops of different layers share.
+
+    An extra entry at the end stands for steps that belong to no op.
 
     Attributes:
-        number: The number of each op, int64 ``[op + 1]``.
-        names: The name of each number within its layer.
-        kinds: The kind of op of each number; both are empty for no op.
-        layer: The layer of each op, int64 ``[op + 1]``; -1: outside of the layers.
+        number: int64 ``[op + 1]``: number of each op. Ops with the same name within their layers,
+            and of the same kind, have the same number.
+        names: Name within its layer of each number; "" for no op.
+        kinds: Kind of op of each number; "" for no op.
+        layer: int64 ``[op + 1]``: layer of each op; -1 outside of the layers.
     """
 
     def __init__(self, trace: Trace) -> None:
-        """Raises: TraceError if the trace is damaged."""
+        """Read the ops of a trace.
+
+        Raises:
+            TraceError: The trace is damaged.
+        """
         numbers: dict[tuple[str, str], int] = {}
         records = trace.records("op")
         keys = [(op_in_layer(record["name"], record["layer"]), record["kind"]) for record in records] + [("", "")]
@@ -72,18 +85,29 @@ class LayerOps:
         self.layer: Array = np.array([record["layer"] for record in records] + [-1], np.int64)
 
     def rows(self, op: Array) -> Array:
-        """Return the ops of steps as rows of ``number``; steps without an op have the last row."""
-        none = len(self.number) - 1
-        return np.where((op >= 0) & (op < none), op, none)
+        """Return the ops of steps as indices of ``number``.
+
+        Steps without an op get the last index.
+        """
+        no_op = len(self.number) - 1
+        return np.where((op >= 0) & (op < no_op), op, no_op)
 
 
 def fold_steps(sums: StepSums) -> tuple[Columns, list[Stretches]]:
-    """Return the steps of a trace with equal ones as one row, and the layers of each row.
+    """Combine the equal steps of a trace.
+
+    The function works in three phases:
+
+    1. Group the equal steps, and find the first step of each group.
+    2. Order the groups by the position of their topmost row in the table of steps.
+    3. Sum times, cycles, words and hops over each group. The other columns are those of its first
+       step.
 
     Returns:
-        The columns of ``StepSums.steps``: times, cycles, words and hops of all steps of a row together, the rest of the
-        one that started first; and ``count``, how many they are. The rows have the order of their first steps.
+        The columns of ``StepSums.steps``, plus ``count``, the number of steps in each row; and the
+        layers of each row.
     """
+    # 1. Groups
     steps, ops = sums.steps, LayerOps(sums.trace)
     number = ops.number[ops.rows(steps["op"])]
     keys = [steps["phase"], number, steps["kind"], steps["name"], steps["times"]]
@@ -91,9 +115,11 @@ def fold_steps(sums: StepSums) -> tuple[Columns, list[Stretches]]:
     rows = int(group.max(initial=-1)) + 1
     by_start = np.lexsort((np.arange(len(group)), steps["start_cycle"], group))
     first = by_start[np.searchsorted(group[by_start], np.arange(rows))]
+    # 2. Order
     top = np.full(rows, len(group))
     np.minimum.at(top, group, np.arange(len(group)))
     order = np.argsort(top, kind="stable")
+    # 3. Sums
     folded = {name: column[first][order] for name, column in steps.items()}
     for name in SUMMED:
         folded[name] = group_sums(steps[name], group, rows)[order]
@@ -103,7 +129,15 @@ def fold_steps(sums: StepSums) -> tuple[Columns, list[Stretches]]:
 
 
 def layers_by_group(layer: Array, group: Array, groups: int) -> list[Stretches]:
-    """Return the layers of the rows of each group, without rows outside of layers."""
+    """Return the layers that occur in each group, as ranges.
+
+    Rows outside of the layers are ignored.
+
+    Args:
+        layer: int ``[n]``: layer of each row, negative outside of the layers.
+        group: int ``[n]``: group of each row.
+        groups: Number of groups.
+    """
     pairs, _ = distinct_rows([group[layer >= 0], layer[layer >= 0]])
     ends = np.searchsorted(pairs[:, 0], np.arange(groups + 1))
     numbers = pairs[:, 1].tolist()

@@ -1,4 +1,4 @@
-"""Cycles added up by op, kind of op, layer, cause, token or wafer, for each phase, the largest first."""
+"""View of cycles summed by op, kind of op, layer, cause, token or wafer, for each phase."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from wse_traces.groups import distinct_rows, group_sums, range_sums
 from wse_traces.read import Array
 from wse_traces.schema import CAUSES, PHASES
 
-_ROW_BYTES: Final = 1 << 10  # of a group in memory
+_ROW_BYTES: Final = 1 << 10  # approximate size of a group in memory
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Result):
-    """The cycles of a group of steps in one phase, with the name of the group."""
+    """Cycles and traffic of a group of steps in one phase.
+
+    The fields that name the group depend on the key by which steps are grouped.
+    """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
     op: Annotated[
@@ -58,7 +61,7 @@ class Group(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsView(View):
-    """Cycles by group."""
+    """View of cycles by group."""
 
     TABLE: ClassVar[str] = "groups"
 
@@ -68,7 +71,16 @@ class GroupsView(View):
 
 
 def check_group(by: str, *, each_layer: bool) -> None:
-    """Raise UnknownName for an unknown grouping, and BadInput for one that cannot be shown by layer."""
+    """Check the key by which steps are to be grouped.
+
+    Args:
+        by: Key, such as "op" or "layer".
+        each_layer: Whether equal layers are to be listed one by one.
+
+    Raises:
+        UnknownName: The key does not exist.
+        BadInput: The key cannot be listed layer by layer.
+    """
     if by not in _GROUPS:
         raise UnknownName("group", by, _GROUPS, where="--by")
     if each_layer and by not in _EACH_LAYER:
@@ -78,28 +90,37 @@ def check_group(by: str, *, each_layer: bool) -> None:
 
 
 def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = False) -> list[Group]:
-    """Return the groups of each phase, all or the ``top`` largest.
+    """Return the groups of each phase, the largest first.
 
-    Layers that are equal, and their ops, are one group (`wse.tracing.query.costs.folds`), except with ``each_layer``.
+    Args:
+        sums: Steps of a trace.
+        by: Key by which steps are grouped.
+        top: Maximum number of groups of each phase, or None for all.
+        each_layer: Whether to list equal layers and their ops one by one. Otherwise they are
+            combined (``wse.tracing.query.costs.folds``).
     """
     groups = list((_EACH_LAYER if each_layer else _GROUPS)[by](sums))
-    largest: list[Group] = []
+    largest_groups: list[Group] = []
     for phase in PHASES:
-        of_phase = [group for group in groups if group.phase == phase]
-        total, passes = sum(group.cycles for group in of_phase), max(1, sums.passes[phase])
-        for group in sorted(of_phase, key=lambda group: -group.cycles)[:top]:
+        phase_groups = [group for group in groups if group.phase == phase]
+        total, passes = sum(group.cycles for group in phase_groups), max(1, sums.passes[phase])
+        for group in sorted(phase_groups, key=lambda group: -group.cycles)[:top]:
             per_pass = None if by == "token" else group.cycles / passes
-            largest.append(replace(group, fraction=cycle_fraction(group.cycles, total), cycles_per_pass=per_pass))
-    return largest
+            largest_groups.append(
+                replace(group, fraction=cycle_fraction(group.cycles, total), cycles_per_pass=per_pass)
+            )
+    return largest_groups
 
 
 def _kinds(sums: StepSums) -> Iterator[Group]:
+    """Yield a group for each kind of op."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             yield Group(kind=kind.kind, **_part(phase, kind))
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
+    """Yield a group for each set of equal ops of different layers."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
@@ -107,42 +128,54 @@ def _equal_ops(sums: StepSums) -> Iterator[Group]:
 
 
 def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
-    """Return the fields of the group of some ops of a phase."""
+    """Return the fields of a group that come from a kind of op or a set of equal ops."""
     names = ("layers", "count", "cycles", "words", "hops", "mostly")
     return {"phase": phase, **{name: getattr(part, name) for name in names}}
 
 
 def _ops(sums: StepSums) -> Iterator[Group]:
+    """Return a group for each op, without combining equal layers."""
     heads = [{"op": op["name"], "kind": op["kind"], "layer": op["layer"]} for op in sums.trace.records("op")]
     op = sums.steps["op"]
     op = np.where((op >= 0) & (op < len(heads)), op, len(heads))
-    return _of_steps(sums, op, [*heads, {"op": ""}])
+    return _step_groups(sums, op, [*heads, {"op": ""}])
 
 
 def _layers(sums: StepSums) -> Iterator[Group]:
+    """Return a group for each layer, without combining equal layers."""
     layers, group = np.unique(sums.steps["layer"], return_inverse=True)
-    return _of_steps(sums, group, [{"layer": layer} for layer in layers.tolist()])
+    return _step_groups(sums, group, [{"layer": layer} for layer in layers.tolist()])
 
 
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
-    """Return groups of layers with equal cycles in each cause; ops outside of layers are separate."""
+    """Yield a group for each set of layers with equal cycles for each cause.
+
+    All ops outside of the layers form a group of their own.
+    """
     layers, layer_of = np.unique(sums.steps["layer"], return_inverse=True)
     totals = sums.by_group(layer_of, len(layers))
     for code in range(len(PHASES)):
         keys, fold = distinct_rows([layers < 0, *totals.cycles_by[code].T])
-        told, count = layers_by_group(layers, fold, len(keys)), np.bincount(fold, minlength=len(keys)).tolist()
-        heads = [{"layers": told[at], "count": count[at]} for at in range(len(keys))]
-        of_phase = np.where(sums.steps["phase"] == code, fold[layer_of], -1)
-        yield from _of_steps(sums, of_phase, heads)
+        ranges, count = layers_by_group(layers, fold, len(keys)), np.bincount(fold, minlength=len(keys)).tolist()
+        heads = [{"layers": ranges[at], "count": count[at]} for at in range(len(keys))]
+        step_groups = np.where(sums.steps["phase"] == code, fold[layer_of], -1)
+        yield from _step_groups(sums, step_groups, heads)
 
 
 def _wafers(sums: StepSums) -> Iterator[Group]:
+    """Return a group for each wafer, and one for the host."""
     wafers, group = np.unique(sums.steps["wafer"], return_inverse=True)
-    return _of_steps(sums, group, [{"wafer": wafer} for wafer in wafers.tolist()])
+    return _step_groups(sums, group, [{"wafer": wafer} for wafer in wafers.tolist()])
 
 
-def _of_steps(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> Iterator[Group]:
-    """Yield the groups of steps with any cost or traffic, each named by its item of ``heads``."""
+def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> Iterator[Group]:
+    """Yield a group for each phase and set of steps, except for those without any cycles or words.
+
+    Args:
+        sums: Steps of a trace.
+        group: int ``[step]``: index of the set that each step belongs to, or -1.
+        heads: For each set, the fields that name the group.
+    """
     totals = sums.by_group(group, len(heads))
     for code, phase in enumerate(PHASES):
         for at, head in enumerate(heads):
@@ -158,56 +191,73 @@ def _of_steps(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) -> 
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
-    """Return each cause with the op that has most of its cycles over all layers.
+    """Return a group for each cause, with the op that accounts for most of its cycles.
 
-    Words and hops belong to steps, not causes.
+    Cycles of an op are summed over equal ops of all layers. The groups have no words and hops,
+    because these belong to steps and not to causes.
     """
     ops = LayerOps(sums.trace)
     return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
 
 
 def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
+    """Return a group for each cause, with the op that accounts for most of its cycles.
+
+    Equal ops of different layers are considered separately.
+    """
     return _causes_by(sums, sums.steps["op"], sums.trace.texts("graph/ops/name"))
 
 
 def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Yield each cause with the named op that has most of its cycles; ``op`` is that of each step."""
-    of_ops, totals = sums.by_group(op, len(names)).cycles_by, sums.by_phase().cycles_by[:, 0]
+    """Yield a group for each cause, with the op that accounts for most of its cycles.
+
+    Args:
+        sums: Steps of a trace.
+        op: int ``[step]``: index in ``names`` of the op of each step.
+        names: Names of the ops.
+    """
+    op_cycles, totals = sums.by_group(op, len(names)).cycles_by, sums.by_phase().cycles_by[:, 0]
     for code, phase in enumerate(PHASES):
         for at, cause in enumerate(CAUSES):
             if cycles := int(totals[code, at]):
                 group = Group(phase=phase, cause=cause, cycles=cycles)
-                if names and (largest := int(of_ops[code, :, at].max())):
-                    most_in = names[int(of_ops[code, :, at].argmax())]
-                    group = replace(group, most_in=most_in, most_fraction=largest / cycles)
+                if names and (max_cycles := int(op_cycles[code, :, at].max())):
+                    most_in = names[int(op_cycles[code, :, at].argmax())]
+                    group = replace(group, most_in=most_in, most_fraction=max_cycles / cycles)
                 yield group
 
 
 def _tokens(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each pass, named by the first token that it read or generated."""
-    trace, most = sums.trace, sums.trace.limit_bytes // _ROW_BYTES
-    if trace.rows("pass") > most:
-        message = f"{trace.path}: {trace.rows('pass'):,} passes, at most {most:,} are listed by token; take --by op"
+    """Yield a group for each pass, named by the first token that the pass read or generated.
+
+    Raises:
+        BadTrace: There are too many passes to list.
+    """
+    trace, max_passes = sums.trace, sums.trace.limit_bytes // _ROW_BYTES
+    if trace.rows("pass") > max_passes:
+        message = (
+            f"{trace.path}: {trace.rows('pass'):,} passes, at most {max_passes:,} are listed by token; take --by op"
+        )
         raise BadTrace(message)
     tokens, texts = trace.table("token"), trace.token_texts()
     schedule, start = trace.column("passes/schedule"), trace.column("passes/start_cycle")
     phase, cycles = trace.column("schedules/phase"), trace.column("schedules/cycles")
     first, steps = schedule_rows(trace)
-    sent = {
+    pass_sums = {
         name: range_sums(trace.column(f"steps/{name}"), first, first + steps)[schedule]
         for name in ("words", "hops", "cycles_by")
     }
     shifts = cache_shifts(trace)
     for name in ("words", "hops"):
-        sent[name] += group_sums(shifts[name], shifts["pass"], len(schedule))
+        pass_sums[name] += group_sums(shifts[name], shifts["pass"], len(schedule))
     passes = np.unique(tokens["pass"], return_index=True, return_counts=True)
-    served = {index: (at, count) for index, at, count in zip(*(column.tolist() for column in passes), strict=True)}
+    pass_tokens = {index: (at, count) for index, at, count in zip(*(column.tolist() for column in passes), strict=True)}
     for index, at in enumerate(schedule.tolist()):
         name = name_at(PHASES, int(phase[at]))
         if not name:
             continue
-        token, count = served.get(index, (-1, 0))
-        by_cause = sent["cycles_by"][index]
+        token, count = pass_tokens.get(index, (-1, 0))
+        by_cause = pass_sums["cycles_by"][index]
         yield Group(
             phase=name,
             token=token,
@@ -216,8 +266,8 @@ def _tokens(sums: StepSums) -> Iterator[Group]:
             pass_=index,
             start_cycle=int(start[index]),
             cycles=int(cycles[at]),
-            words=int(sent["words"][index]),
-            hops=int(sent["hops"][index]),
+            words=int(pass_sums["words"][index]),
+            hops=int(pass_sums["hops"][index]),
             mostly=CAUSES[int(by_cause.argmax())] if by_cause.any() else "",
         )
 

@@ -1,4 +1,4 @@
-"""Kinds of op with their cycles, the equal ops of each as one, and the steps of those: kind, layers, steps."""
+"""Cycles by kind of op. Each kind consists of sets of equal ops, and each set of steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wse_traces.schema import CAUSES, KINDS, PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class PartCycles(Result):
-    """A part of the cycles of a phase, summed over the run."""
+    """Cycles and traffic of a set of steps of one phase, summed over the run."""
 
     cycles: Annotated[int, Doc("sum over the run", "cycles")]
     cycles_by: Annotated[Mapping[str, int], Doc("the cycles by cause", "cycles")]
@@ -28,13 +28,13 @@ class PartCycles(Result):
 
     @property
     def mostly(self) -> str:
-        """The cause with the most cycles; empty without any."""
+        """Cause with the most cycles; "" if there are no cycles."""
         return max(self.cycles_by, key=lambda cause: self.cycles_by[cause]) if self.cycles else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """The steps of equal ops with the same kernel or pattern."""
+    """Steps with the same kernel or pattern in a set of equal ops."""
 
     name: Annotated[str, Doc("kernel or pattern")]
     kind: Annotated[str, Doc("`compute`, `transfer` or `cross`")]
@@ -42,28 +42,29 @@ class KernelCycles(PartCycles):
 
 @dataclass(frozen=True, kw_only=True)
 class EqualOps(PartCycles):
-    """Ops with the same name in their layers and equal cycles in each cause."""
+    """Set of ops that have the same name in their layers and equal cycles for each cause."""
 
-    op: Annotated[str, Doc("name of the op within its layer, empty for steps of none")]
-    layers: Annotated[Stretches, Doc("first and last of each stretch of layers; empty outside of the layers")]
-    count: Annotated[int, Doc("how many ops these are")]
+    op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]
+    layers: Annotated[Stretches, Doc("first and last layer of each range of layers; empty outside of the layers")]
+    count: Annotated[int, Doc("number of these ops")]
     steps: Annotated[tuple[KernelCycles, ...], Doc("their steps by kernel or pattern, the costliest first")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpKind(PartCycles):
-    """All ops of a kind."""
+    """All ops of one kind."""
 
-    kind: Annotated[str, Doc("what the ops do, empty for steps of none")]
-    layers: Annotated[Stretches, Doc("first and last of each stretch of layers; empty outside of the layers")]
-    count: Annotated[int, Doc("how many ops these are")]
+    kind: Annotated[str, Doc("what the ops do; empty for steps without an op")]
+    layers: Annotated[Stretches, Doc("first and last layer of each range of layers; empty outside of the layers")]
+    count: Annotated[int, Doc("number of these ops")]
     ops: Annotated[tuple[EqualOps, ...], Doc("the ops, equal ones together, the costliest first")]
 
 
 def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
-    """Return the kinds of op with any cost or traffic by phase, the most expensive first.
+    """Return the kinds of op of each phase that ran, the most expensive first.
 
-    Ops are equal as `wse.tracing.query.costs.folds` says.
+    Kinds without any cycles and words are omitted. Equal ops are combined
+    (``wse.tracing.query.costs.folds``).
     """
     ops = LayerOps(sums.trace)
     op = ops.rows(sums.steps["op"])
@@ -72,15 +73,30 @@ def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
 
 
 def _kinds_of(sums: StepSums, ops: LayerOps, op: Array, totals: Sums, phase: int) -> tuple[OpKind, ...]:
-    """Return the kinds of op of a phase; ``op`` is the row of ``ops`` of each step."""
+    """Return the kinds of op of one phase, the most expensive first.
+
+    1. Group the equal ops among those that have any cycles or words.
+    2. Sum cycles and traffic over each group, and over its steps by kernel or pattern.
+    3. Combine the groups of the same kind.
+
+    Args:
+        sums: Steps of a trace.
+        ops: Ops of the trace.
+        op: int ``[step]``: index in ``ops`` of the op of each step.
+        totals: Totals of each op.
+        phase: Code of the phase.
+    """
+    # 1. Groups of equal ops
     active = np.flatnonzero((totals.cycles[phase] != 0) | (totals.words[phase] != 0))
     keys, group = distinct_rows([ops.number[active], *totals.cycles_by[phase, active].T])
     layers = layers_by_group(ops.layer[active], group, len(keys))
     sizes = np.bincount(group, minlength=len(keys)).tolist()
+    # 2. Sums
     fold = np.full(len(ops.number), -1)
     fold[active] = group
     parts = _parts(sums.by_group(fold[op], len(keys)), phase)
     steps = _kernels(sums, np.where(sums.steps["phase"] == phase, fold[op], -1), len(keys), phase)
+    # 3. Kinds
     equal: dict[str, list[tuple[EqualOps, Array]]] = {}
     for at, number in enumerate(keys[:, 0].tolist()):
         members = active[group == at]
@@ -91,7 +107,13 @@ def _kinds_of(sums: StepSums, ops: LayerOps, op: Array, totals: Sums, phase: int
 
 
 def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: LayerOps) -> OpKind:
-    """Return a kind of op from its groups of equal ops."""
+    """Return a kind of op.
+
+    Args:
+        kind: Name of the kind.
+        folds: Sets of equal ops, each with the indices of its ops in ``ops``.
+        ops: Ops of the trace.
+    """
     ordered = sorted((fold for fold, _ in folds), key=lambda fold: (-fold.cycles, fold.layers, fold.op))
     members = np.concatenate([rows for _, rows in folds])
     return OpKind(
@@ -107,9 +129,16 @@ def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: LayerOps) -> OpKi
 
 
 def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[KernelCycles, ...]]:
-    """Return the steps of each group by kernel or pattern; ``fold`` is the group of each step, -1 for none."""
-    chosen = np.where(fold >= 0, fold, folds)
-    keys, group = distinct_rows([chosen, sums.steps["name"], sums.steps["kind"]])
+    """Return the steps of each set of equal ops by kernel or pattern, the costliest first.
+
+    Args:
+        sums: Steps of a trace.
+        fold: int ``[step]``: index of the set that each step belongs to, or -1.
+        folds: Number of sets.
+        phase: Code of the phase.
+    """
+    fold_or_last = np.where(fold >= 0, fold, folds)  # steps of no set are put into an extra one
+    keys, group = distinct_rows([fold_or_last, sums.steps["name"], sums.steps["kind"]])
     parts, names = _parts(sums.by_group(group, len(keys)), phase), sums.trace.texts("strings/names")
     kernels: list[list[KernelCycles]] = [[] for _ in range(folds + 1)]
     for (at, name, kind), part in zip(keys.tolist(), parts, strict=True):
@@ -118,7 +147,7 @@ def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[
 
 
 def _parts(totals: Sums, phase: int) -> list[dict[str, Any]]:
-    """Return the fields of `PartCycles` of each group of a phase."""
+    """Return the fields of ``PartCycles`` for each group in one phase."""
     columns = (getattr(totals, name)[phase].tolist() for name in ("cycles", "words", "hops", "cycles_by"))
     return [
         {"cycles": cycles, "words": words, "hops": hops, "cycles_by": dict(zip(CAUSES, by, strict=True))}

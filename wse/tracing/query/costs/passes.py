@@ -1,4 +1,4 @@
-"""Passes: the phase of each, the cycles of all, and the bytes that cross between wafers and to the host in them."""
+"""Passes of a trace: their phases and cycles, and the bytes that cross between wafers in them."""
 
 from __future__ import annotations
 
@@ -10,31 +10,37 @@ from wse_traces.schema import HOST, PHASES
 
 
 def pass_phases(trace: Trace) -> Array:
-    """Return the code of each pass's phase, int64 ``[pass]``; -1 where its sequence of steps is unknown."""
-    return _of_sequences(trace, "schedules/phase", -1)
+    """Return the code of the phase of each pass, int64 ``[pass]``.
+
+    The code is -1 if the schedule of the pass is unknown.
+    """
+    return _schedule_values(trace, "schedules/phase", -1)
 
 
 def phase_of_pass(trace: Trace, pass_index: int) -> str:
-    """Return the phase of a pass; empty where the trace does not say."""
+    """Return the name of the phase of a pass, or "" if the trace does not record it."""
     phases = pass_phases(trace)
     return name_at(PHASES, int(phases[pass_index])) if 0 <= pass_index < len(phases) else ""
 
 
 def run_cycles(trace: Trace) -> int:
     """Return the cycles from the start of the run to the end of its last pass."""
-    cycles = _of_sequences(trace, "schedules/cycles", -1)
+    cycles = _schedule_values(trace, "schedules/cycles", -1)
     is_finished = cycles >= 0
     return int((trace.column("passes/start_cycle")[is_finished] + cycles[is_finished]).max(initial=0))
 
 
 def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
-    """Return the bytes of crossings of an average pass, by phase and by whether the host takes part.
+    """Return the mean bytes per pass that cross between wafers, and between wafers and the host.
 
-    Bytes of loading belong to no phase.
+    Bytes that are sent while the model is loaded belong to no phase and are not counted.
+
+    Returns:
+        Bytes by phase and by whether the host sends or receives them.
     """
     crossings, phases = trace.table("crossing"), pass_phases(trace)
-    inside = (crossings["pass"] >= 0) & (crossings["pass"] < len(phases))
-    phase = np.append(phases, -1)[np.where(inside, crossings["pass"], len(phases))]
+    is_in_run = (crossings["pass"] >= 0) & (crossings["pass"] < len(phases))
+    phase = np.append(phases, -1)[np.where(is_in_run, crossings["pass"], len(phases))]
     host = (crossings["src_wafer"] == HOST) | (crossings["dst_wafer"] == HOST)
     amounts = {}
     for code, name in enumerate(PHASES):
@@ -44,8 +50,15 @@ def crossing_bytes(trace: Trace) -> dict[tuple[str, bool], float]:
     return amounts
 
 
-def _of_sequences(trace: Trace, path: str, unknown: int) -> Array:
-    """Return a column of sequences of steps for the passes that use them, int64 ``[pass]``."""
+def _schedule_values(trace: Trace, path: str, unknown_value: int) -> Array:
+    """Return a column of the table of schedules for each pass, int64 ``[pass]``.
+
+    Args:
+        trace: An open trace.
+        path: Path of the column.
+        unknown: Value for passes whose schedule does not exist.
+    """
     column, sequence = trace.column(path).astype(np.int64), trace.column("passes/schedule")
     in_table = (sequence >= 0) & (sequence < len(column))
-    return np.where(in_table, np.append(column, unknown)[np.where(in_table, sequence, len(column))], unknown)
+    rows = np.where(in_table, sequence, len(column))
+    return np.where(in_table, np.append(column, unknown_value)[rows], unknown_value)

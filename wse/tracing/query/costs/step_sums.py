@@ -1,4 +1,4 @@
-"""StepSums: the steps of a trace summed over the run, from which every table of cycles is added up."""
+"""Steps of a trace summed over the run. All tables of cycles are computed from these sums."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from wse_traces.schema import CAUSES, PHASES
 
 
 def cycle_fraction(cycles: float, phase_cycles: float) -> float:
-    """Return cycles as a fraction of the cycles of their phase.
+    """Return cycles as a fraction of the cycles of their phase, or 0 if the phase has no cycles.
 
-    This is the definition of every share of cycles that ``wse inspect`` prints and that the page of a trace shows.
+    All fractions of cycles in ``wse inspect`` and on the page of a trace follow this definition.
 
     Args:
         cycles: Cycles of some steps of the phase, over the run or in a mean pass.
-        phase_cycles: Cycles of all steps of the phase, including steps of no op, over the run or in a mean pass.
+        phase_cycles: Cycles of all steps of the phase, including steps without an op, over the run
+            or in a mean pass.
     """
     return cycles / phase_cycles if phase_cycles else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassTotals(Result):
-    """The totals of a phase, and the averages per pass."""
+    """Totals of a phase over the run, and means per pass."""
 
     passes: Annotated[int, Doc("passes of the phase")]
     cycles: Annotated[int, Doc("cycles of all of its steps", "cycles")]
@@ -41,9 +42,13 @@ class PassTotals(Result):
 
 @dataclass(frozen=True)
 class Sums:
-    """Totals over the run, int64 ``[phase, group]``: ``cycles``, ``words`` and ``hops``.
+    """Totals of groups of steps over the run, by phase.
 
-    ``cycles_by`` is int64 ``[phase, group, cause]``.
+    Attributes:
+        cycles: int64 ``[phase, group]``.
+        words: int64 ``[phase, group]``: 32-bit words sent.
+        hops: int64 ``[phase, group]``: links that these words cross.
+        cycles_by: int64 ``[phase, group, cause]``: cycles by cause.
     """
 
     cycles: Array
@@ -53,16 +58,20 @@ class Sums:
 
 
 class StepSums:
-    """A trace with equal steps of one phase summed to one row.
+    """Steps of a trace, with the executions of each step in a phase summed into one row.
 
     Attributes:
         trace: The open trace.
-        steps: The columns of ``Trace.top_steps``, all rows, those with the most cycles first.
-        passes: The number of passes of each phase, by its name.
+        steps: All rows of ``Trace.top_steps``, those with the most cycles first.
+        passes: Number of passes of each phase, by its name.
     """
 
     def __init__(self, trace: Trace) -> None:
-        """Raises: TraceError if the trace is damaged."""
+        """Read and sum the steps of a trace.
+
+        Raises:
+            TraceError: The trace is damaged.
+        """
         self.trace = trace
         self.steps = trace.top_steps(n=trace.rows("step"))
         phase, schedule = trace.column("schedules/phase"), trace.column("passes/schedule")
@@ -70,27 +79,37 @@ class StepSums:
         self.passes: dict[str, int] = dict(zip(PHASES, executed, strict=False))
 
     def by_group(self, group: Array, groups: int) -> Sums:
-        """Return totals of groups of steps by phase; steps with a group outside of 0 to ``groups`` are left out."""
+        """Return the totals of groups of steps by phase.
+
+        Args:
+            group: int ``[step]``: group of each step. Steps with an index outside of 0 to ``groups
+                - 1`` are not counted.
+            groups: Number of groups.
+        """
         phase = self.steps["phase"]
         is_grouped = (phase < len(PHASES)) & (group >= 0) & (group < groups)
         cell = phase[is_grouped] * groups + group[is_grouped]
 
         def total(name: str) -> Array:
+            """Return the sum of a column for each phase and group."""
             return group_sums(self.steps[name][is_grouped], cell, len(PHASES) * groups).reshape(len(PHASES), groups)
 
         by_cause = np.stack([total(f"{cause}_cycles") for cause in CAUSES], axis=-1)
         return Sums(total("cycles"), total("words"), total("hops"), by_cause)
 
     def by_op(self) -> Sums:
-        """Return totals of the ops in the order of the graph; steps without an op are left out."""
+        """Return the totals of each op, in the order of the graph.
+
+        Steps without an op are not counted.
+        """
         return self.by_group(self.steps["op"], self.trace.rows("op"))
 
     def by_phase(self) -> Sums:
-        """Return totals of the phases."""
+        """Return the totals of each phase, as those of a single group that contains all steps."""
         return self.by_group(np.zeros(len(self.steps["phase"]), np.int64), 1)
 
     def phases(self) -> dict[str, PassTotals]:
-        """Return the totals of each phase that ran, by name."""
+        """Return the totals and means of each phase that ran, by name."""
         sums = self.by_phase()
         return {
             phase: _phase_totals(sums, code, self.passes[phase])
@@ -100,6 +119,7 @@ class StepSums:
 
 
 def _phase_totals(sums: Sums, code: int, passes: int) -> PassTotals:
+    """Return the totals and means of a phase with the given code and number of passes."""
     cycles_by = {cause: cycles / passes for cause, cycles in zip(CAUSES, sums.cycles_by[code, 0].tolist(), strict=True)}
     return PassTotals(
         passes=passes,

@@ -1,4 +1,4 @@
-"""The steps that come first in some order: the costliest, those that send the most, the earliest."""
+"""View of steps in some order: costliest first, most traffic first, or earliest first."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ ORDERS: Final = {
     "hops-cycles": "hops_cycles",
     "start": "start_cycle",
 }
-"""Orders of ``--sort``, and the column of the steps that each means; ``hops`` counts links, ``hops-cycles`` cycles."""
+"""Column by which each order of ``--sort`` sorts.
+
+``hops`` sorts by the number of links that words cross, ``hops-cycles`` by the cycles of the cause.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Result):
-    """Equal steps of one phase, in one place or combined over several layers, summed over the run.
+    """Step of one phase, or several equal steps combined, summed over the run.
 
-    The place of steps that are put together is that of the one that started first.
+    For combined steps, rectangle and stage are those of the step that started first.
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
@@ -55,13 +58,13 @@ class Step(Result):
 
     @property
     def mostly(self) -> str:
-        """The cause with the most cycles."""
+        """Cause with the most cycles."""
         return max(self.cycles_by, key=lambda cause: self.cycles_by[cause])
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepsView(View):
-    """Steps in an order."""
+    """View of steps in some order."""
 
     TABLE: ClassVar[str] = "steps"
 
@@ -70,34 +73,48 @@ class StepsView(View):
 
 
 def check_order(order: str) -> None:
-    """Raise UnknownName for an unknown order of steps."""
+    """Raise UnknownName if ``--sort`` does not have an order of this name."""
     if order not in ORDERS:
         raise UnknownName("column", order, ORDERS, where="--sort")
 
 
 def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool = False) -> list[Step]:
-    """Return the first ``top`` steps in an order, or all.
+    """Return steps in an order.
 
-    Steps that are equal, as `wse.tracing.query.costs.folds` says, are one except for ``each_layer``.
+    Args:
+        sums: Steps of a trace.
+        order: Key of ``ORDERS``. "start" is ascending, all other orders are descending.
+        top: Maximum number of steps, or None for all.
+        each_layer: Whether to list equal steps one by one. Otherwise they are combined
+            (``wse.tracing.query.costs.folds``).
     """
     columns, layers = _each_step(sums) if each_layer else fold_steps(sums)
     names, ops = sums.trace.texts("strings/names"), sums.trace.texts("graph/ops/name")
     if not each_layer:
         ops = [op_in_layer(op, layer) for op, layer in zip(ops, sums.trace.column("graph/ops/layer"), strict=True)]
     totals = sums.by_phase().cycles[:, 0].tolist()
-    by = columns[ORDERS[order]]
-    rows = np.argsort(by if order == "start" else -by, kind="stable")[:top].tolist()
+    values = columns[ORDERS[order]]
+    rows = np.argsort(values if order == "start" else -values, kind="stable")[:top].tolist()
     return [_step(columns, row, layers[row], ops, names, totals) for row in rows]
 
 
 def _each_step(sums: StepSums) -> tuple[Columns, list[Stretches]]:
-    """Return the steps in the form of `fold_steps`, without combining any."""
+    """Return all steps in the form of ``fold_steps``, without combining any."""
     layers = [stretches([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
     return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
 
 
 def _step(steps: Columns, row: int, layers: Stretches, ops: list[str], names: list[str], totals: Sequence[int]) -> Step:
-    """Return a row of steps; ``totals`` are the cycles of each phase."""
+    """Return a row of the table of steps as an object.
+
+    Args:
+        steps: Columns of the steps.
+        row: Index of the row.
+        layers: Layers of the combined steps, as ranges.
+        ops: Names of the ops.
+        names: Names of the kernels and patterns.
+        totals: Cycles of each phase.
+    """
     value = {name: int(column[row]) for name, column in steps.items()}
     phase = value["phase"]
     return Step.from_record(

@@ -1,4 +1,4 @@
-"""The ops of each layer, in the order of the graph, with their cycles."""
+"""View of the ops of each layer in the order of the graph, with their cycles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wse_traces.schema import PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class OpCycles(Result):
-    """The cycles of an op in an average pass of each phase."""
+    """Cycles of an op in a mean pass of each phase."""
 
     op: Annotated[str, Doc("name of the op")]
     kind: Annotated[str, Doc("what it does")]
@@ -31,7 +31,7 @@ class OpCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerOps(Result):
-    """Consecutive ops of one layer, and their total cycles."""
+    """Consecutive ops of one layer, and their total cycles in a mean pass of each phase."""
 
     layer: Annotated[int, Doc("layer of the model, -1: outside of the layers")]
     ops: Annotated[tuple[OpCycles, ...], Doc("the ops in the order of the graph")]
@@ -44,18 +44,24 @@ class LayerOps(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TreeView(View):
-    """Ops by layer."""
+    """View of ops by layer."""
 
     phases: Annotated[Mapping[str, PassTotals], Doc("totals of each phase that ran")]
     tree: Annotated[tuple[LayerOps, ...], Doc("layers with their ops")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each op."""
+        """Return a row for each op, for CSV."""
         return [{"layer": layer.layer, **op.to_dict()} for layer in self.tree for op in layer.ops]
 
 
 class KindTotal(NamedTuple):
-    """A kind of op, the number of its ops, and their cycles."""
+    """Total cycles of a kind of op in a mean pass of a phase.
+
+    Attributes:
+        kind: Name of the kind.
+        ops: Number of ops.
+        cycles: Cycles of all these ops.
+    """
 
     kind: str
     ops: int
@@ -63,25 +69,34 @@ class KindTotal(NamedTuple):
 
 
 def read_tree(sums: StepSums) -> list[LayerOps]:
-    """Return the ops in graph order, grouped by layer."""
+    """Return the ops in the order of the graph, grouped by layer.
+
+    Consecutive ops outside of the layers form a group, too. Verification is included only if it
+    ran.
+    """
     records = sums.trace.records("op")
     passes = np.array([max(1, sums.passes[phase]) for phase in PHASES])
     cycles = (sums.by_op().cycles / passes[:, np.newaxis]).T.tolist()
-    shown = [phase for phase in PHASES if phase != "verify" or sums.passes[phase]]
+    phases = [phase for phase in PHASES if phase != "verify" or sums.passes[phase]]
     ops = [
-        OpCycles(op=record["name"], kind=record["kind"], **dict(zip(shown, spent, strict=False)))
-        for record, spent in zip(records, cycles, strict=True)
+        OpCycles(op=record["name"], kind=record["kind"], **dict(zip(phases, op_cycles, strict=False)))
+        for record, op_cycles in zip(records, cycles, strict=True)
     ]
     tree = []
     for layer, rows in groupby(range(len(ops)), key=lambda row: records[row]["layer"]):
-        inside = tuple(ops[row] for row in rows)
-        spent = {phase: sum(getattr(op, phase) for op in inside) for phase in shown}
-        tree.append(LayerOps(layer=layer, ops=inside, **spent))
+        layer_ops = tuple(ops[row] for row in rows)
+        totals = {phase: sum(getattr(op, phase) for op in layer_ops) for phase in phases}
+        tree.append(LayerOps(layer=layer, ops=layer_ops, **totals))
     return tree
 
 
 def kind_totals(tree: Sequence[LayerOps], phase: str) -> list[KindTotal]:
-    """Return the kinds of op with the cycles of an average pass of a phase, the most expensive first."""
+    """Return the total cycles of each kind of op in a mean pass, the most expensive first.
+
+    Args:
+        tree: Layers with their ops.
+        phase: Phase of the pass: "prefill", "decode" or "verify".
+    """
     cycles: dict[str, list[float]] = defaultdict(list)
     for op in (op for layer in tree for op in layer.ops):
         cycles[op.kind].append(getattr(op, phase))

@@ -1,1 +1,1 @@
-"""Views of the places in a trace: PEs, their SRAM, links and wavelets."""
+"""Views of places on the wafers in a trace: stages, PEs, buffers and links."""

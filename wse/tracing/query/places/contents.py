@@ -1,4 +1,4 @@
-"""Contents of a buffer of a PE: its bytes in a pass, as a run with ``--record-pe`` left them, and their numbers."""
+"""View of the contents of one SRAM buffer of a PE, recorded by a run with ``--record-pe``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wse_traces.read import Array, Trace
 
 @dataclass(frozen=True, kw_only=True)
 class Content(Result):
-    """The bytes of a buffer of one PE, and the numbers that they are."""
+    """Contents of a buffer of one PE after a pass, as bytes and as numbers."""
 
     wafer: Annotated[int, Doc("wafer of the PE")]
     row: Annotated[int, Doc("its row")]
@@ -30,25 +30,27 @@ class Content(Result):
     address: Annotated[int, Doc("first byte in the SRAM of the PE", "B")]
     bytes: Annotated[int, Doc("size", "B")]
     dtype: Annotated[str, Doc("type of its elements")]
-    shape: Annotated[tuple[int, ...], Doc("lengths of its axes: elements lie in one row")]
-    pass_: Annotated[int, Doc("pass whose end, or whose last step that needs the buffer, they were read at")]
-    phase: Annotated[str, Doc("`prefill`, `decode` or `verify`: of that pass")]
-    since_pass: Annotated[int, Doc("first pass from which on they were the same")]
-    elements: Annotated[tuple[float | int, ...], Doc("the elements; null: infinite or no number")]
+    shape: Annotated[tuple[int, ...], Doc("length of its only axis, in elements")]
+    pass_: Annotated[
+        int, Doc("pass in which the bytes were read: after the last step that needs the buffer, or at the end")
+    ]
+    phase: Annotated[str, Doc("phase of that pass: `prefill`, `decode` or `verify`")]
+    since_pass: Annotated[int, Doc("pass since which the bytes have not changed")]
+    elements: Annotated[tuple[float | int, ...], Doc("the elements; null: infinite or not a number")]
     hex: Annotated[str, Doc("the bytes, two hexadecimal digits each")]
 
     def numbers(self) -> Array:
-        """Return the elements ``[element]``, bfloat16 as float32."""
+        """Return the elements ``[element]``. Elements of type bfloat16 are converted to float32."""
         return values_of(np.frombuffer(self.raw(), np.uint8), self.dtype.encode())
 
     def raw(self) -> bytearray:
-        """Return the bytes as they lay in SRAM."""
+        """Return the bytes in the order in which they were stored in SRAM."""
         return bytearray.fromhex(self.hex)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DumpView(View):
-    """A buffer of a PE."""
+    """View of the contents of a buffer of a PE."""
 
     content: Annotated[Content, Doc("the buffer and what it held")]
 
@@ -63,33 +65,36 @@ class DumpView(View):
 
 
 def read_content(trace: Trace, pe: tuple[int, int, int], name: str, pass_index: int | None) -> Content:
-    """Return what a buffer of a PE held in a pass, or in the last one.
+    """Return the contents that a buffer of a PE had in a pass.
 
     Args:
         trace: An open trace.
-        pe: Wafer, row and column.
-        name: Name of the buffer, as the SRAM map prints it or whole, or its address, such as ``0xb280``.
-        pass_index: The pass; None: the last that recorded anything.
+        pe: Wafer, row and column of the PE.
+        name: Name of the buffer, complete or as the SRAM map prints it, or its address, such as
+            ``0xb280``.
+        pass_index: Index of the pass. None selects the last pass of the trace.
 
     Raises:
-        BadTrace: nothing of this PE was recorded.
-        BadInput: there is no such buffer or pass, or the name is that of several.
-        TraceError: the trace is damaged.
+        BadTrace: Nothing was recorded for this PE.
+        BadInput: There is no such buffer or pass, or the name is ambiguous.
+        TraceError: The trace is damaged.
     """
     columns = trace.table("content")
-    of_pe = np.flatnonzero(np.all([columns[key] == at for key, at in zip(("wafer", "row", "col"), pe, strict=True)], 0))
+    pe_rows = np.flatnonzero(
+        np.all([columns[key] == at for key, at in zip(("wafer", "row", "col"), pe, strict=True)], 0)
+    )
     place = f"{pe[0]}:{pe[1]},{pe[2]}" if trace.header.wafers > 1 else f"{pe[1]},{pe[2]}"
-    if not len(of_pe):
+    if not len(pe_rows):
         remedy = f"record them: wse run --record-pe {place} --trace FILE"
         message = f"--dump {name}: {trace.path} has no bytes of the PE {place}; {remedy}"
         raise BadTrace(message)
-    buffer = _buffer_named(trace, np.unique(columns["buffer"][of_pe]), name)
-    rows = of_pe[columns["buffer"][of_pe] == buffer["index"]]
+    buffer = _buffer_named(trace, np.unique(columns["buffer"][pe_rows]), name)
+    rows = pe_rows[columns["buffer"][pe_rows] == buffer["index"]]
     last = trace.rows("pass") - 1 if pass_index is None else pass_index
     rows = rows[columns["pass"][rows] <= last]
     if last >= trace.rows("pass") or not len(rows):
-        has = f"{trace.path} has the passes 0 to {trace.rows('pass') - 1}"
-        message = f"--pass {last}: nothing of {name} was recorded until then; {has}; give another"
+        range_text = f"{trace.path} has the passes 0 to {trace.rows('pass') - 1}"
+        message = f"--pass {last}: nothing of {name} was recorded until then; {range_text}; give another"
         raise BadInput(message)
     data = trace.content(int(rows[-1]))
     try:
@@ -114,9 +119,15 @@ def read_content(trace: Trace, pe: tuple[int, int, int], name: str, pass_index: 
 
 
 def _buffer_named(trace: Trace, buffers: Array, name: str) -> dict[str, Any]:
-    """Return the one of some buffers that a name or an address means, with its ``index``.
+    """Return the buffer that a name or an address selects, as a record with its ``index``.
 
-    Raises BadInput if there is none.
+    Args:
+        trace: An open trace.
+        buffers: Indices of the buffers to choose from.
+        name: Name or address of the buffer.
+
+    Raises:
+        BadInput: No buffer, or more than one, has this name or address.
     """
     records = [
         {"index": index, **record}
@@ -128,16 +139,17 @@ def _buffer_named(trace: Trace, buffers: Array, name: str) -> dict[str, Any]:
         return matches[0]
     if matches:
         places = ", ".join(f"{tile_name(record['name'])} at {_address(record)}" for record in matches)
-        what = "an address" if len({record["name"] for record in matches}) == 1 else "a name"
-        message = f"--dump {name}: there are several: {places}; give {what}"
+        remedy = "an address" if len({record["name"] for record in matches}) == 1 else "a name"
+        message = f"--dump {name}: there are several: {places}; give {remedy}"
         raise BadInput(message)
     names = [tile_name(record["name"]) for record in records]
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    known = ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", each) for each in names))
-    message = f"--dump {name}: no such buffer was recorded: {hint}known: {known}"
+    known_names = ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", known) for known in names))
+    message = f"--dump {name}: no such buffer was recorded: {hint}known: {known_names}"
     raise BadInput(message)
 
 
 def _address(record: dict[str, Any]) -> str:
+    """Return the address of a buffer in hexadecimal."""
     return f"{record['address']:#06x}"

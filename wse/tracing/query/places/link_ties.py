@@ -1,4 +1,8 @@
-"""The links of a trace that have the most words, those with as many together, and the words of each layer on them."""
+"""Search for the links with the most words in a trace, and the words of each layer on these links.
+
+Links of one wafer and direction that have the same number of words are handled together, as a
+*tie*.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,15 @@ from wse_traces.read import Array, Trace
 
 
 class LinkTie(NamedTuple):
-    """Links of one wafer and direction with the same number of words: their rows and columns, int64."""
+    """Links of one wafer and direction with the same number of words.
+
+    Attributes:
+        words: Words on each of the links, over the run.
+        wafer: Index of the wafer.
+        direction: Code of the direction.
+        rows: int64 ``[link]``: row of the PE that each link leaves.
+        cols: int64 ``[link]``: column of the PE that each link leaves.
+    """
 
     words: int
     wafer: int
@@ -19,13 +31,13 @@ class LinkTie(NamedTuple):
     rows: Array
     cols: Array
 
-    def first(self, most: int) -> LinkTie:
-        """Return the first links of the tie, at most ``most``."""
-        return self._replace(rows=self.rows[:most], cols=self.cols[:most])
+    def first(self, count: int) -> LinkTie:
+        """Return the first links of the tie, at most ``count``."""
+        return self._replace(rows=self.rows[:count], cols=self.cols[:count])
 
 
 class _Key(NamedTuple):
-    """A wafer, a direction, and a number of words that some of its links have."""
+    """Key of a tie: a number of words, a wafer and a direction."""
 
     words: int
     wafer: int
@@ -33,12 +45,21 @@ class _Key(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """The sort key: most words first, then wafer and direction."""
+        """Sort key: most words first, then by wafer and direction."""
         return -self.words, self.wafer, self.direction
 
 
-class _Piece(NamedTuple):
-    """A piece of a plane of words, and its amounts that were among the largest so far."""
+class _Chunk(NamedTuple):
+    """Chunk of the map of words on links that contains one of the largest numbers of words.
+
+    Attributes:
+        wafer: Wafer of the map.
+        direction: Direction of the map.
+        row: First row of the chunk.
+        col: First column of the chunk.
+        shape: Rows and columns of the chunk.
+        amounts: Numbers of words in the chunk that were among the largest when the chunk was read.
+    """
 
     wafer: int
     direction: int
@@ -49,78 +70,102 @@ class _Piece(NamedTuple):
 
 
 def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
-    """Return the ``top`` ties with the most words, then by wafer and direction; links without words are in none.
+    """Return the ``top`` ties with the most words. Links without words are ignored.
 
-    1. The planes are gone through a chunk at a time, with the largest amounts so far kept, and where there are some.
-    2. The chunks that hold the amounts that are left are read once more for their places.
+    Ties with equal words are ordered by wafer and direction. The maps of words are too large to be
+    read at once, so the search has two phases:
+
+    1. Read the maps chunk by chunk. Keep the largest numbers of words, and remember which chunks
+       have any of them.
+    2. Read these chunks again to find the positions of the links.
 
     Raises:
-        TraceError: the trace is damaged.
+        TraceError: The trace is damaged.
     """
+    # 1. Numbers of words
     keys: list[_Key] = []
-    seen: list[_Piece] = []
+    chunks: list[_Chunk] = []
     for wafer in range(trace.rows("links/words") if top else 0):
         for direction, row, col, words in pieces(trace, "links/words", wafer):
-            least = keys[-1].words if len(keys) == top else 1
-            if words.max(initial=0) < least:
+            min_words = keys[-1].words if len(keys) == top else 1
+            if words.max(initial=0) < min_words:
                 continue
-            amounts = np.unique(words[words >= least])[-top:].tolist()
-            seen.append(_Piece(wafer, direction, row, col, words.shape, amounts))
+            amounts = np.unique(words[words >= min_words])[-top:].tolist()
+            chunks.append(_Chunk(wafer, direction, row, col, words.shape, amounts))
             keys = sorted({*keys, *(_Key(amount, wafer, direction) for amount in amounts)}, key=lambda key: key.order)
             keys = keys[:top]
+    # 2. Positions
     places: dict[_Key, list[tuple[Array, Array]]] = {key: [] for key in keys}
-    for piece in seen:
-        wanted = [key for key in (_Key(words, *piece[:2]) for words in piece.amounts) if key in places]
-        if wanted:
-            rows, cols = (slice(at, at + size) for at, size in zip(piece[2:4], piece.shape, strict=True))
-            words = trace["links/words"][piece.wafer, piece.direction, rows, cols]
-            for key in wanted:
+    for chunk in chunks:
+        chunk_keys = [key for key in (_Key(words, *chunk[:2]) for words in chunk.amounts) if key in places]
+        if chunk_keys:
+            rows, cols = (slice(at, at + size) for at, size in zip(chunk[2:4], chunk.shape, strict=True))
+            words = trace["links/words"][chunk.wafer, chunk.direction, rows, cols]
+            for key in chunk_keys:
                 in_row, in_col = np.nonzero(words == key.words)
-                places[key].append((in_row + piece.row, in_col + piece.col))
+                places[key].append((in_row + chunk.row, in_col + chunk.col))
     return [_tie(key, places[key]) for key in keys]
 
 
 def _tie(key: _Key, places: list[tuple[Array, Array]]) -> LinkTie:
+    """Return a tie with its links ordered by row and column.
+
+    Args:
+        key: Words, wafer and direction of the tie.
+        places: Rows and columns of its links, chunk by chunk.
+    """
     rows, cols = (np.concatenate(parts) for parts in zip(*places, strict=True))
     order = np.lexsort((cols, rows))
     return LinkTie(*key, rows[order], cols[order])
 
 
 class PlacedLayers:
-    """The patterns of words on links of the layers of a trace, each in its place."""
+    """Words of each layer on links, looked up in the patterns that layers share.
+
+    A pattern is a map of words for a rectangle of PEs. Each layer refers to a pattern and a
+    position.
+    """
 
     def __init__(self, trace: Trace) -> None:
-        """Raises: TraceError if the trace is damaged."""
+        """Read the patterns and positions of all layers.
+
+        Raises:
+            TraceError: The trace is damaged.
+        """
         self._trace = trace
         self._places = {name: column.astype(np.int64) for name, column in trace.table("placed_layer").items()}
         patterns = trace.rows("pattern")
-        self._known = (self._places["pattern"] >= 0) & (self._places["pattern"] < patterns)
+        self._has_pattern = (self._places["pattern"] >= 0) & (self._places["pattern"] < patterns)
         at = np.clip(self._places["pattern"], 0, max(0, patterns - 1))
-        for name, most in (("rows", trace.header.rows), ("cols", trace.header.cols)):
+        for name, limit in (("rows", trace.header.rows), ("cols", trace.header.cols)):
             sizes = trace.column(f"links/patterns/{name}").astype(np.int64)
-            self._places[name] = np.minimum(sizes[at], most) if patterns else 0 * at
+            self._places[name] = np.minimum(sizes[at], limit) if patterns else 0 * at
         self._boxes: dict[tuple[int, ...], Array] = {}
 
     def words(self, tie: LinkTie) -> list[tuple[int, Array]]:
-        """Return the layers with words on the links of a tie, one by one, with these words, int64."""
+        """Return the layers that have words on the links of a tie.
+
+        Each is paired with int64 ``[link]``: its words on each link of the tie.
+        """
         found = []
-        for place in np.flatnonzero(self._known & (self._places["wafer"] == tie.wafer)).tolist():
-            layer, row, col, pattern, high, wide = (
+        for place in np.flatnonzero(self._has_pattern & (self._places["wafer"] == tie.wafer)).tolist():
+            layer, row, col, pattern, height, width = (
                 int(self._places[name][place]) for name in ("layer", "row", "col", "pattern", "rows", "cols")
             )
             rows, cols = tie.rows - row, tie.cols - col
-            inside = (rows >= 0) & (rows < high) & (cols >= 0) & (cols < wide)
-            if inside.any():
+            is_inside = (rows >= 0) & (rows < height) & (cols >= 0) & (cols < width)
+            if is_inside.any():
                 words = np.zeros(len(rows), np.int64)
-                words[inside] = self._pattern_words(pattern, tie.direction, rows[inside], cols[inside])
+                words[is_inside] = self._pattern_words(pattern, tie.direction, rows[is_inside], cols[is_inside])
                 if words.any():
                     found.append((layer, words))
         return found
 
     def _pattern_words(self, pattern: int, direction: int, rows: Array, cols: Array) -> Array:
-        """Return the words of a pattern at some places.
+        """Return the words of a pattern at the given rows and columns of it.
 
-        What was read last is kept, as layers of a region share patterns.
+        The part of the pattern that was read last is cached, because the layers of a region share
+        patterns.
         """
         box = (pattern, direction, int(rows.min()), int(rows.max()), int(cols.min()), int(cols.max()))
         if box not in self._boxes:

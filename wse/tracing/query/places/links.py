@@ -1,4 +1,4 @@
-"""The links with the most words over the run, and the layers whose words they are."""
+"""View of the links with the most words over the run, and of the layers that send these words."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from wse_traces.read import Array, Trace
 from wse_traces.schema import DIRECTIONS
 
 MOST_LINKS: Final = 1000
-"""Links at once: each is looked up in the pattern of every layer at its place."""
+"""Maximum number of links to report. Each is looked up in the patterns of all layers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerWords(Result):
-    """The words of one layer on a link."""
+    """Words of one layer on a link."""
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
     words: Annotated[int, Doc("words over the run", "words")]
@@ -30,7 +30,7 @@ class LayerWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Link(Result):
-    """A link out of a PE, which may stand for several with equal words in every layer."""
+    """Link that leaves a PE, or several links with the same number of words of every layer."""
 
     wafer: Annotated[int, Doc("wafer of the PE")]
     row: Annotated[int, Doc("row of the PE")]
@@ -45,7 +45,7 @@ class Link(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLinks(Result):
-    """The words of a layer on the links of a wafer."""
+    """Words of a layer on the links of one wafer."""
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
     wafer: Annotated[int, Doc("wafer that it is on")]
@@ -55,7 +55,7 @@ class LayerLinks(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LinksView(View):
-    """Words on links."""
+    """View of words on links."""
 
     TABLE: ClassVar[str] = "links"
 
@@ -64,21 +64,26 @@ class LinksView(View):
 
 
 def check_links(top: int) -> None:
-    """Raise BadInput for more links than can be looked up at once."""
+    """Raise BadInput if more links are requested than can be reported."""
     if top > MOST_LINKS:
-        message = f"--top {top}: at most {MOST_LINKS:,} links are told at once; give fewer"
+        message = f"--top {top}: at most {MOST_LINKS:,} links are reported; give a smaller number"
         raise BadInput(message)
 
 
 def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Link]:
-    """Return the ``top`` links with the most words, the largest first; empty for a run that is not complete.
+    """Return the ``top`` links with the most words, the busiest first.
 
-    Links with as many words are in the order of wafer, direction (north, east, south, west), row and column, as in the
-    results of runs and estimates. Those of one wafer and direction with as many words, and as many of each layer, are
-    one, except for ``each_link``.
+    The result is empty if the run is not complete. Links with equal words are ordered by wafer,
+    direction (north, east, south, west), row and column, as in the results of runs and estimates.
+
+    Args:
+        trace: An open trace.
+        top: Maximum number of links.
+        each_link: Whether to list each link. Otherwise links of one wafer and direction are
+            combined if they have the same words of every layer.
 
     Raises:
-        TraceError: the trace is damaged.
+        TraceError: The trace is damaged.
     """
     layers, links = PlacedLayers(trace), list[Link]()
     for tie in busiest_ties(trace, top):
@@ -88,20 +93,37 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
 
 
 def _links_of(tie: LinkTie, layers: PlacedLayers, *, each_link: bool) -> list[Link]:
-    """Return the links of a tie, one by one or equal ones combined, in the order of their first ones."""
+    """Return the links of a tie, one by one or with equal links combined.
+
+    They are in the order of their first PEs.
+
+    Args:
+        tie: Links with the same number of words.
+        layers: Words of each layer on links.
+        each_link: Whether to return each link. Otherwise links with equal words of every layer are
+            combined.
+    """
     words = layers.words(tie)
     code = np.arange(len(tie.rows)) if each_link else np.zeros(len(tie.rows), np.int64)
-    for _, of_layer in () if each_link else words:
-        if of_layer.min() != of_layer.max():
-            code = distinct_rows([code, of_layer])[1]
+    for _, layer_words in () if each_link else words:
+        if layer_words.min() != layer_words.max():
+            code = distinct_rows([code, layer_words])[1]
     _, first, number = np.unique(code, return_index=True, return_inverse=True)
     return [_link(tie, np.flatnonzero(number == number[at]), words) for at in sorted(first.tolist())]
 
 
 def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
-    """Return the link that stands for some of a tie; ``words`` are those of each layer on all of it."""
+    """Return the description of some equal links of a tie.
+
+    Args:
+        tie: Links with the same number of words.
+        members: Indices of the equal links among those of the tie, ascending.
+        words: For each layer, int64 ``[link]``: its words on each link of the tie.
+    """
     rows, cols, first = tie.rows[members], tie.cols[members], int(members[0])
-    on_link = [LayerWords(layer=layer, words=int(of_layer[first])) for layer, of_layer in words if of_layer[first]]
+    on_link = [
+        LayerWords(layer=layer, words=int(layer_words[first])) for layer, layer_words in words if layer_words[first]
+    ]
     return Link(
         wafer=tie.wafer,
         row=int(rows[0]),
@@ -116,13 +138,16 @@ def _link(tie: LinkTie, members: Array, words: list[tuple[int, Array]]) -> Link:
 
 
 def layer_links(trace: Trace) -> list[LayerLinks]:
-    """Return the words of each layer on the links of each wafer, the layer with the busiest link first."""
+    """Return the words of each layer on the links of each wafer.
+
+    The layer with the busiest link comes first.
+    """
     places = trace.table("placed_layer")
     sums: dict[int, tuple[int, int]] = {}
     for pattern in np.unique(places["pattern"]).tolist():
         parts = pieces(trace, "links/patterns/words", pattern) if 0 <= pattern < trace.rows("pattern") else ()
         amounts = [(int(words.max(initial=0)), int(words.sum())) for *_, words in parts]
-        sums[pattern] = max((most for most, _ in amounts), default=0), sum(hops for _, hops in amounts)
+        sums[pattern] = max((max_words for max_words, _ in amounts), default=0), sum(hops for _, hops in amounts)
     rows = zip(*(places[name].tolist() for name in ("layer", "wafer", "pattern")), strict=True)
     links = [
         LayerLinks(layer=layer, wafer=wafer, busiest_link_words=sums[pattern][0], wavelet_hops=sums[pattern][1])

@@ -1,4 +1,4 @@
-"""PEs: SRAM, busy cycles and link words of all of a wafer; of one, its SRAM map and its router's colours too."""
+"""Views of PEs: maps of SRAM, busy cycles and words of a whole wafer, and details of one PE."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPPOSITE: Final = dict(zip(DIRECTIONS, (2, 3, 0, 1), strict=True))
 
 @dataclass(frozen=True, kw_only=True)
 class PeStage(Result):
-    """The stage that a PE belongs to."""
+    """Stage that a PE belongs to: the layers and the rectangle of PEs that store them."""
 
     index: Annotated[int, Doc("index of the stage")]
     row: Annotated[int, Doc("first row of its rectangle of PEs")]
@@ -38,7 +38,10 @@ class PeStage(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Buffer(Result):
-    """A buffer in the SRAM of a PE. Buffers that share addresses are live at different times."""
+    """Buffer in the SRAM of a PE.
+
+    Buffers that are never needed at the same time may share addresses.
+    """
 
     address: Annotated[int, Doc("first byte in the SRAM of the PE", "B")]
     bytes: Annotated[int, Doc("size", "B")]
@@ -51,7 +54,7 @@ class Buffer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeSram(Result):
-    """The SRAM of a PE, with the map of the fullest PE of its stage."""
+    """SRAM of a PE by use, and the buffers of the fullest PE of its stage."""
 
     bytes: Annotated[Mapping[str, int], Doc("bytes of this PE by use", "B")]
     is_fullest: Annotated[bool, Doc("whether the map is that of this PE, which is as full as the fullest")]
@@ -60,7 +63,7 @@ class PeSram(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeRoute(Result):
-    """A colour that is configured in the router of a PE."""
+    """Colour that is configured in the router of a PE."""
 
     colour: Annotated[int, Doc("number of the colour")]
     pattern: Annotated[str, Doc("pattern that uses it")]
@@ -78,7 +81,7 @@ class LinkWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Pe(Result):
-    """A PE as its trace describes it, without what was not recorded."""
+    """Everything that a trace records about one PE. Data that was not recorded is left out."""
 
     wafer: Annotated[int, Doc("its wafer")]
     row: Annotated[int, Doc("its row")]
@@ -88,13 +91,13 @@ class Pe(Result):
     routes: Annotated[tuple[PeRoute, ...], Doc("colours that its router is set for, by colour")]
     busy_cycles: Annotated[int | None, Doc("cycles in which it computes", "cycles")] = None
     run_cycles: Annotated[int | None, Doc("cycles of the run", "cycles")] = None
-    busy_fraction: Annotated[float | None, Doc("the former as a share of the latter")] = None
-    links: Annotated[Mapping[str, LinkWords] | None, Doc("words by side; left out where PEs are dead")] = None
+    busy_fraction: Annotated[float | None, Doc("`busy_cycles` as a fraction of `run_cycles`")] = None
+    links: Annotated[Mapping[str, LinkWords] | None, Doc("words by side; missing if the wafer has dead PEs")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PeView(View):
-    """The view of one PE."""
+    """View of one PE."""
 
     pe: Annotated[Pe, Doc("the PE")]
 
@@ -104,10 +107,12 @@ class PeView(View):
 
 
 def pe_place(text: str) -> tuple[int | None, int, int]:
-    """Return wafer (None where it is not given), row and column of ``--pe ROW,COL`` or ``--pe WAFER:ROW,COL``.
+    """Return wafer, row and column of ``--pe ROW,COL`` or ``--pe WAFER:ROW,COL``.
+
+    The wafer is None if the text does not name one.
 
     Raises:
-        BadInput: it names no PE.
+        BadInput: The text has neither of these forms.
     """
     match = _PLACE.fullmatch(text.strip())
     if match is None:
@@ -120,18 +125,18 @@ def pe_place(text: str) -> tuple[int | None, int, int]:
 def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
     """Return everything that a trace records about one PE.
 
-    Where PEs are dead, links are those of the fabric, whose rows and columns are others than those of the mesh, and are
-    left out.
+    If the wafer has dead PEs, links are omitted: their rows and columns are those of the physical
+    wafer, which differ from those of the mesh that programs see.
 
     Args:
         trace: An open trace.
         wafer: Wafer of the PE.
-        row: Its row.
-        col: Its column.
+        row: Row of the PE in the mesh.
+        col: Column of the PE in the mesh.
 
     Raises:
-        BadInput: the trace has no such wafer, or its mesh no such PE.
-        TraceError: the trace is damaged.
+        BadInput: The trace has no such wafer, or its mesh has no such PE.
+        TraceError: The trace is damaged.
     """
     check_pe(trace, wafer, row, col)
     stages = trace.table("stage")
@@ -149,15 +154,15 @@ def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
 
 
 def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
-    """Raise BadInput where the trace has no such wafer, or its mesh no such PE."""
+    """Raise BadInput if the trace has no such wafer, or its mesh has no such PE."""
     rows, cols = mesh_of(trace)
     if not 0 <= wafer < trace.header.wafers:
-        has = "one wafer, 0" if trace.header.wafers == 1 else f"the wafers 0 to {trace.header.wafers - 1}"
-        message = f"--pe: {trace.path} has no wafer {wafer}; it has {has}"
+        wafers = "one wafer, 0" if trace.header.wafers == 1 else f"the wafers 0 to {trace.header.wafers - 1}"
+        message = f"--pe: {trace.path} has no wafer {wafer}; it has {wafers}"
         raise BadInput(message)
     if not (0 <= row < rows and 0 <= col < cols):
-        has = f"rows 0 to {rows - 1} and columns 0 to {cols - 1}"
-        message = f"--pe {row},{col}: the mesh of {trace.path} is {rows}x{cols}, with {has}; give one of those"
+        limits = f"rows 0 to {rows - 1} and columns 0 to {cols - 1}"
+        message = f"--pe {row},{col}: the mesh of {trace.path} is {rows}x{cols}, with {limits}; give one of those"
         raise BadInput(message)
 
 
@@ -169,7 +174,10 @@ def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
 
 
 def mesh_of(trace: Trace) -> tuple[int, int]:
-    """Return rows and columns of the logical mesh, which is smaller than the fabric where PEs are dead."""
+    """Return rows and columns of the mesh that programs see.
+
+    The mesh is smaller than the physical wafer if PEs are dead.
+    """
     mesh = trace.header.options.get("mesh") if "defects" in trace.header.options else None
     if isinstance(mesh, list) and len(mesh) == 2 and all(isinstance(size, int) and size > 0 for size in mesh):
         return min(mesh[0], trace.header.rows), min(mesh[1], trace.header.cols)
@@ -177,34 +185,54 @@ def mesh_of(trace: Trace) -> tuple[int, int]:
 
 
 def sram_bytes(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return the bytes of SRAM by use, ``free`` included; empty where they were not recorded."""
+    """Return the bytes of SRAM of each PE, ``[row, col]``, by use including ``free``.
+
+    The result is empty if they were not recorded.
+    """
     return _planes(trace, "sram/bytes_per_pe", wafer, USES)
 
 
 def busy_cycles(trace: Trace, wafer: int) -> Array | None:
-    """Return the cycles in which each PE computes over the run; None where they were not recorded."""
+    """Return the cycles in which each PE computes over the run, ``[row, col]``.
+
+    The result is None if they were not recorded.
+    """
     path = "pe/busy_cycles"
     return trace.column(path, wafer, wafer + 1)[0] if wafer < trace.rows(path) else None
 
 
 def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
-    """Return the words that leave each PE by direction over the run; empty where they were not recorded."""
+    """Return the words that leave each PE over the run, ``[row, col]``, by direction.
+
+    The result is empty if they were not recorded.
+    """
     return _planes(trace, "links/words", wafer, DIRECTIONS)
 
 
 def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict[str, Array]:
+    """Return the maps of a wafer in a dataset, by name; empty if the wafer is not recorded."""
     if wafer >= trace.rows(path):
         return {}
     return dict(zip(names, trace.column(path, wafer, wafer + 1)[0], strict=True))
 
 
 def _stage(stages: Columns, index: int) -> PeStage:
+    """Return the description of a stage."""
     row = {name: int(stages[name][index]) for name in (*RECTANGLE, "first_layer", "last_layer")}
     return PeStage.from_record(row, index=index, layers=layers_of(row))
 
 
 def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, col: int) -> PeSram | None:
-    """Return the SRAM of a PE that is part of the stages ``holding``."""
+    """Return the SRAM of a PE, or None if it was not recorded.
+
+    Args:
+        trace: An open trace.
+        stages: Columns of all stages.
+        holding: Indices of the stages that the PE belongs to.
+        wafer: Wafer of the PE.
+        row: Row of the PE.
+        col: Column of the PE.
+    """
     if not trace.rows("sram/bytes_per_pe"):
         return None
     by_use = trace["sram/bytes_per_pe"][wafer, :, row, col]
@@ -222,19 +250,31 @@ def _sram(trace: Trace, stages: Columns, holding: Array, wafer: int, row: int, c
 
 
 def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Array:
-    """Return the stages whose buffers are on a PE. A stage that spans wafers is recorded for its first wafer."""
-    mapped = np.unique(buffer_stage)
-    mapped = mapped[(mapped >= 0) & (mapped < len(stages["wafer"]))]
-    mapped_stages = np.intersect1d(mapped, holding)
+    """Return the stages whose buffers are recorded and apply to a PE.
+
+    Buffers of a stage that spans several wafers are recorded only for its first wafer. On other
+    wafers they are found by the equal layers and rectangle.
+
+    Args:
+        buffer_stage: Stage of each recorded buffer.
+        stages: Columns of all stages.
+        holding: Indices of the stages that the PE belongs to.
+    """
+    recorded_stages = np.unique(buffer_stage)
+    recorded_stages = recorded_stages[(recorded_stages >= 0) & (recorded_stages < len(stages["wafer"]))]
+    mapped_stages = np.intersect1d(recorded_stages, holding)
     if len(mapped_stages):
         return mapped_stages
     names = ("first_layer", "last_layer", *RECTANGLE)
-    equal = [any(all(stages[n][i] == stages[n][j] for n in names) for j in holding.tolist()) for i in mapped.tolist()]
-    return mapped[equal][:1]
+    equal = [
+        any(all(stages[n][i] == stages[n][j] for n in names) for j in holding.tolist())
+        for i in recorded_stages.tolist()
+    ]
+    return recorded_stages[equal][:1]
 
 
 def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:
-    """Return the colours configured in the router of the PE, each with the pattern that uses it."""
+    """Return the colours configured in the router of a PE, each with the pattern that uses it."""
     columns = trace.table("route")
     rows = np.flatnonzero((columns["wafer"] == wafer) & covers(columns, row, col))
     routes = [PeRoute.from_record(record) for record in trace.records("route", rows)]
@@ -242,7 +282,7 @@ def _routes(trace: Trace, wafer: int, row: int, col: int) -> list[PeRoute]:
 
 
 def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
-    """Return the fields of a PE that say how busy it was."""
+    """Return the fields of ``Pe`` for its busy cycles; empty if they were not recorded."""
     if not trace.rows("pe/busy_cycles"):
         return {}
     busy, cycles = int(trace["pe/busy_cycles"][wafer, row, col]), run_cycles(trace)
@@ -250,14 +290,14 @@ def _busy(trace: Trace, wafer: int, row: int, col: int) -> dict[str, Any]:
 
 
 def _links(trace: Trace, wafer: int, row: int, col: int) -> dict[str, LinkWords] | None:
-    """Return the words out of and into the PE on each side."""
+    """Return the words sent and received by a PE on each side; None if unknown."""
     if not trace.rows("links/words") or "defects" in trace.header.options:
         return None
     out = trace["links/words"][wafer, :, row, col].tolist()
     links = {}
     for words, direction in zip(out, DIRECTIONS, strict=True):
         neighbour = row + _NEIGHBOUR[direction][0], col + _NEIGHBOUR[direction][1]
-        inside = 0 <= neighbour[0] < trace.header.rows and 0 <= neighbour[1] < trace.header.cols
-        into = int(trace["links/words"][wafer, _OPPOSITE[direction], *neighbour]) if inside else 0
-        links[direction] = LinkWords(out_words=int(words), in_words=into)
+        has_neighbour = 0 <= neighbour[0] < trace.header.rows and 0 <= neighbour[1] < trace.header.cols
+        in_words = int(trace["links/words"][wafer, _OPPOSITE[direction], *neighbour]) if has_neighbour else 0
+        links[direction] = LinkWords(out_words=int(words), in_words=in_words)
     return links

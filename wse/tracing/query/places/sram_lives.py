@@ -1,4 +1,4 @@
-"""SramLives: the buffers of a PE over the steps of one token: between which cycles each is needed, and where it is."""
+"""Buffers of a PE over the steps of one token: their addresses and when they are needed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from wse_traces.schema import KINDS, PHASES, USES
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """A buffer as a band in a picture: its addresses, and the cycles during which it is live.
+    """Buffer with its addresses and the cycles in which it is needed, to be drawn as rectangles.
 
     Attributes:
-        name: Its name.
-        use: What it is for.
-        address: Its first byte.
-        bytes: Its size.
-        needed: First and last cycle of each stretch in which it is needed.
-        always: Whether it is needed all the time.
+        name: Name of the buffer.
+        use: What the buffer is for, such as "weights".
+        address: Address of its first byte.
+        bytes: Size.
+        needed: First and last cycle of each interval in which the buffer is needed.
+        always: Whether the buffer is needed all the time.
     """
 
     name: str
@@ -37,16 +37,16 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class SramLives:
-    """The buffers of a PE while its stage processes a token.
+    """Buffers of a PE while its stage processes a token.
 
     Attributes:
-        phase: The phase of the pass.
-        pass_index: The pass: the last decoded token, or where there is none the last of all.
-        first_cycle: When the first step of the stage starts, counted from the start of the pass.
-        last_cycle: When the last one ends that does not leave the wafer.
-        ops: The name of each op in order, and the cycle in which its first step starts.
+        phase: Phase of the pass.
+        pass_index: Index of the pass: the last decode pass, or the last of all if there is none.
+        first_cycle: Start of the first step of the stage, in cycles from the start of the pass.
+        last_cycle: End of the last step of the stage that stays on the wafer.
+        ops: Name of each op, and the cycle in which its first step starts, in order.
         bands: The buffers, by address.
-        sram_bytes: The SRAM of the PE.
+        sram_bytes: Bytes of SRAM of the PE.
     """
 
     phase: str
@@ -61,9 +61,15 @@ class SramLives:
 def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
     """Return the buffers of a PE over the steps of a token.
 
+    Args:
+        trace: An open trace.
+        wafer: Wafer of the PE.
+        row: Row of the PE in the mesh.
+        col: Column of the PE in the mesh.
+
     Raises:
-        BadTrace: no region stores the PE, or nothing ran.
-        TraceError: the trace is damaged.
+        BadTrace: The PE belongs to no region, or no pass or step was recorded for it.
+        TraceError: The trace is damaged.
     """
     stages = stages_of(trace, wafer, row, col)
     path = f"--sram-png: {trace.path}"
@@ -77,25 +83,25 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
     phase = int(trace.column("schedules/phase", schedule, schedule + 1)[0])
     first, count = (int(column[schedule]) for column in schedule_rows(trace))
     steps = trace.table("step", first, first + count)
-    own = np.flatnonzero(np.isin(steps["stage"], stages))
-    if not len(own):
+    stage_steps = np.flatnonzero(np.isin(steps["stage"], stages))
+    if not len(stage_steps):
         message = f"{path}: the stage of the PE {row},{col} has no steps in pass {pass_index}; give another PE"
         raise BadTrace(message)
     end = steps["start_cycle"] + steps["cycles"]
-    inside = own[steps["kind"][own] != KINDS.index("cross")]
+    on_wafer_steps = stage_steps[steps["kind"][stage_steps] != KINDS.index("cross")]
     return SramLives(
         phase=name_at(PHASES, phase),
         pass_index=pass_index,
-        first_cycle=int(steps["start_cycle"][own].min()),
-        last_cycle=int(end[inside if len(inside) else own].max()),
-        ops=_ops(trace, steps, own),
+        first_cycle=int(steps["start_cycle"][stage_steps].min()),
+        last_cycle=int(end[on_wafer_steps if len(on_wafer_steps) else stage_steps].max()),
+        ops=_ops(trace, steps, stage_steps),
         bands=_bands(trace, stages, phase, steps["start_cycle"], end),
         sram_bytes=int(trace.column("sram/stage_bytes")[stages[0]].sum()),
     )
 
 
 def _last_token(trace: Trace) -> tuple[int, int]:
-    """Return the last decode pass, or the last pass of all, and its sequence of steps."""
+    """Return the last decode pass, or the last of all passes if there is none, and its schedule."""
     schedule = trace.column("passes/schedule")
     phases = trace.column("schedules/phase")[schedule]
     decoded = np.flatnonzero(phases == PHASES.index("decode"))
@@ -103,24 +109,38 @@ def _last_token(trace: Trace) -> tuple[int, int]:
     return last, int(schedule[last])
 
 
-def _ops(trace: Trace, steps: Columns, own: Array) -> tuple[tuple[str, int], ...]:
-    """Return the ops of some steps, each with the first cycle of its first step."""
+def _ops(trace: Trace, steps: Columns, stage_steps: Array) -> tuple[tuple[str, int], ...]:
+    """Return the ops of some steps, each with the start cycle of the first step.
+
+    Args:
+        trace: An open trace.
+        steps: Columns of the steps of a pass.
+        stage_steps: Indices of the steps to consider, in order.
+    """
     names = trace.texts("graph/ops/name")
     starts: dict[str, int] = {}
-    for op, start in zip(steps["op"][own].tolist(), steps["start_cycle"][own].tolist(), strict=True):
+    for op, start in zip(steps["op"][stage_steps].tolist(), steps["start_cycle"][stage_steps].tolist(), strict=True):
         starts.setdefault(name_at(names, op), start)
     return tuple(starts.items())
 
 
 def _bands(trace: Trace, stages: Array, phase: int, start: Array, end: Array) -> tuple[Band, ...]:
-    """Return the buffers of stages that are live in a phase with these start and end cycles of steps."""
+    """Return the buffers of some stages that are needed in a phase, by address.
+
+    Args:
+        trace: An open trace.
+        stages: Indices of the stages.
+        phase: Code of the phase.
+        start: int ``[step]``: start cycle of each step of the pass.
+        end: int ``[step]``: end cycle of each step.
+    """
     buffers, lives = trace.table("buffer"), trace.table("live")
-    known = (lives["phase"] == phase) & (lives["first_step"] >= 0) & (lives["last_step"] < len(end))
+    is_in_phase = (lives["phase"] == phase) & (lives["first_step"] >= 0) & (lives["last_step"] < len(end))
     bands = []
     for index in np.flatnonzero(np.isin(buffers["stage"], stages)).tolist():
-        rows = np.flatnonzero(known & (lives["buffer"] == index))
-        always = int(buffers["live_from"][index]) < 0
-        if not always and not len(rows):
+        rows = np.flatnonzero(is_in_phase & (lives["buffer"] == index))
+        is_always_needed = int(buffers["live_from"][index]) < 0
+        if not is_always_needed and not len(rows):
             continue
         spans = sorted((int(start[lives["first_step"][at]]), int(end[lives["last_step"][at]])) for at in rows)
         band = Band(
@@ -129,7 +149,7 @@ def _bands(trace: Trace, stages: Array, phase: int, start: Array, end: Array) ->
             address=int(buffers["address"][index]),
             bytes=int(buffers["bytes"][index]),
             needed=tuple(spans),
-            always=always,
+            always=is_always_needed,
         )
         bands.append(band)
     return tuple(sorted(bands, key=lambda band: (band.address, -band.bytes)))

@@ -1,4 +1,4 @@
-"""Stages: where their rectangles of PEs are, and which layers they hold."""
+"""Stages of a trace: their rectangles of PEs, and the layers that they contain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECTANGLE = ("row", "col", "rows", "cols")
 
 @dataclass(frozen=True, kw_only=True)
 class Stage(Result):
-    """A stage on one wafer; a stage that spans wafers appears once for each."""
+    """Stage on one wafer. A stage that spans several wafers is listed once for each wafer."""
 
     wafer: Annotated[int, Doc("wafer that it is on")]
     row: Annotated[int, Doc("first row of its rectangle of PEs")]
@@ -42,28 +42,32 @@ def read_stages(trace: Trace) -> list[Stage]:
 
 
 def used_fraction(uses: Mapping[str, int]) -> float:
-    """Return the fraction of a PE's SRAM that is in use, from its bytes by use including free bytes.
+    """Return the fraction of a PE's SRAM that is in use.
 
-    The fraction is above 1 where an estimate is of a model that does not fit: the free bytes are then below 0.
+    The fraction exceeds 1 in an estimate of a model that does not fit, where the free bytes are
+    negative.
+
+    Args:
+        uses: Bytes by use, including "free".
     """
     size = sum(uses.values())
     return (size - uses["free"]) / size if size else 0.0
 
 
 def narrow_attention(stages: Sequence[Stage]) -> list[int]:
-    """Return the numbers of columns of attention in stages where attention uses only some columns."""
-    of_stages = [(stage.attention[1] - stage.attention[0] + 1, stage.cols) for stage in stages if stage.attention]
-    return sorted({cols for cols, of_region in of_stages if cols < of_region})
+    """Return the distinct widths of attention, in columns, where it is narrower than its stage."""
+    widths = [(stage.attention[1] - stage.attention[0] + 1, stage.cols) for stage in stages if stage.attention]
+    return sorted({attention_cols for attention_cols, stage_cols in widths if attention_cols < stage_cols})
 
 
 def layers_of(stage: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the first and the last layer of a row of stages; empty without layers."""
+    """Return the first and last layer of a stage, or an empty tuple if it has no layers."""
     first, last = int(stage["first_layer"]), int(stage["last_layer"])
     return (first, last) if first >= 0 else ()
 
 
 def layers_text(first: int, last: int) -> str:
-    """Return the layers of a stage as text.
+    """Return the layers of a stage as text. A negative first layer means that the stage has none.
 
     >>> layers_text(-1, -1), layers_text(2, 2), layers_text(0, 4)
     ('no layer', 'layer 2', 'layers 0 to 4')
@@ -72,7 +76,7 @@ def layers_text(first: int, last: int) -> str:
 
 
 def covers(rectangles: Columns, row: int, col: int) -> Array:
-    """Return whether each rectangle contains a PE, bool ``[rectangle]``."""
+    """Return whether each rectangle contains the PE at a row and column, bool ``[rectangle]``."""
     first_row, first_col, rows, cols = (rectangles[name].astype(np.int64) for name in RECTANGLE)
-    covered: Array = (first_row <= row) & (row - first_row < rows) & (first_col <= col) & (col - first_col < cols)
-    return covered
+    is_covered: Array = (first_row <= row) & (row - first_row < rows) & (first_col <= col) & (col - first_col < cols)
+    return is_covered

@@ -1,4 +1,4 @@
-"""The log of wavelets in a trace: where and when words moved, and the moves of some cycles one by one."""
+"""View of the wavelet log of a trace: a summary of all moves, and the moves of some cycles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOVE: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 
 @dataclass(frozen=True, kw_only=True)
 class BusiestPlace(Result):
-    """The link or the PE with the most words."""
+    """Link or PE that the most words pass."""
 
     wafer: Annotated[int, Doc("wafer of the PE")]
     row: Annotated[int, Doc("row of the PE")]
@@ -32,7 +32,7 @@ class BusiestPlace(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Move(Result):
-    """A wavelet that leaves a router."""
+    """Wavelet (32-bit word in the fabric) that leaves a router."""
 
     cycle: Annotated[int, Doc("cycle in which it leaves, from the start of the pass")]
     wafer: Annotated[int, Doc("wafer that it is on")]
@@ -45,7 +45,7 @@ class Move(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Wavelets(Result):
-    """The log of the last pass that was simulated wavelet by wavelet."""
+    """Summary of the wavelet log of the last pass that was simulated wavelet by wavelet."""
 
     pass_: Annotated[int, Doc("index of the pass")]
     phase: Annotated[str, Doc("its phase")]
@@ -58,13 +58,13 @@ class Wavelets(Result):
     wavelet_hops: Annotated[int, Doc("moves over links", "wavelet-hops")]
     busiest_link: Annotated[BusiestPlace | None, Doc("link with the most words")] = None
     busiest_pe: Annotated[BusiestPlace, Doc("PE with the most words through its router")]
-    replayed_cycles: Annotated[tuple[int, int] | None, Doc("first and last cycle that were asked for")] = None
+    replayed_cycles: Annotated[tuple[int, int] | None, Doc("first and last cycle that were requested")] = None
     replayed: Annotated[tuple[Move, ...] | None, Doc("moves of these cycles, in order of time and place")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CyclesView(View):
-    """Moves of wavelets in some cycles."""
+    """View of the moves of wavelets in some cycles."""
 
     wavelets: Annotated[Wavelets, Doc("log of wavelets, with the moves")]
 
@@ -74,16 +74,20 @@ class CyclesView(View):
 
 
 def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | None:
-    """Return the log of the last logged pass with its moves in some cycles; None without a log.
+    """Return a summary of the log of the last logged pass, with the moves in some cycles.
 
     Args:
         trace: An open trace.
-        cycles: The first and the last cycle to replay, counted from the start of the pass; None replays none.
+        cycles: First and last cycle whose moves are returned, counted from the start of the pass.
+            None returns no moves.
+
+    Returns:
+        The summary, or None if the trace has no log and no cycles are requested.
 
     Raises:
-        BadTrace: cycles are wanted of a trace without a log.
-        BadInput: the log ends before the cycles or begins after them, or too much moves in them.
-        TraceError: the log is damaged.
+        BadTrace: Cycles are requested, but the trace has no log.
+        BadInput: The log has no cycles in the requested range, or too many moves.
+        TraceError: The log is damaged.
     """
     passes = wavelet_passes(trace)
     if not passes:
@@ -109,7 +113,12 @@ def read_wavelets(trace: Trace, cycles: tuple[int, int] | None) -> Wavelets | No
 
 
 def _busiest_places(words: Array) -> dict[str, Any]:
-    """Return the fields with the places of most of ``words``, int64 ``[wafer, move, row, col]``."""
+    """Return the fields of ``Wavelets`` for the busiest link and PE, and the number of hops.
+
+    Args:
+        words: int64 ``[wafer, move, row, col]``: moves out of each router by direction. The last
+            direction is into the PE.
+    """
     links, routers = words[:, : len(DIRECTIONS)], words.sum(axis=1)
     wafer, direction, row, col = (int(i) for i in np.unravel_index(links.argmax(), links.shape))
     link = BusiestPlace(wafer=wafer, row=row, col=col, direction=DIRECTIONS[direction], words=int(links.max()))
@@ -122,16 +131,27 @@ def _busiest_places(words: Array) -> dict[str, Any]:
 
 
 def _replay(trace: Trace, pass_index: int, cycles: tuple[int, int], moving: Array, moves: Array) -> tuple[Move, ...]:
-    """Return the moves of the cycles, in order of time and place."""
+    """Return the moves in the requested cycles, in order of time and place.
+
+    Args:
+        trace: An open trace.
+        pass_index: Index of the pass.
+        cycles: First and last requested cycle.
+        moving: int64 ``[n]``: cycles in which anything moves.
+        moves: int64 ``[n]``: number of moves in each of these cycles.
+
+    Raises:
+        BadInput: The log has no cycles in the range, or there are more than ``MOST_MOVES`` moves.
+    """
     first, last = cycles
     if last < moving[0] or first > moving[-1]:
-        has = f"the log of {trace.path} has cycles {moving[0]} to {moving[-1]}"
-        message = f"--cycles {first}-{last}: {has}; give some of those"
+        log_range = f"the log of {trace.path} has cycles {moving[0]} to {moving[-1]}"
+        message = f"--cycles {first}-{last}: {log_range}; give some of those"
         raise BadInput(message)
     move_count = int(moves[(moving >= first) & (moving <= last)].sum())
     if move_count > MOST_MOVES:
-        most = f"at most {MOST_MOVES:,} are replayed at once"
-        message = f"--cycles {first}-{last}: {move_count:,} moves, {most}; give fewer cycles"
+        limit = f"at most {MOST_MOVES:,} are replayed at once"
+        message = f"--cycles {first}-{last}: {move_count:,} moves, {limit}; give fewer cycles"
         raise BadInput(message)
     replayed = []
     for _, rows in wavelet_cycles(trace, pass_index=pass_index, first=first, last=last):

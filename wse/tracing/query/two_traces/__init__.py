@@ -1,1 +1,1 @@
-"""Two traces side by side: rows of a comparison, and what changed from one to the other."""
+"""Comparison of two traces: a row of results for each, and the differences between them."""

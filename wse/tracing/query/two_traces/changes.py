@@ -1,4 +1,4 @@
-"""Amounts of a run, and the differences between two runs: of ``wse compare A B`` and ``wse inspect A --diff B``."""
+"""Differences between two runs, for ``wse compare A B`` and ``wse inspect A --diff B``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,19 @@ from wse_traces.read import Trace
 from wse_traces.schema import CAUSES
 
 LAYER: Final = "layer"
-"""The kind of the changes of whole layers."""
+"""Kind of the changes of whole layers."""
 
 
 class Amount(NamedTuple):
-    """An amount of a run: its kind, name, unit, value, and layer."""
+    """Quantity of a run that can be compared with the same quantity of another run.
+
+    Attributes:
+        kind: Kind of quantity, such as "cause" or "traffic".
+        name: What the amount belongs to, such as a cause or an op.
+        unit: Unit of the amount.
+        amount: Value.
+        layer: Layer of an op, or None.
+    """
 
     kind: str
     name: str
@@ -32,12 +40,13 @@ class Amount(NamedTuple):
 
 @dataclass(frozen=True)
 class Totals:
-    """A run with its amounts.
+    """Run with the quantities that are compared.
 
     Attributes:
         run: The run as a whole, with the totals of its phases.
-        tree: Its ops by layer, with their cycles in a mean pass.
-        crossing_bytes: Bytes of a mean pass, by phase and whether to or from the host.
+        tree: Ops by layer, with their cycles in a mean pass.
+        crossing_bytes: Bytes of a mean pass, by phase and by whether the host sends or receives
+            them.
     """
 
     run: TracedRun
@@ -47,7 +56,7 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Result):
-    """An amount that differs between two runs."""
+    """Quantity that differs between two runs."""
 
     kind: Annotated[str, Doc("what kind of amount it is, such as `cause` or `traffic`")]
     name: Annotated[str, Doc("what it is the amount of; of an op of equal layers its name within the layer")]
@@ -65,21 +74,25 @@ class Change(Result):
 
 
 def read_totals(trace: Trace) -> Totals:
-    """Return the amounts of a trace.
+    """Read the quantities of a run from its trace.
 
-    Raises TraceError if it is damaged.
+    Raises:
+        TraceError: The trace is damaged.
     """
     sums = StepSums(trace)
     return Totals(read_run(trace, sums.phases()), read_tree(sums), crossing_bytes(trace))
 
 
 def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -> dict[str, list[Change]]:
-    """Return the differences in each phase that both runs have, and in total, the largest of each kind first.
+    """Return the differences between two runs for each phase that both have.
+
+    Changes are ordered by kind, and by size within a kind.
 
     Args:
-        first: The amounts of a run.
-        second: Those of another.
-        groups: The name of each grouping of ops, and how ops are put into groups: by ``kind``, ``layer`` or ``name``.
+        first: Quantities of the first run.
+        second: Quantities of the second run.
+        groups: Groupings of ops. The key is the kind of the changes. The value says how ops are
+            grouped: by ``kind``, ``layer`` or ``name``.
     """
     return {
         phase: changes([list(_amounts(totals, phase, groups)) for totals in (first, second)])
@@ -89,12 +102,18 @@ def changes_by_phase(first: Totals, second: Totals, groups: Mapping[str, str]) -
 
 
 def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
-    """Return the amounts that differ between two sides, by kind and then by size."""
+    """Return the quantities that differ between two sides, ordered by kind and then by size.
+
+    Amounts of the kind "all" are returned even if they are equal.
+
+    Args:
+        sides: Amounts of the first and of the second side.
+    """
     amounts: dict[tuple[str, str, str, int | None], dict[int, float]] = {}
     for number, side in enumerate(sides):
         for kind, name, unit, amount, layer in side:
             amounts.setdefault((kind, name, unit, layer), {})[number] = amount
-    changed = []
+    differences = []
     for (kind, name, unit, layer), by_side in amounts.items():
         first, second = (by_side.get(number, 0.0) for number in (0, 1))
         if first == second and len(by_side) == 2 and kind != "all":
@@ -110,14 +129,15 @@ def changes(sides: Sequence[Sequence[Amount]]) -> list[Change]:
             fraction=(second - first) / first if first else None,
             only_in=("second" if 1 in by_side else "first") if len(by_side) == 1 else None,
         )
-        changed.append(change)
-    return _largest_first(changed)
+        differences.append(change)
+    return _largest_first(differences)
 
 
 def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
-    """Return the changes with equal changes of several layers or ops combined, the largest of each kind first.
+    """Combine equal changes of several layers or ops. The largest of each kind come first.
 
-    Equal are ops of one name within their layers, and layers, whose amounts are equal on both sides.
+    Changes of ops are equal if the ops have the same name within their layers and the same amounts
+    on both sides. Changes of layers are equal if the amounts are the same on both sides.
     """
     equal: dict[tuple[Any, ...], list[Change]] = {}
     for number, change in enumerate(unfolded):
@@ -125,58 +145,67 @@ def fold_changes(unfolded: Sequence[Change]) -> list[Change]:
         if change.layer is not None:
             key = change.kind, _shared_name(change), change.unit, change.first, change.second, change.only_in
         equal.setdefault(key, []).append(change)
-    return _largest_first([_together(changes) for changes in equal.values()])
+    return _largest_first([_combine(changes) for changes in equal.values()])
 
 
-def _together(equal: Sequence[Change]) -> Change:
-    """Return equal changes of several layers as one change."""
-    one = equal[0]
-    if one.layer is None:
-        return one
+def _combine(equal: Sequence[Change]) -> Change:
+    """Return one change for several equal changes, with the sums of their amounts."""
+    change = equal[0]
+    if change.layer is None:
+        return change
     return replace(
-        one,
-        name=_shared_name(one),
+        change,
+        name=_shared_name(change),
         layer=None,
-        layers=stretches(change.layer for change in equal if change.layer is not None),
+        layers=stretches(member.layer for member in equal if member.layer is not None),
         count=len(equal),
-        first=one.first * len(equal),
-        second=one.second * len(equal),
-        change=one.change * len(equal),
+        first=change.first * len(equal),
+        second=change.second * len(equal),
+        change=change.change * len(equal),
     )
 
 
 def _shared_name(change: Change) -> str:
-    """Return the name that a change shares with those of other layers: of an op in its layer, or ``layer``."""
+    """Return the name that equal changes share: that of an op within its layer, or "layer"."""
     return LAYER if change.kind == LAYER else op_in_layer(change.name, change.layer or 0)
 
 
 def _largest_first(changes: Sequence[Change]) -> list[Change]:
-    """Return changes by kind, in the order of the first of each, and then by size."""
+    """Return changes by kind, and by size within a kind.
+
+    Kinds are in the order of their first change.
+    """
     kinds = list(dict.fromkeys(change.kind for change in changes))
     return sorted(changes, key=lambda change: (kinds.index(change.kind), -abs(change.change)))
 
 
 def _amounts(totals: Totals, phase: str, groups: Mapping[str, str]) -> Iterator[Amount]:
-    """Yield total cycles, cycles by cause and by ``groups`` of ops, words, hops and bytes.
+    """Yield the quantities of a phase: cycles in total, by cause and by groups of ops, and traffic.
 
-    Of all prompts, however many chunks they were read in, or of a mean decoded token of each user.
+    For prefill, amounts are totals over all prompts, so they do not depend on the number of chunks.
+    For other phases, they are those of a mean pass.
+
+    Args:
+        totals: Quantities of the run.
+        phase: Name of the phase.
+        groups: Groupings of ops, as in ``changes_by_phase``.
     """
-    of_phase = totals.run.phases[phase]
-    times = of_phase.passes if phase == "prefill" else 1
-    yield Amount("all", "cycles", "cycle", of_phase.cycles_per_pass * times)
+    phase_totals = totals.run.phases[phase]
+    pass_count = phase_totals.passes if phase == "prefill" else 1
+    yield Amount("all", "cycles", "cycle", phase_totals.cycles_per_pass * pass_count)
     for cause in CAUSES:
-        yield Amount("cause", cause, "cycle", of_phase.cycles_by[cause] * times)
-    for group, by in groups.items():
+        yield Amount("cause", cause, "cycle", phase_totals.cycles_by[cause] * pass_count)
+    for group, grouping in groups.items():
         sums: dict[tuple[str, int | None], float] = defaultdict(float)
         for layer in totals.tree:
             number = layer.layer if layer.layer >= 0 else None
             place = "outside of the layers" if number is None else f"{LAYER} {number}"
             for op in layer.ops:
-                key = {"name": (op.op, number), "kind": (op.kind, None), LAYER: (place, number)}[by]
-                sums[key] += getattr(op, phase) * times
-        for (name, of_layer), cycles in sums.items():
-            yield Amount(group, name, "cycle", cycles, of_layer)
-    yield Amount("traffic", "words", "word", of_phase.words_per_pass * times)
-    yield Amount("traffic", "wavelet hops", "wavelet-hop", of_phase.wavelet_hops_per_pass * times)
-    yield Amount("traffic", "between wafers", "B", totals.crossing_bytes[phase, False] * times)
-    yield Amount("traffic", "to and from the host", "B", totals.crossing_bytes[phase, True] * times)
+                key = {"name": (op.op, number), "kind": (op.kind, None), LAYER: (place, number)}[grouping]
+                sums[key] += getattr(op, phase) * pass_count
+        for (name, layer_index), cycles in sums.items():
+            yield Amount(group, name, "cycle", cycles, layer_index)
+    yield Amount("traffic", "words", "word", phase_totals.words_per_pass * pass_count)
+    yield Amount("traffic", "wavelet hops", "wavelet-hop", phase_totals.wavelet_hops_per_pass * pass_count)
+    yield Amount("traffic", "between wafers", "B", totals.crossing_bytes[phase, False] * pass_count)
+    yield Amount("traffic", "to and from the host", "B", totals.crossing_bytes[phase, True] * pass_count)

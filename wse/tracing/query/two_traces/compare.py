@@ -1,4 +1,4 @@
-"""``wse compare A.h5 B.h5``: two executed runs under the columns of a comparison, and what changed between them."""
+"""``wse compare A.h5 B.h5``: a row of results for each trace, and the changes between them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wse.tracing.query.view import trace_at
 
 @dataclass(frozen=True, kw_only=True)
 class TracesResult(Result):
-    """Two executed runs side by side, and the changes from the first to the second."""
+    """Comparison of two runs: a row of results for each, and the changes between them."""
 
     traces: Annotated[tuple[str, str], Doc("the files")]
     same_program: Annotated[bool, Doc("whether both ran the same Program")]
@@ -40,17 +40,17 @@ class TracesResult(Result):
 def compare_traces(
     first: Path, second: Path, economics: Stated | None = None, price: Price | None = None
 ) -> TracesResult:
-    """Return a row for each of two runs, and the changes between them.
+    """Compare two runs, and return a row of results for each and the changes between them.
 
     Args:
-        first: A file that ``wse run`` wrote, complete or not.
-        second: Another.
-        economics: Assumptions instead of the bundled ones.
-        price: Prices as of ``--price``, of the wafers of both runs.
+        first: Trace of the first run, complete or not.
+        second: Trace of the second run, complete or not.
+        economics: Economic assumptions. None uses the bundled ones.
+        price: Price of the wafers from ``--price``. None uses the bundled price.
 
     Raises:
-        BadTrace: one is missing, no trace or damaged, or holds no generated token.
-        BadInput and its kinds: the assumptions cannot be used.
+        BadTrace: A file is missing, damaged or not a trace, or its run decoded no token.
+        BadInput: The economic assumptions are invalid. Subclasses of BadInput are raised as well.
     """
     first_run, second_run = (_Run(path, economics, price) for path in (first, second))
     return TracesResult(
@@ -63,14 +63,15 @@ def compare_traces(
 
 
 def check_traces(names: list[str]) -> tuple[Path, Path]:
-    """Return the two traces that are named.
+    """Return the paths of the two traces to compare.
 
     Raises:
-        BadInput: there are more than two, or a model is among them.
+        BadInput: There are not exactly two names, or one of them is not that of a trace.
     """
     if len(names) != 2:
-        alone = f"{names[0]}: is one trace: give a second beside it, or one model" if len(names) == 1 else ""
-        message = alone or f"{plural(len(names), 'name')}: give one model, or two traces"
+        message = f"{plural(len(names), 'name')}: give one model, or two traces"
+        if len(names) == 1:
+            message = f"{names[0]}: is one trace: give a second beside it, or one model"
         raise BadInput(message)
     for name, other_name in (names, names[::-1]):
         if is_trace(other_name) and not is_trace(name):
@@ -85,12 +86,12 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
 
 
 def is_trace(name: str) -> bool:
-    """Return whether a name has the suffix of a trace."""
+    """Return whether a name has the suffix of a trace, ``.h5`` or ``.h5.partial``."""
     return name.removesuffix(".partial").endswith(".h5")
 
 
 class _Run:
-    """A trace with the amounts of an average pass."""
+    """Trace of a run, with the quantities that a comparison needs."""
 
     def __init__(self, path: Path, economics: Stated | None, price: Price | None) -> None:
         self.path = path
@@ -104,22 +105,22 @@ class _Run:
         self._economics = _economics(self.run.wafer.name, economics, price)
 
     def row(self) -> ComparisonRow:
-        """Return the run in the columns of a comparison."""
+        """Return the results of the run in the columns of a comparison."""
         run, decode = self.run, self._decode
         users, wafers = max(1, len(run.users)), run.system.wafers
-        of_all, with_prompts = decode.tokens_per_s or 0.0, self._tokens_per_s()
+        decode_rate, rate_with_prompts = decode.tokens_per_s or 0.0, self._tokens_per_s()
         return ComparisonRow(
             trace=str(self.path),
             model=run.model.name,
             mapping=run.system.mapping,
             wafers=wafers,
             dtype=run.options.get("dtype"),
-            tokens_per_s_per_user=of_all / users,
+            tokens_per_s_per_user=decode_rate / users,
             tpot_s=decode.cycles_per_pass / run.wafer.clock_hz,
             users=users,
-            tokens_per_s=with_prompts,
+            tokens_per_s=rate_with_prompts,
             tokens_per_s_exact=True,
-            tokens_per_s_per_user_of_all=of_all / users,
+            tokens_per_s_per_user_of_all=decode_rate / users,
             mesh_hops_per_token=decode.wavelet_hops_per_pass,
             wafer_link_bytes_per_token=self.totals.crossing_bytes["decode", False],
             host_bytes_per_token=self.totals.crossing_bytes["decode", True],
@@ -127,14 +128,15 @@ class _Run:
             cycles_by=decode.cycles_by,
             **self._prefill(),
             **self._fullest_pe(),
-            **self._money(wafers, with_prompts),
-            **(self._limits() if of_all else {}),
+            **self._money(wafers, rate_with_prompts),
+            **(self._limits() if decode_rate else {}),
         )
 
     def _tokens_per_s(self) -> float:
-        """Return the generated tokens of all users per second of the run, prompts included.
+        """Return the generated tokens of all users per second of the run.
 
-        The transfers of the first token to the host are added where the report of the run has the time to first token.
+        The time for prompts is included. If the report contains the time to first token, the time
+        to send the first token to the host is included as well.
         """
         run, reported = self.run, self._report.get("prefill")
         seconds = sum(phase.cycles for phase in run.phases.values()) / run.wafer.clock_hz
@@ -143,13 +145,13 @@ class _Run:
         return run.generated_tokens / seconds if seconds else 0.0
 
     def prices(self) -> Iterator[str]:
-        """Yield the price of a wafer with its range and source; nothing where the wafer is unknown."""
+        """Yield the price of a wafer with its range and source, if the wafer has a price."""
         if self._economics is not None:
             price, wafer = self._economics.usd_per_hour, self.run.wafer.name
             yield printable(f"{scale_note(price.low_value_high, wafer)}; {price.source}")
 
     def _prefill(self) -> Report:
-        """Return the rate of the prompts, where the report has it, and the fraction of crossings in their cycles."""
+        """Return the token rate of prompts, and the fraction of their cycles between wafers."""
         prefill = self.run.prefill
         if prefill is None:
             return {}
@@ -161,16 +163,16 @@ class _Run:
         }
 
     def _fullest_pe(self) -> Report:
-        """Return the used fraction of the fullest PE, where SRAM was recorded."""
+        """Return the used fraction of SRAM of the fullest PE, if SRAM was recorded."""
         uses = self.run.sram.fullest
         return {"sram_fullest_pe_fraction": used_fraction(uses)} if uses else {}
 
     def _money(self, wafers: int, tokens_per_s: float) -> Report:
-        """Return power, energy and cost, where the wafer's figures are known."""
+        """Return power, energy and cost, if they are known for this wafer."""
         return {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, self._economics)}
 
     def _limits(self) -> Report:
-        """Return the cause with the most cycles of a token, as far as the trace records it."""
+        """Return which cause limits the speed of a token, as far as the trace records it."""
         stages = self.run.system.stages
         spans = [(stage.first_layer, stage.last_layer) for stage in stages]
         limits = limits_of(
@@ -183,7 +185,19 @@ class _Run:
 
 
 def _economics(wafer: str, stated: Stated | None, price: Price | None) -> Economics | None:
-    """Return the assumptions for a bundled wafer; None for an unknown wafer, whose power is not known."""
+    """Return the economic assumptions for a wafer.
+
+    None is returned for a wafer that is not bundled, because its power is unknown, unless a price
+    is given: then the unknown wafer is an error.
+
+    Args:
+        wafer: Name of the wafer.
+        stated: Assumptions that the user stated, or None.
+        price: Price that the user stated, or None.
+
+    Raises:
+        UnknownName: A price is given for a wafer that is not bundled, or another name is unknown.
+    """
     try:
         return load_economics(load_wafer(wafer), stated, wafer_price(price, wafer))
     except UnknownName as error:

@@ -1,4 +1,4 @@
-"""ComparisonRow: one combination of a comparison, be it estimated or read from the trace of a run."""
+"""Row of a comparison: results of one combination of options, estimated or read from a trace."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from wse.reports.result import Doc, Result
 from wse.serving.goal import purpose_text
 
 ONE_USER, ALL_USERS = "one_user", "all_users"
-"""Users for whom a row may be the best among those of as many wafers and the same link."""
+"""Users for whom a row can be the best of those with as many wafers and the same link."""
 
 BEST, CYCLES_BY = "best", "cycles_by"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRow(Result):
-    """A combination of a comparison. An impossible one has only ``mapping``, ``wafers`` and ``reason``.
+    """Results of one combination of options in a comparison.
 
-    A token's traffic is that of a token of each user of one batch. ``tokens_per_s_per_user`` is that of a batch alone
-    on the machine, ``tokens_per_s`` of all batches that are in flight, and joules and dollars are a token's of those.
+    A combination that is impossible has only ``mapping``, ``wafers`` and ``reason``.
+
+    - ``tokens_per_s_per_user`` is the rate of a batch that is alone on the machine.
+    - ``tokens_per_s`` is the rate of all batches that are in flight. Joules and dollars are those
+      of a token at this rate.
+    - Traffic per token is the traffic of one token of each user of a batch.
     """
 
     trace: Annotated[str | None, Doc("the file, where the row is of a run")] = None
@@ -78,24 +82,24 @@ class ComparisonRow(Result):
 
     @property
     def layout(self) -> str:
-        """The requested mapping, with the objective if that is not the latency of one user."""
+        """Requested mapping, with its objective unless that is the latency of one user."""
         return f"{self.mapping}{self.purpose}"
 
     @property
     def purpose(self) -> str:
-        """The purpose of the layout, if that is not the latency of one user."""
+        """Objective of the layout as text; "" for the latency of one user."""
         return purpose_text(self.objective) if self.for_users is None else f", fastest for {self.for_users:,} users"
 
     @property
     def possible(self) -> bool:
-        """True if the combination can be."""
+        """True if the combination is possible."""
         return self.reason is None
 
     @property
     def link(self) -> tuple[float | None, float | None]:
-        """Bandwidth and latency of the links between wafers; None for one wafer."""
+        """Bandwidth and latency of the links between wafers; both None for a single wafer."""
         return self.link_bytes_per_s, self.link_latency_s
 
 
 COLUMNS: Final = tuple(field.name for field in fields(ComparisonRow) if field.name not in (BEST, CYCLES_BY))
-"""The columns of CSV files, in their order."""
+"""Columns of CSV files, in order."""

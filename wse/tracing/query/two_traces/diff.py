@@ -1,4 +1,4 @@
-"""``--diff``: two traces side by side, op by op, and what was set differently."""
+"""``wse inspect A --diff B``: settings, cycles, SRAM and ops that differ between two traces."""
 
 from __future__ import annotations
 
@@ -27,21 +27,24 @@ NOT_SET: Final = object()
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(Result):
-    """A setting that differs between two runs. A side without the setting is left out; None is a value."""
+    """Setting that differs between two runs.
+
+    A run that lacks the setting has the value ``NOT_SET``. None is an ordinary value.
+    """
 
     name: Annotated[str, Doc("name of the setting")]
     first: Annotated[Any, Doc("its value in the first run; absent where it has none")] = NOT_SET
     second: Annotated[Any, Doc("its value in the second; absent where it has none")] = NOT_SET
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the setting as plain values."""
+        """Return the setting as plain values. A run that lacks the setting has no entry."""
         sides = {"first": self.first, "second": self.second}
         return {"name": self.name, **{side: plain(value) for side, value in sides.items() if value is not NOT_SET}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnsharedOps(Result):
-    """Ops that one of two runs lacks."""
+    """Ops that exist in only one of two runs."""
 
     first: Annotated[tuple[str, ...], Doc("ops that only the first run has")]
     second: Annotated[tuple[str, ...], Doc("ops that only the second run has")]
@@ -49,7 +52,7 @@ class UnsharedOps(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DiffView(View):
-    """The differences between two traces."""
+    """View of the differences between two traces."""
 
     traces: Annotated[tuple[str, str], Doc("the two traces")]
     same_program: Annotated[bool, Doc("whether both ran the same Program")]
@@ -59,7 +62,7 @@ class DiffView(View):
     only: Annotated[UnsharedOps, Doc("ops that one of them lacks")]
 
     def table_rows(self) -> list[dict[str, Any]]:
-        """Return the changes by phase, of SRAM, and the settings."""
+        """Return a row for each change by phase, change of SRAM, and differing setting."""
         by_phase = [{"phase": phase, **change.to_dict()} for phase, rows in self.changes.items() for change in rows]
         sram = [{"phase": "", **change.to_dict()} for change in self.sram]
         settings = [{"phase": "", "kind": "setting", **setting.to_dict()} for setting in self.settings]
@@ -67,10 +70,15 @@ class DiffView(View):
 
 
 def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffView:
-    """Return the differences between two traces, with equal layers combined unless ``each_layer``.
+    """Return the differences between two traces.
+
+    Args:
+        first: The first trace.
+        second: The second trace.
+        each_layer: Whether to list equal changes of several layers one by one.
 
     Raises:
-        TraceError: one of them is damaged.
+        TraceError: One of the traces is damaged.
     """
     first_totals, second_totals = (read_totals(trace) for trace in (first, second))
     names = [{op.op for layer in totals.tree for op in layer.ops} for totals in (first_totals, second_totals)]
@@ -97,7 +105,7 @@ def read_diff(first: Trace, second: Trace, *, each_layer: bool = False) -> DiffV
 
 
 def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
-    """Return the settings of a run by name: its options, versions and numbers of passes."""
+    """Return the settings of a run by name: sizes, options, versions, and numbers of passes."""
     settings: dict[str, object] = {
         "model": run.model.name,
         "wafer": run.wafer.name,
@@ -119,7 +127,7 @@ def _settings(run: TracedRun, *, complete: bool) -> dict[str, object]:
 
 
 def _differences(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
-    """Return the settings that differ between both sides."""
+    """Return the settings whose values differ between the two runs."""
     settings = [
         Setting(name=name, first=first.get(name, NOT_SET), second=second.get(name, NOT_SET))
         for name in dict.fromkeys([*first, *second])

@@ -1,4 +1,4 @@
-"""The limits of a comparison's row, in one sentence that follows from its numbers by rule."""
+"""Sentences that state what limits the speed and the number of users of a system."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ Cause = TypeVar("Cause", bound=str)
 
 
 class StreamLimits(NamedTuple):
-    """The limits on the number of concurrent streams.
+    """Limits on the number of streams that are in flight at the same time.
+
+    A stream is the tokens of one user, or of one batch of users, that go through the stages.
 
     Attributes:
         limited_by: ``KV cache``, or the server that is always busy.
         users_per_stream: Users whose tokens go through the stages as one batch.
-        streams_to_saturate: Streams that keep the busiest server busy.
-        kv_limited_streams: Streams whose KV caches fit.
-        context_tokens: Tokens that a user's KV cache has room for.
-        busiest_server: The server that works longest for a token.
+        streams_to_saturate: Number of streams from which on the busiest server is always busy.
+        kv_limited_streams: Number of streams whose KV caches fit.
+        context_tokens: Tokens that fit in the KV cache of a user.
+        busiest_server: Server that works longest on a token, such as a stage or a link.
     """
 
     limited_by: str
@@ -31,7 +33,13 @@ class StreamLimits(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The limits of a row of a comparison: for one user, for all users, and both as a sentence."""
+    """Limits of a system: for the speed of one user, for the number of users, and as a sentence.
+
+    Attributes:
+        limited_by: Cause with the most cycles of a token.
+        users_limited_by: What limits the number of users, or None if it is unknown.
+        limit: Sentence that states both.
+    """
 
     limited_by: str
     users_limited_by: str | None
@@ -48,16 +56,16 @@ def limits_of(
     arithmetic_cycles: float = 0.0,
     streams: StreamLimits | None = None,
 ) -> Limits:
-    """Return the limits of one user and of all users.
+    """Return what limits the speed for one user, and the number of users.
 
     Args:
         cycles_by: Cycles of a token by cause.
-        longest_line: PEs of the longest side of any stage.
-        layers: Layers of all stages.
-        crossing_bytes: Bytes of a token between wafers.
-        link: Bytes a second and latency in seconds of the links between wafers, where they are known.
-        arithmetic_cycles: The fewest cycles that the arithmetic of a token takes; 0 where that is not known.
-        streams: The limits of all users; None where they are not known.
+        longest_line: Length in PEs of the longest side of any stage.
+        layers: Total number of layers of all stages.
+        crossing_bytes: Bytes per token between wafers.
+        link: Bandwidth in bytes/s and latency in seconds of the links between wafers, if known.
+        arithmetic_cycles: Minimum number of cycles for the arithmetic of a token; 0 if unknown.
+        streams: Limits on the number of streams, or None if they are unknown.
     """
     cause = max(cycles_by, key=lambda name: cycles_by[name])
     match cause:
@@ -78,29 +86,29 @@ def limits_of(
                 reason += f" over links of {rate_and_latency(*link, joint=' and ')}"
         case _:
             reason = "waiting for the host"
-    share = f"{cycles_by[cause] / sum(cycles_by.values()):.0%}".replace("%", " %")
-    sentence = f"{cause}: {share} of a token's cycles are {reason}"
+    percentage = f"{cycles_by[cause] / sum(cycles_by.values()):.0%}".replace("%", " %")
+    sentence = f"{cause}: {percentage} of a token's cycles are {reason}"
     if streams is None:
         return Limits(cause, None, sentence)
     return Limits(cause, streams.limited_by, f"{sentence}; {_users(streams)}")
 
 
 def _users(streams: StreamLimits) -> str:
-    """Return the limit on the number of users, and with it on the throughput."""
-    fitting, enough = (
+    """Return the clause on the number of users: what limits it, and how many users there can be."""
+    fitting_users, saturating_users = (
         count * streams.users_per_stream for count in (streams.kv_limited_streams, streams.streams_to_saturate)
     )
     server = streams.busiest_server
     is_one, is_stage = not server.startswith("stages "), server.startswith("stage")
     server, be = server if is_stage else f"the {server}", "is" if is_one else "are"
-    verb = "fits" if fitting == 1 else "fit"
-    caches = f"KV cache: {plural(fitting, 'user')} of {streams.context_tokens:,} tokens {verb}"
-    if fitting < enough:
-        return f"{caches}, {enough:,} would keep {server} busy"
-    return f"{caches}, and {server} {be} busy all the time from {plural(enough, 'user')} on"
+    verb = "fits" if fitting_users == 1 else "fit"
+    caches = f"KV cache: {plural(fitting_users, 'user')} of {streams.context_tokens:,} tokens {verb}"
+    if fitting_users < saturating_users:
+        return f"{caches}, {saturating_users:,} would keep {server} busy"
+    return f"{caches}, and {server} {be} busy all the time from {plural(saturating_users, 'user')} on"
 
 
 def fraction(by: Mapping[Cause, float], cause: Cause) -> float:
-    """Return the fraction of one cause in total cycles."""
+    """Return the cycles of one cause as a fraction of all cycles, or 0 if there are no cycles."""
     total = sum(by.values())
     return by[cause] / total if total else 0.0
