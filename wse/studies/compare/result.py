@@ -119,7 +119,7 @@ class CompareResult(Result):
         return bool(self.inputs.get("links_given")) or any(row.mapping == STREAMED for row in self.rows)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the tables of the best rows and published speeds, and of all rows if ``detail``."""
+        """Return the tables of best rows and published speeds, and of all rows if ``detail``."""
         published = () if self.published is None else (published_table(self.published),)
         footer = price_footer(self.economics)
         best = best_table(self.best, by_link=self.by_link, footer=footer)
