@@ -338,7 +338,7 @@ def test_runs_draw_what_plain_runs_draw(models: dict[str, Path], draft: str) -> 
         (
             {"draft": "ngram", "new_tokens": 1},
             BadInput,
-            "--draft ngram: the prompt leaves 1 of 8 tokens, which none can be drafted behind; "
+            "--draft ngram: the prompt leaves 1 of 8 tokens, no room for a draft; "
             "give a longer --context, or leave --draft out",
         ),
         (

@@ -1,1 +1,1 @@
-"""``wse compare``: one model on several machines and mappings, and traces of two runs, side by side."""
+"""``wse compare``: comparison of machines and mappings for one model, or of two recorded runs."""

@@ -1,4 +1,4 @@
-"""`wse.compare`: the study as a function of Python."""
+"""`wse.compare`: comparisons as a function of the Python API."""
 
 from __future__ import annotations
 
@@ -69,41 +69,46 @@ def compare(
     ray_address: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> CompareResult | CurveResult | PlanResult | TracesComparison:
-    """Set wafers and mappings, or wafers and GPUs, side by side for one model; or two traces: ``wse compare``.
+    """Compare wafers, mappings and GPUs for one model, or two traces, as ``wse compare`` does.
 
     Example:
         result = wse.compare("llama-3-8b", wafers=[1, 2, 4])
         print(*result.verdict, sep="\\n")
 
-    Arguments that are not listed here are those of `wse.estimate`.
+    Arguments that are not listed here are described at `wse.estimate`.
 
     Args:
         model: A model as for `run`, or a trace.
-        other: The second trace, where the first argument is a trace.
-        wafers (1,2,4|auto): Numbers of wafers; auto: 1, 2, 4 and 8 times the fewest. None is auto.
-        mapping: Names of `wse mappings`, TOML files that list regions, or strategies of your own as
-            FILE.py:NAME. Default: auto; with detail all.
-        link_bandwidth (GB/s,...): Bandwidth of links between wafers. Default: the wafer's own, 8 and 150
-            GB/s. A number is in GB/s; a text has a unit.
-        link_latency: Latency of links between wafers, such as 5us. Default: the wafer's own, 20 and 0.5 µs. A
-            number is in µs; a text has a unit.
-        gpu: GPUs to set beside the wafers, speed against cost: a name of `wse gpus`, or a TOML file; repeats.
-        plain_speed: Speed of the plain tier with gpu, tokens/s per user; the fast tier is 2.5 times that.
-            Default: 50.
-        replicas (N|auto): Equal machines that share the users; auto: the fewest that keep the targets. None
-            is auto.
-        ttft: Rank rows: the cheapest that give the first token within this time, such as 200ms. A number is
-            in s; a text has a unit.
-        tpot: Likewise each further token, such as 2ms; and no more users at once than leaves them that. A
+        other: The second trace, if the first argument is a trace.
+        wafers (1,2,4|auto): Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest.
+            None is auto.
+        mapping: Mappings to compare: names of `wse mappings`, TOML files that list regions, or your
+            own strategies as FILE.py:NAME. Default: auto; with detail, all.
+        link_bandwidth (GB/s,...): Bandwidths of links between wafers. Default: the wafer's own, 8
+            and 150 GB/s. A number is in GB/s; a text has a unit.
+        link_latency: Latencies of links between wafers, such as 5us. Default: the wafer's own, 20
+            and 0.5 µs. A number is in µs; a text has a unit.
+        gpu: GPU to compare with the wafers in speed and cost: a name of `wse gpus`, or a TOML file;
+            repeats.
+        plain_speed: Speed of the plain service tier with gpu, in tokens/s per user; the fast tier
+            is 2.5 times as fast. Default: 50.
+        replicas (N|auto): Number of equal machines that share the users; auto: the fewest that meet
+            the targets. None is auto.
+        ttft: Rank machines by cost whose time to first token is at most this, such as 200ms. A
             number is in s; a text has a unit.
-        lengths: Rank rows for each of several tokens of a prompt and new ones.
-        top: Rank rows, and show the first so many.
-        pareto: Rank those rows alone that none surpasses in tokens/s of a user and of a wafer.
-        question: one-wafer-or-many, pipeline-or-tensor or sram-or-streaming: the verdict on that.
-        jobs: Processes; all cores where None.
-        engine: ``ray`` has workers of a Ray cluster instead of this machine's processes.
-        ray_address: The cluster, as HOST:PORT or ``auto``; one on this machine where None.
-        on_progress: Called with (done, all, the combination that is done).
+        tpot: Rank machines by cost whose time per output token is at most this, such as 2ms. Limits
+            the number of concurrent users. A number is in s; a text has a unit.
+        lengths: Rank machines for each of several pairs of prompt tokens and new tokens.
+        top: Rank machines, and show the first N.
+        pareto: Rank only machines on the Pareto frontier of tokens/s per user and tokens/s per
+            wafer.
+        question: Answer one question about wafers: one-wafer-or-many, pipeline-or-tensor or
+            sram-or-streaming.
+        jobs: Number of processes. None uses all cores.
+        engine: ``ray`` uses workers of a Ray cluster instead of processes of this machine.
+        ray_address: Address of the Ray cluster, as HOST:PORT or ``auto``. None starts a cluster on
+            this machine.
+        on_progress: Called with (number of combinations done, their number, the last combination).
     """
     from wse.studies.compare.study import compare_machines
     from wse.tracing.query.two_traces.compare import check_traces, compare_traces, is_trace

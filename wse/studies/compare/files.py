@@ -22,18 +22,23 @@ from wse.tracing.query.two_traces.compare import TracesResult
 from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
 Compared: TypeAlias = CompareResult | CurveResult | PlanResult | TracesResult
-"""The results of a comparison: of a model on wafers, on wafers and GPUs, or of two runs."""
+"""Results of a comparison: of wafers, of wafers and GPUs, of ranked machines, or of two runs."""
 
 
 _CHECKS: Final = {"png": picture_path, "html": page_path}
+"""Functions that check the path of an output file, for kinds of files with special checks."""
 
 
 def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]:
-    """Return the paths of the options that were given, by kind.
+    """Return the paths of the output files that were requested, by kind.
+
+    Args:
+        compared: Files that are compared, which must not be overwritten.
+        files: Requested paths by kind: ``csv``, ``png`` or ``html``; None for no such file.
 
     Raises:
-        BadInput: a path is empty, a folder or one of what is ``compared``, its folder is missing, or that of the plot
-            or page does not end in .png or .html.
+        BadInput: A path is empty, is a folder, or is a file that is compared. Or its folder is
+            missing, or its name does not end in .png or .html as its kind requires.
     """
     inputs = [Path(name) for name in compared]
     given = {kind: text for kind, text in files.items() if text is not None}
@@ -41,17 +46,18 @@ def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]
 
 
 def write_files(result: Compared, files: dict[str, Path]) -> None:
-    """Write a result to each file.
+    """Write a result to each of the requested files.
 
     Raises:
-        BadInput: one cannot be written.
+        BadInput: A file cannot be written.
     """
     for kind, path in files.items():
         write_output(f"--{kind}", path, _content(result, kind))
 
 
 def _content(result: Compared, kind: str) -> bytes:
-    if isinstance(result, PlanResult):  # whose rows alone are written, as the command line checks
+    """Return the content of an output file of one kind."""
+    if isinstance(result, PlanResult):  # the command line refuses other kinds of files for rankings
         return _csv(result.rows, PLANNED_COLUMNS)
     if kind == "csv":
         return _csv(result.rows, CURVE_COLUMNS if isinstance(result, CurveResult) else COLUMNS)
@@ -63,4 +69,5 @@ def _content(result: Compared, kind: str) -> bytes:
 
 
 def _csv(rows: Sequence[Result], columns: Sequence[str]) -> bytes:
+    """Return rows as the content of a CSV file."""
     return as_csv([row.to_dict() for row in rows], columns).encode()

@@ -1,4 +1,4 @@
-"""Machine: wafers or GPUs that hold a model together, with the words that tables have for them."""
+"""Machine: some wafers or GPUs that serve a model together, with their description in tables."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ GPU: Final[Kind] = "gpu"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Machine:
-    """A deployment with its names.
+    """A deployment of the model on wafers or GPUs, with its description.
 
     Attributes:
         kind: Whether its chips are wafers or GPUs.
         name: Name of the wafer or GPU.
         software: The mapping on wafers, the serving stack on GPUs.
         dtype: Element type of the weights.
-        link: The link between wafers in words; empty where only one is compared.
-        deployment: What users get on it.
+        link: Description of the link between wafers; empty if only one is compared.
+        deployment: The deployment, which gives the operating points.
     """
 
     kind: Kind
@@ -45,27 +45,27 @@ class Machine:
 
     @cached_property
     def useful_users(self) -> int:
-        """The users that saturate the machine, or as many as have room; at least one has."""
+        """Number of users that saturates the machine, or that fits if that is smaller."""
         return saturating_users(self.deployment)
 
     def point(self, users: int) -> OperatingPoint:
-        """Return the operating point of some users, computed once."""
+        """Return the operating point of a number of users, cached."""
         if users not in self._points:
             self._points[users] = operating_point(self.deployment, users)
         return self._points[users]
 
     @property
     def text(self) -> str:
-        """The chips, the mapping or stack, and the link where several are compared."""
+        """Description: chips, mapping or stack, and the link if several links are compared."""
         text = f"{self.deployment.chips:,} {printable(self.name)}, {printable(self.software)}"
         return f"{text}, {self.link}" if self.link else text
 
 
 def gpu_machine(prepared: PreparedGpuEstimate) -> Machine:
-    """Return the GPUs of a request.
+    """Return the GPUs of a request as a machine.
 
     Raises:
-        BadInput: the price or power of the GPU is stated nowhere.
+        BadInput: The price or power of the GPU is unknown.
     """
     server = prepared.server
     if prepared.economics is None:
@@ -83,54 +83,70 @@ def gpu_machine(prepared: PreparedGpuEstimate) -> Machine:
     )
 
 
-def no_room(shape: RequestShape, more: str = "--wafers") -> str:
-    """Return why a machine without room for the cache of one request serves nobody; more of an option would help."""
+def no_room(shape: RequestShape, option: str = "--wafers") -> str:
+    """Return the reason why a machine without room for the KV cache of one request is impossible.
+
+    Args:
+        shape: Lengths of the request.
+        option: Option whose value can be raised to make room.
+    """
     lengths = "a shorter --prompt-len and --new-tokens"
-    return f"the KV cache of one sequence of {shape.tokens:,} tokens does not fit; give {lengths}, or more {more}"
+    return f"the KV cache of one sequence of {shape.tokens:,} tokens does not fit; give {lengths}, or more {option}"
 
 
 def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], dict[str, str]]:
-    """Return the GPUs of a comparison in every number that serves a user, and why other numbers of them do not.
+    """Return the GPUs of a comparison in each possible number, and why others are impossible.
 
-    Each GPU comes once, in the number that was requested, or in powers of two from the fewest that hold the weights to
-    all that are linked.
+    Each GPU has the requested number. Without a requested number, it has powers of two times the
+    fewest that store the weights, up to all GPUs that are linked.
+
+    Returns:
+        The possible GPUs, and the reasons for impossible ones by their description.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
+        BadInput: A name or file in the request cannot be used.
     """
-    serving, impossible = [], {}
-    for of_gpu in _gpu_requests(request):
+    serving, reasons = [], {}
+    for gpu_request in _gpu_requests(request):
         try:
-            fewest = prepare_gpus(of_gpu)
+            fewest = prepare_gpus(gpu_request)
         except DoesNotFit as error:
-            impossible[str(of_gpu.gpu)] = str(error)
+            reasons[str(gpu_request.gpu)] = str(error)
             continue
-        for prepared in _in_numbers(fewest, of_gpu.gpu_serving.gpus):
+        for prepared in _in_increasing_numbers(fewest, gpu_request.gpu_serving.gpus):
             machine = gpu_machine(prepared)
             if machine.deployment.max_concurrency:
                 serving.append(prepared)
             else:
-                impossible[machine.text] = no_room(machine.deployment.shape, "--gpus")
-    return serving, impossible
+                reasons[machine.text] = no_room(machine.deployment.shape, "--gpus")
+    return serving, reasons
 
 
-def _in_numbers(fewest: PreparedGpuEstimate, asked_for: int | None) -> Iterator[PreparedGpuEstimate]:
-    """Yield GPUs as they are, and where no number was requested twice, four times ... as many."""
+def _in_increasing_numbers(fewest: PreparedGpuEstimate, requested_count: int | None) -> Iterator[PreparedGpuEstimate]:
+    """Yield GPUs in increasing numbers.
+
+    If a number was requested, only that number is yielded. Otherwise the number is doubled until
+    all linked GPUs are used, or the attention heads cannot be divided evenly.
+
+    Args:
+        fewest: The GPUs in the smallest number.
+        requested_count: Requested number, or None.
+    """
     yield fewest
     server = fewest.server
     gpus = 2 * server.parallelism.gpus
-    while asked_for is None and gpus <= server.gpu.linked_gpus and server.spec.head_count % gpus == 0:
+    while requested_count is None and gpus <= server.gpu.linked_gpus and server.spec.head_count % gpus == 0:
         yield replace(fewest, server=replace(server, parallelism=replace(server.parallelism, gpus=gpus)))
         gpus *= 2
 
 
 def _gpu_requests(request: CompareRequest) -> Iterator[EstimateRequest]:
-    """Yield the request for each GPU of a comparison, each name once."""
+    """Yield a request for each GPU of a comparison, without repetitions."""
     base = request.base
     lengths = (
         base.workload.lengths(base.context) if base.context else (base.workload.prompt_len, base.workload.new_tokens)
     )
-    shared = make_request(
+    common_request = make_request(
         EstimateRequest,
         model=base.model,
         dtype=base.types.dtype,
@@ -142,4 +158,4 @@ def _gpu_requests(request: CompareRequest) -> Iterator[EstimateRequest]:
         economics=base.costs.economics,
     )
     for name in dict.fromkeys(map(str, request.gpu or ())):
-        yield replace_options(shared, gpu=name, price=prices_of_gpu(base.costs.price, name))
+        yield replace_options(common_request, gpu=name, price=prices_of_gpu(base.costs.price, name))

@@ -1,4 +1,4 @@
-"""Plots of a comparison: rates and dollars over wafers, by mapping and link; or cycles of two runs by cause and op."""
+"""Plots of a comparison: speeds and costs over wafers, or cycles of two runs by cause and op."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ PANELS: Final = (
 )
 """Fields of rows that are drawn, with their titles."""
 BARS: Final = ("cause", "op")
-"""Kinds of change between two runs that are drawn."""
+"""Kinds of changes between two runs that are drawn."""
 LONGEST_TITLE: Final = 110
 LONGEST_NAME: Final = 30
 WIDE: Final = 20
-"""The largest over the smallest value from which on an axis is logarithmic."""
+"""Ratio of largest to smallest value from which on an axis is logarithmic."""
 
 
 def as_png(result: CompareResult | TracesResult) -> bytes:
-    """Return the plot of a comparison of models or of two runs as a PNG image."""
+    """Return the plot of a comparison of wafers, or of two runs, as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(runs_figure(result) if isinstance(result, TracesResult) else figure_of(result))
 
 
 def figure_of(result: CompareResult) -> Figure:
-    """Return the rows that can be as three panels over wafers: one user, all users, dollars."""
+    """Return a figure of the possible rows over wafers: one user, all users, and cost."""
     from wse.reports.figure import NotebookFigure
 
     rows = result.possible
@@ -57,13 +57,13 @@ def figure_of(result: CompareResult) -> Figure:
                 PLOT_SERIES[number % len(PLOT_SERIES)],
             )
         _scale(axes, label, sorted({row.wafers for row in rows}))
-    figure.suptitle(_short(result.title), fontsize=10, parse_math=False)
+    figure.suptitle(_shortened_title(result.title), fontsize=10, parse_math=False)
     figure.legend(handles=_legend(mappings, links), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
     return figure
 
 
 def runs_figure(result: TracesResult) -> Figure:
-    """Return the cycles of each phase by cause and by op of both runs, where they differ."""
+    """Return a figure of the cycles of both runs, by cause and by op, for each phase."""
     from wse.reports.figure import NotebookFigure
 
     phases = list(result.changes)
@@ -80,22 +80,35 @@ def runs_figure(result: TracesResult) -> Figure:
 
 
 def _lines(axes: Any, key: str, rows: Sequence[ComparisonRow], links: Sequence[str], colour: str) -> None:
-    """A mapping's rows: a line for each link, from the one wafer that needs none where there is one."""
-    alone = [row for row in rows if not link_text(row)]
+    """Draw the rows of one mapping, with one line per link.
+
+    Each line starts at the row with one wafer, which has no link, if there is such a row.
+
+    Args:
+        axes: Axes to draw on.
+        key: Field to draw.
+        rows: Rows of the mapping.
+        links: Descriptions of the links.
+        colour: Colour of the mapping.
+    """
+    rows_without_link = [row for row in rows if not link_text(row)]
     for number, link in enumerate(links):
-        points = sorted((*alone, *(row for row in rows if link_text(row) == link)), key=lambda row: row.wafers)
+        points = sorted(
+            (*rows_without_link, *(row for row in rows if link_text(row) == link)), key=lambda row: row.wafers
+        )
         _line(axes, key, points, colour, MARKERS[number % len(MARKERS)])
     if not links:
-        _line(axes, key, alone, colour, MARKERS[0])
+        _line(axes, key, rows_without_link, colour, MARKERS[0])
 
 
 def _line(axes: Any, key: str, rows: Sequence[ComparisonRow], colour: str, mark: str) -> None:
-    across, up = [row.wafers for row in rows], [getattr(row, key) for row in rows]
-    axes.plot(across, up, color=colour, marker=mark, markersize=5, linewidth=0.9, alpha=0.8)
+    """Draw one line over numbers of wafers."""
+    wafer_counts, values = [row.wafers for row in rows], [getattr(row, key) for row in rows]
+    axes.plot(wafer_counts, values, color=colour, marker=mark, markersize=5, linewidth=0.9, alpha=0.8)
 
 
 def _scale(axes: Any, label: str, wafers: Sequence[int]) -> None:
-    """Wafers on a logarithmic axis; values from 0, or on a logarithmic axis where they differ widely."""
+    """Set up the axes: wafers on a logarithmic axis, and values from 0 or on a logarithmic axis."""
     axes.set(xscale="log", xlabel="wafers", title=label)
     axes.title.set_fontsize(9)
     axes.set_xticks(wafers, [f"{count:,}" for count in wafers])
@@ -112,6 +125,7 @@ def _scale(axes: Any, label: str, wafers: Sequence[int]) -> None:
 
 
 def _legend(mappings: Sequence[str], links: Sequence[str]) -> list[Any]:
+    """Return the handles of the legend: a colour for each mapping, a marker for each link."""
     from matplotlib.lines import Line2D
 
     colours = [
@@ -125,12 +139,13 @@ def _legend(mappings: Sequence[str], links: Sequence[str]) -> list[Any]:
     return [*colours, *marks]
 
 
-def _short(text: str) -> str:
+def _shortened_title(text: str) -> str:
+    """Return a title, shortened if it is too long."""
     return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"
 
 
 def _bars(axes: Any, changes: Sequence[Change]) -> None:
-    """Draw bars of both runs next to each other for each name, the largest change on top."""
+    """Draw bars of both runs next to each other for each change, largest change on top."""
     for number, (key, label) in enumerate((("first", "first run"), ("second", "second run"))):
         places = [place + 0.4 * number for place in range(len(changes))]
         values = [getattr(change, key) for change in changes]

@@ -1,4 +1,4 @@
-"""The output of a comparison of machines for one model, of whichever kind it is."""
+"""Output of any kind of comparison of machines for one model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from wse.studies.compare.summary import print_comparison
 
 
 def print_machines(result: CompareResult | CurveResult | PlanResult, stream: TextIO, *, detail: bool = False) -> None:
-    """Print a comparison of machines for one model, of whichever kind it is."""
+    """Print a comparison or ranking of machines for one model.
+
+    Args:
+        result: The result, of any of the three kinds.
+        stream: Where to print.
+        detail: Whether to print all rows, reasons and assumptions.
+    """
     if isinstance(result, CompareResult):
         print_comparison(result, stream, detail=detail)
     elif isinstance(result, CurveResult):

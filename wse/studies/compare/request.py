@@ -1,4 +1,4 @@
-"""CompareRequest: the options of ``wse compare``, checked: wafers, mappings and links that are set side by side."""
+"""CompareRequest: the options of ``wse compare``, with their checks."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ WITHOUT: Final = (
     *("model", "wafers", "mapping", "capacity", "verify_tokens", "sensitivity", "trace"),
     *("replicas", "draft", "draft_model", "draft_place", "gpu", "network"),
 )
-"""Options of an estimate that a comparison has of its own, or not at all."""
+"""Options of an estimate that a comparison defines differently, or does not have."""
 MICRO: Final = 1e-6
 TIMES_THE_FEWEST: Final = (1, 2, 4, 8)
-"""Numbers of wafers that are compared unasked, in units of the fewest that hold the model."""
+"""Default numbers of wafers, as multiples of the fewest on which the model fits."""
 MOST_WAFERS: Final = 1_000
 MOST_ROWS: Final = 2_000
 BANDWIDTHS_GB_PER_S: Final = (0.1, 10_000.0)
@@ -38,16 +38,19 @@ SPEEDS_TOKENS_PER_S: Final = (0.1, 1e6)
 
 @dataclass(frozen=True, slots=True)
 class WaferLink:
-    """A link out of a wafer."""
+    """Bandwidth and latency of the link from a wafer to the next."""
 
     bytes_per_s: float
     latency_s: float
 
 
 SLOWEST, FASTEST = WaferLink(8 * GIGA, 20 * MICRO), WaferLink(150 * GIGA, 0.5 * MICRO)
-"""Links that are compared unasked beside the wafer's own: eight lanes of PCIe 3.0 (7.9 GB/s) or four of 4.0 behind a
-switch that stores and forwards; a wafer's twelve 100-gigabit ports (CS-3 datasheet) with no more latency than a
-switch that cuts through."""
+"""Links that are compared by default, along with the wafer's own link.
+
+The slowest one is eight lanes of PCIe 3.0 (7.9 GB/s) or four of PCIe 4.0 behind a store-and-forward
+switch. The fastest one is a wafer's twelve 100-gigabit ports (CS-3 datasheet) with the latency of a
+cut-through switch.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +58,20 @@ class CompareRequest:
     """The options of ``wse compare`` as given.
 
     Attributes:
-        base: What all rows have in common; its ``wafers`` and ``mapping`` do not count.
-        wafers: Numbers of wafers; None for 1, 2, 4 and 8 times the fewest that hold the model.
-        mappings: Names and files; None for those of ``candidates`` that apply.
-        candidates: Mappings that are tried unasked where they apply.
-        link_gb_per_s, link_latency_us: Of the links between wafers; None for the wafer's own. Without both the wafer's
-            link is compared with ``SLOWEST`` and ``FASTEST``, unless ``own_link`` says that it stands alone.
-        gpu: GPUs that are set beside the wafers; None for wafers alone.
-        plain_speed_tokens_per_s: Speed of the plain tier where GPUs are compared by speed, tokens/s per user; None for
-            the usual one.
-        replicas: Equal machines that share the users; None for the fewest that keep the targets.
-        targets: Times that rows are to keep, and which are shown; rows are ranked where any is given.
+        base: Options that all rows share; its ``wafers`` and ``mapping`` are ignored.
+        wafers: Numbers of wafers; None for 1, 2, 4 and 8 times the fewest on which the model fits.
+        mappings: Names and files of mappings; None for those of ``candidates`` that apply.
+        candidates: Mappings that are tried by default.
+        link_gb_per_s: Bandwidths of the links between wafers; None for the wafer's own.
+        link_latency_us: Latencies of the links between wafers; None for the wafer's own. If neither
+            is given, the wafer's own link is compared with ``SLOWEST`` and ``FASTEST``.
+        own_link: Whether the wafer's own link is the only one if none is requested.
+        gpu: GPUs to compare the wafers with; None for wafers only.
+        plain_speed_tokens_per_s: Speed of the plain tier in tokens/s per user, if GPUs are compared
+            by speed. None for the usual speed.
+        replicas: Number of equal machines that share the users; None for the fewest that meet the
+            targets.
+        targets: Limits of latency, and rows to show. If any is given, machines are ranked.
     """
 
     base: Annotated[
@@ -75,7 +81,7 @@ class CompareRequest:
     wafers: Annotated[
         tuple[int, ...] | None,
         Option(
-            doc="Numbers of wafers; auto: 1, 2, 4 and 8 times the fewest.",
+            doc="Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest.",
             panel="Wafer and mapping",
             metavar="1,2,4|auto",
             none="auto",
@@ -85,8 +91,8 @@ class CompareRequest:
     mappings: Annotated[
         tuple[str, ...] | None,
         Option(
-            doc="Names of `wse mappings`, TOML files that list regions, or strategies of your own as FILE.py:NAME. "
-            "Default: auto; with --detail all.",
+            doc="Mappings to compare: names of `wse mappings`, TOML files that list regions, or your own strategies as "
+            "FILE.py:NAME. Default: auto; with --detail, all.",
             panel="Wafer and mapping",
             metavar="NAME|FILE,...",
             flag="--mapping",
@@ -98,7 +104,7 @@ class CompareRequest:
     link_gb_per_s: Annotated[
         tuple[float, ...] | None,
         Option(
-            doc="Bandwidth of links between wafers. Default: the wafer's own, 8 and 150 GB/s.",
+            doc="Bandwidths of links between wafers. Default: the wafer's own, 8 and 150 GB/s.",
             panel="Wafer and mapping",
             metavar="GB/s,...",
             unit="GB/s",
@@ -109,7 +115,7 @@ class CompareRequest:
     link_latency_us: Annotated[
         tuple[float, ...] | None,
         Option(
-            doc="Latency of links between wafers, such as 5us. Default: the wafer's own, 20 and 0.5 µs.",
+            doc="Latencies of links between wafers, such as 5us. Default: the wafer's own, 20 and 0.5 µs.",
             panel="Wafer and mapping",
             metavar="TIME,...",
             unit="µs",
@@ -121,7 +127,7 @@ class CompareRequest:
     gpu: Annotated[
         tuple[str | Path, ...] | None,
         Option(
-            doc="GPUs to set beside the wafers, speed against cost: a name of `wse gpus`, or a TOML file; repeats.",
+            doc="GPU to compare with the wafers in speed and cost: a name of `wse gpus`, or a TOML file; repeats.",
             panel="GPUs",
             metavar="NAME|FILE",
             repeats=True,
@@ -131,8 +137,8 @@ class CompareRequest:
     plain_speed_tokens_per_s: Annotated[
         float | None,
         Option(
-            doc="Speed of the plain tier with --gpu, tokens/s per user; the fast tier is 2.5 times that. Default: "
-            f"{PLAIN_SPEED_TOKENS_PER_S:g}.",
+            doc="Speed of the plain service tier with --gpu, in tokens/s per user; the fast tier is 2.5 times as fast. "
+            f"Default: {PLAIN_SPEED_TOKENS_PER_S:g}.",
             panel="Serving",
             metavar="TOKENS/S",
             flag="--plain-speed",
@@ -141,7 +147,7 @@ class CompareRequest:
     replicas: Annotated[
         int | None,
         Option(
-            doc="Equal machines that share the --users; auto: the fewest that keep the targets.",
+            doc="Number of equal machines that share the --users; auto: the fewest that meet the targets.",
             panel="Serving",
             metavar="N|auto",
             none="auto",
@@ -151,51 +157,63 @@ class CompareRequest:
 
     @property
     def is_ranked(self) -> bool:
-        """True if machines are ranked for users, targets or an objective, instead of the verdict on wafers."""
+        """True if machines are ranked for users, targets or an objective, instead of judged."""
         return (
             self.targets != NO_TARGETS or self.base.serving.users is not None or self.base.serving.objective is not None
         )
 
     @property
     def goal(self) -> Goal:
-        """The users, limits and objective of the ranking: by default cost with users or limits, else latency."""
+        """The users, limits and objective of the ranking.
+
+        The default objective is cost if users or limits are given, and latency otherwise.
+        """
         targets, users = self.targets, self.base.serving.users
-        unasked = COST if users is not None or targets.times() else LATENCY
+        default_objective = COST if users is not None or targets.times() else LATENCY
         return Goal(
             users=users,
             replicas=self.replicas if users is not None else 1,
             ttft_s=targets.ttft,
             tpot_s=targets.tpot,
-            objective=self.base.serving.objective or unasked,
+            objective=self.base.serving.objective or default_objective,
         )
 
     def names(self) -> tuple[str, ...]:
-        """Return the mappings, each once."""
+        """Return the mappings to compare, without repetitions."""
         return tuple(dict.fromkeys(self.mappings or self.candidates))
 
     @property
     def links_are_given(self) -> bool:
-        """True if the links that are compared were requested."""
+        """True if the request gives bandwidths or latencies of links."""
         return self.link_gb_per_s is not None or self.link_latency_us is not None
 
     def links(self, wafer: WaferSpec) -> tuple[WaferLink, ...]:
-        """Return the links that a comparison has rows for, the wafer's own first where it is among them."""
+        """Return the links between wafers to compare.
+
+        These are all combinations of the requested bandwidths and latencies. By default they are
+        the wafer's own link, which comes first, `SLOWEST` and `FASTEST`; or only the wafer's own if
+        ``own_link`` is set.
+
+        Args:
+            wafer: Wafer, for the bandwidth and latency of its own link.
+        """
         wafer_link = WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
         if self.link_gb_per_s is None and self.link_latency_us is None:
             return (wafer_link,) if self.own_link else tuple(dict.fromkeys((wafer_link, SLOWEST, FASTEST)))
         rates = [wafer_link.bytes_per_s] if self.link_gb_per_s is None else [rate * GIGA for rate in self.link_gb_per_s]
-        waits = (
-            [wafer_link.latency_s] if self.link_latency_us is None else [wait * MICRO for wait in self.link_latency_us]
-        )
-        return tuple(dict.fromkeys(WaferLink(rate, wait) for rate in rates for wait in waits))
+        latencies_s = [wafer_link.latency_s]
+        if self.link_latency_us is not None:
+            latencies_s = [latency_us * MICRO for latency_us in self.link_latency_us]
+        return tuple(dict.fromkeys(WaferLink(rate, latency_s) for rate in rates for latency_s in latencies_s))
 
 
 def check(request: CompareRequest) -> None:
-    """Refuse what cannot be compared, before anything is loaded.
+    """Check a comparison before anything is loaded.
 
     Raises:
-        BadInput: a number out of range, an empty list, more rows than anybody reads, or a single new token.
-        UnknownName: there is no such mapping.
+        BadInput: A number is out of range, a list is empty, the comparison has more than
+            `MOST_ROWS` rows, or a single new token is requested.
+        UnknownName: There is no such mapping.
     """
     from wse.studies.estimate.gpus.prepare import check_machine
     from wse.studies.estimate.prepare import check_replicas
@@ -232,9 +250,17 @@ def check(request: CompareRequest) -> None:
 
 
 def check_question(question: str | None, request: CompareRequest) -> None:
-    """Refuse options that do not go with each other. Raises BadInput.
+    """Check that the options fit together, and with the question if there is one.
 
-    A question is about wafers alone, and about no users or targets. Without a question, a link joins several wafers.
+    A question is about wafers only, without users or targets. Without a question, options of links
+    need several wafers.
+
+    Args:
+        question: Question that the comparison is to answer; None for none.
+        request: Options of the comparison.
+
+    Raises:
+        BadInput: Options contradict each other.
     """
     if question is not None and request.gpu is not None:
         message = f"--question {question}: is about wafers alone; leave it out, or leave out --gpu"
@@ -253,7 +279,11 @@ def check_question(question: str | None, request: CompareRequest) -> None:
 
 
 def _check_plain_speed(request: CompareRequest) -> None:
-    """Refuse a speed of the plain tier that is out of range, or where no tiers are compared. Raises BadInput."""
+    """Check the speed of the plain tier.
+
+    Raises:
+        BadInput: The speed is out of range, or is given although no tiers are compared.
+    """
     speed, (low, high) = request.plain_speed_tokens_per_s, SPEEDS_TOKENS_PER_S
     if speed is None:
         return
@@ -267,6 +297,7 @@ def _check_plain_speed(request: CompareRequest) -> None:
 
 
 def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[float, float], unit: str) -> None:
+    """Raise BadInput if one of the values of an option is not within the bounds."""
     low, high = bounds
     for value in values or ():
         if not (math.isfinite(value) and low <= value <= high):
@@ -275,7 +306,7 @@ def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[f
 
 
 def _parts(option: str, text: str) -> tuple[str, ...]:
-    """Return the values of a list with commas between. Raises BadInput where one is empty."""
+    """Split a comma-separated list; raise BadInput if a part is empty."""
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts:
         message = f"{option} {text!r}: give values with commas between"
@@ -284,7 +315,7 @@ def _parts(option: str, text: str) -> tuple[str, ...]:
 
 
 def _counts(option: str, text: str) -> tuple[int, ...]:
-    """Return the whole numbers of a list. Raises BadInput where a part is none."""
+    """Return the whole numbers of a comma-separated list; raise BadInput for other parts."""
     counts = []
     for part in _parts(option, text):
         if part == "auto":
@@ -299,5 +330,9 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
 
 
 def _amounts(option: str, unit: str, text: str) -> tuple[float, ...]:
-    """Return the numbers of a list, converted to ``unit``. Raises BadInput as of `read_amount`."""
+    """Return the numbers of a comma-separated list, converted to ``unit``.
+
+    Raises:
+        BadInput: A number cannot be read, as for `read_amount`.
+    """
     return tuple(read_amount(option, part, unit) for part in _parts(option, text))

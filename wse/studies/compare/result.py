@@ -1,4 +1,4 @@
-"""CompareResult: the rows of a comparison of models, and the verdict on them."""
+"""CompareResult: the rows of a comparison of wafers, mappings and links, and the verdict."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AssumptionResult(Result):
-    """A number that power and dollars rest on."""
+    """A number on which power or cost depends, with its evidence."""
 
     value: Annotated[float, Doc("the number")]
-    unit: Annotated[str, Doc("its unit")]
-    grade: Annotated[Grade, Doc("its grade")]
-    source: Annotated[str, Doc("its source")]
-    range: Annotated[tuple[float, float] | None, Doc("lowest and highest")] = None
+    unit: Annotated[str, Doc("unit of the number")]
+    grade: Annotated[Grade, Doc("evidence grade of the number")]
+    source: Annotated[str, Doc("source of the number")]
+    range: Annotated[tuple[float, float] | None, Doc("lowest and highest value")] = None
 
     @property
     def text(self) -> str:
-        """The number with its range, grade and source."""
+        """The number with its unit, range, grade and source."""
         low, _, high = self.low_value_high
         return f"{self.value:,g} {self.unit}, from {low:,g} to {high:,g}, grade {self.grade}: {self.source}"
 
@@ -47,10 +47,13 @@ class AssumptionResult(Result):
 
 
 def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
-    """Return the lines below a table of costs: each price with its source, and what its ends do to the costs.
+    """Return the lines below a table of costs: each price with its range and source.
 
     Args:
         economics: Assumptions by key, such as ``wafer_usd_per_hour`` or ``gpu_usd_per_hour.h100``.
+
+    Returns:
+        (label, text) pairs.
     """
     prices = {key.partition(".")[2] or "wafer": price for key, price in economics.items() if "_usd_per_hour" in key}
     return [
@@ -61,24 +64,26 @@ def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, s
 
 @dataclass(frozen=True, kw_only=True)
 class CompareResult(Result):
-    """A model on several numbers of wafers, mappings and links, and the verdict."""
+    """Comparison of a model on several numbers of wafers, mappings and links, with the verdict."""
 
     question: Annotated[str | None, Doc("the question that was asked")] = None
-    inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
-    note: Annotated[str | None, Doc("what was decided unasked: lengths, or an element type that no file states")] = None
+    inputs: Annotated[Mapping[str, Any], Doc("the options with defaults filled in")]
+    note: Annotated[
+        str | None, Doc("lengths, or an element type, that were chosen because neither request nor files state them")
+    ] = None
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
     wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
-    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on")]
-    rows: Annotated[tuple[ComparisonRow, ...], Doc("all that was tried, mapping by mapping, the fewest wafers first")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions on which power and cost depend")]
+    rows: Annotated[tuple[ComparisonRow, ...], Doc("all combinations, by mapping, then by number of wafers")]
     published: Annotated[
         tuple[PublishedSpeed, ...] | None,
         Doc("published speeds of the model on such wafers, and the ratio of the fastest row to each"),
     ] = None
-    verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences that follow from the rows by rule")]
+    verdict: Annotated[tuple[str, ...], Doc("sentences derived from the rows")]
 
     @property
     def title(self) -> str:
-        """The model, the wafer and the tokens, in a line."""
+        """One line with the model, the wafer, and the lengths of requests."""
         wafer, inputs = self.wafer, self.inputs
         model = f"{printable(self.model.name)} as {self.model.dtype}"
         machine = with_settings_text(f"{printable(wafer['name'])}, {wafer['rows']}x{wafer['cols']} PEs", inputs)
@@ -87,14 +92,15 @@ class CompareResult(Result):
 
     @property
     def possible(self) -> tuple[ComparisonRow, ...]:
-        """The rows of combinations that can be."""
+        """Rows of the combinations that are possible."""
         return tuple(row for row in self.rows if row.possible)
 
     @property
     def best(self) -> tuple[ComparisonRow, ...]:
-        """The best rows of each number of wafers, the fewest first; of each link too where these count `by_link`.
+        """Best rows for each number of wafers, fewest wafers first.
 
-        Otherwise those of the first link alone, which is the wafers' own.
+        If `by_link`, there are best rows for each link. Otherwise they are those of the first link,
+        which is the wafers' own.
         """
         first: dict[str, object] = {}
         for row in self.possible:
@@ -106,22 +112,25 @@ class CompareResult(Result):
 
     @property
     def by_link(self) -> bool:
-        """True if each link has best rows of its own: links were given, or weights are streamed over them."""
+        """True if each link has its own best rows.
+
+        This is so if links were requested, or if weights are streamed over links.
+        """
         return bool(self.inputs.get("links_given")) or any(row.mapping == STREAMED for row in self.rows)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the best rows, published speeds, and with ``detail`` all rows."""
+        """Return the tables of best rows and published speeds, and of all rows if ``detail``."""
         published = () if self.published is None else (published_table(self.published),)
         footer = price_footer(self.economics)
         best = best_table(self.best, by_link=self.by_link, footer=footer)
         return (best, *published, *(detail_tables(self.possible, footer) if detail else ()))
 
     def _repr_html_(self) -> str:
-        """Return the verdict and the best rows."""
+        """Return the verdict and the tables as HTML, for notebooks."""
         return tables_as_html((verdict_table(self.verdict), *self.tables()))
 
     def plot(self) -> Figure:
-        """Return the tokens a second of one user and of all, and dollars, over wafers: a figure of matplotlib."""
+        """Return a figure of tokens/s of one user, tokens/s of all users, and cost, over wafers."""
         from wse.studies.compare.plot import figure_of
 
         return figure_of(self)

@@ -1,4 +1,4 @@
-"""The study of ``wse compare`` for one model: machines, layouts and links side by side, or ranked."""
+"""The study of ``wse compare`` for one model: a comparison or a ranking of machines and layouts."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ def compare_machines(
     """Compare machines and layouts for one model.
 
     Args:
-        request: The model and the machines. With users, targets or an objective machines are ranked; with GPUs they
-            are set beside the wafers; otherwise wafers, mappings and links are compared.
-        question: A question about wafers alone that is to be answered; None for the comparison itself.
-        on_progress: Called with (done, all, the combination that is done).
-        jobs: Processes; all cores where None.
-        engine: Whose processes they are.
+        request: The model and the machines. With users, targets or an objective, machines are
+            ranked. Otherwise, with GPUs, wafers are compared with GPUs. Otherwise, wafers, mappings
+            and links are compared.
+        question: A question about wafers to answer; None for the comparison itself.
+        on_progress: Called with (number of combinations done, their number, the last combination).
+        jobs: Number of processes; None uses all cores.
+        engine: Engine that runs the processes.
 
     Raises:
-        BadInput: Something that was named cannot be used, or options do not go together.
-        DoesNotFit: Nothing that is compared holds the model.
+        BadInput: A name or file in the request cannot be used, or options contradict each other.
+        DoesNotFit: The model fits on none of the machines.
     """
     check_question(question, request)
     if request.is_ranked:

@@ -1,4 +1,4 @@
-"""The output of ``wse compare``: the verdict on a model and the best rows, or two runs and what changed."""
+"""Output of ``wse compare``: the verdict and the best rows, or two runs and their changes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,18 @@ KEY: Final = {
     "TTFT": "alone",
     "crossing": "of a token's time",
 }
-"""Columns of the best rows in a few words."""
+"""Short explanations of the columns of the best rows."""
 
 
 def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = False) -> None:
-    """Print a comparison of models: the verdict, the best rows, and with ``detail`` all rows, reasons and inputs."""
+    """Print a comparison of wafers, mappings and links: the verdict and the best rows.
+
+    Args:
+        result: The comparison.
+        stream: Where to print.
+        detail: Whether to also print all rows, reasons for impossible combinations, and the
+            options.
+    """
     console = console_on(stream)
     heading(console, result.title)
     for sentence in (*result.verdict, *([result.note] if result.note else ())):
@@ -40,20 +47,20 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
     titles = [column.title for column in shown_columns(console, best)]
     print_text(console, "; ".join(f"{title}: {KEY[title]}" for title in titles if title in KEY), style="bright_black")
     print_tables(console, details)
-    impossible = [row for row in result.rows if not row.possible and (detail or _stands_alone(row, result))]
-    if impossible:
-        print_table(console, pair_table(reasons(impossible), IMPOSSIBLE))
+    impossible_rows = [row for row in result.rows if not row.possible and (detail or _stands_alone(row, result))]
+    if impossible_rows:
+        print_table(console, pair_table(reasons(impossible_rows), IMPOSSIBLE))
     if detail:
         columns = [column for table in details for column in shown_columns(console, table)]
         print_table(console, pair_table(notes(columns), "Columns"))
         heading(console, "Asked for")
         print_text(console, ", ".join(input_texts(result.inputs)))
-    elif others := len(result.rows) - len(result.best) - len(impossible):
-        print_text(console, f"{plural(others, 'more row')} with --detail.", style="bright_black")
+    elif more_rows := len(result.rows) - len(result.best) - len(impossible_rows):
+        print_text(console, f"{plural(more_rows, 'more row')} with --detail.", style="bright_black")
 
 
 def input_texts(inputs: Mapping[str, Any]) -> list[str]:
-    """Return the inputs, each as its name and value."""
+    """Return the options of a comparison, each as its name and value."""
     texts = []
     for name, value in inputs.items():
         if name == "links":
@@ -66,20 +73,24 @@ def input_texts(inputs: Mapping[str, Any]) -> list[str]:
 
 
 def print_text(console: Console, text: str, style: str = "") -> None:
-    """Print a paragraph, indented; a number and its percent sign stay on one line."""
+    """Print an indented paragraph, without a line break between a number and its percent sign."""
     unbroken = printable(text).replace(" %", "\N{NO-BREAK SPACE}%")
     paragraph = textwrap.fill(unbroken, console.width - INDENT, break_on_hyphens=False)
     console.print(Padding(paragraph.replace("\N{NO-BREAK SPACE}", " "), (0, 0, 0, INDENT)), style=style or None)
 
 
 def _stands_alone(row: ComparisonRow, result: CompareResult) -> bool:
-    """Return whether all rows with its number of wafers, or all rows with its mapping, are impossible."""
+    """Return whether a row is impossible for all mappings or for all numbers of wafers.
+
+    More exactly, this returns whether all rows with its mapping, or all rows with its number of
+    wafers, are impossible.
+    """
     possible = result.possible
     return all(r.mapping != row.mapping for r in possible) or all(r.wafers != row.wafers for r in possible)
 
 
 def print_traces(result: TracesResult, stream: TextIO) -> None:
-    """Print two runs side by side."""
+    """Print a comparison of two runs."""
     console = console_on(stream)
     heading(console, "Runs", "the same Program" if result.same_program else "")
     print_text(console, change_of_runs(*result.rows))

@@ -1,4 +1,4 @@
-"""The tables of a comparison: the best rows, and all rows with their speed, their limits and their traffic."""
+"""Tables of a comparison: the best rows, and all rows with their speeds, limits and traffic."""
 
 from __future__ import annotations
 
@@ -21,45 +21,55 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 def _column(key: str, title: str, **settings: Any) -> Column:
-    """Return a column of rows of a comparison; described as the field is, unless ``doc`` is given."""
+    """Return a column of a table of comparison rows.
+
+    Its explanation is that of the field, unless ``doc`` is given.
+
+    Args:
+        key: Field of the rows.
+        title: Heading.
+        settings: Other settings of the column.
+    """
     return Column(**{"key": key, "title": title, "doc": docs_of(ComparisonRow)[key].text, **settings})
 
 
 def _number(key: str, title: str, formatter: Callable[[Any], str], **settings: Any) -> Column:
+    """Return a column of numbers."""
     return _column(key, title, formatter=formatter, numeric=True, **settings)
 
 
 def dollars(number: float) -> str:
-    """Dollars, with cents where they matter."""
+    """Return a price as text, with cents if it is below 100 USD."""
     return f"{number:,.0f}" if number >= 100 else f"{number:,.2f}"
 
 
 def mapping_text(row: ComparisonRow) -> str:
-    """Return the mapping that was requested, the objective of the layout, and the mapping that was chosen."""
+    """Return the requested mapping, the layout's objective, and the mapping that was chosen."""
     mapping = row.mapping if row.chosen is None else f"{row.mapping}: {row.chosen}"
     return printable(f"{mapping}{row.purpose}")
 
 
 def link_text(row: ComparisonRow) -> str:
-    """Return the link between wafers; empty for one wafer."""
+    """Return the description of the link between wafers; empty for one wafer."""
     if row.link_bytes_per_s is None:
         return ""
     return rate_and_latency(row.link_bytes_per_s, row.link_latency_s)
 
 
 def limit_text(row: ComparisonRow) -> str:
-    """Return the cause that takes most of a token's time, with its share where all causes are known."""
+    """Return the cause of most of a token's time, with its fraction if all causes are known."""
     if row.limited_by is None or row.cycles_by is None:
         return row.limited_by or ""
     return f"{row.limited_by} {row.cycles_by[row.limited_by] / sum(row.cycles_by.values()):.0%}".replace("%", " %")
 
 
 def _all_users(row: ComparisonRow) -> str:
+    """Return the cell with the tokens/s of all users, marked if it is an upper bound."""
     return f"{'' if row.tokens_per_s_exact else '≤ '}{count(row.tokens_per_s or 0.0)}"
 
 
 IMPOSSIBLE: Final = "Machines that cannot serve this"
-"""Title of the table of combinations without a row, with the reasons."""
+"""Title of the table of impossible combinations, with the reasons."""
 MAPPING: Final = _column("mapping", "mapping", doc="how ops and layers are spread", cell=mapping_text)
 DTYPE: Final = _column("dtype", "type", priority=5)
 WAFERS: Final = _number("wafers", "wafers", count, doc="")
@@ -94,13 +104,19 @@ LIMIT: Final = _column("limit", "one user; all users", doc="", wraps=True)
 
 
 def verdict_table(verdict: Sequence[str]) -> Table:
-    """Return the verdict, a sentence a row."""
+    """Return the table of the verdict, with one sentence per row."""
     sentences = [{"sentence": sentence} for sentence in verdict]
     return Table(columns=(Column(key="sentence", wraps=True),), rows=sentences, title="Verdict")
 
 
 def best_table(rows: Sequence[ComparisonRow], *, by_link: bool, footer: Sequence[tuple[str, str]]) -> Table:
-    """Return the best rows of each number of wafers, and of each link where links were given; prices below them."""
+    """Return the table of the best rows.
+
+    Args:
+        rows: Best rows for each number of wafers.
+        by_link: Whether each link has its own best rows.
+        footer: Lines below the table: the prices.
+    """
     link = (LINK,) if by_link else ()
     columns = (WAFERS, *link, MAPPING, DTYPE, ONE_USER, USERS, ALL_USERS, DOLLARS, TTFT, CROSSING, LIMITED_BY)
     title = "The best on each number of wafers" + (" and each link" if link else "")
@@ -109,11 +125,11 @@ def best_table(rows: Sequence[ComparisonRow], *, by_link: bool, footer: Sequence
 
 
 def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str]]) -> tuple[Table, ...]:
-    """Return tables of rows that can be: speed, users and cost, a token's traffic, SRAM and power, and limits.
+    """Return the tables of all possible rows: speed and cost, traffic, SRAM and power, and limits.
 
     Args:
         rows: The rows.
-        footer: Lines below the table with costs: their prices.
+        footer: Lines below the table of costs: the prices.
     """
     link = (LINK,) if any(row.link_bytes_per_s is not None for row in rows) else ()
     machine = (WAFERS, *link, MAPPING)
@@ -131,17 +147,21 @@ def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str
 
 
 def notes(columns: Iterable[Column]) -> list[tuple[str, str]]:
-    """Return the meaning of some columns, each once."""
+    """Return the explanations of columns, without repetitions, as (title, text) pairs."""
     return list({column.title: (column.title, column.doc) for column in columns if column.doc}.values())
 
 
 def machine_text(row: ComparisonRow) -> str:
-    """Return the mapping and the number of wafers."""
+    """Return the description of a row's mapping and number of wafers."""
     return f"{mapping_text(row)} on {row.wafers:,}"
 
 
 def reasons(rows: Sequence[ComparisonRow]) -> list[tuple[str, str]]:
-    """Return the reasons why combinations cannot be, each once, behind its combinations."""
+    """Return the reasons for impossible combinations, without repetitions.
+
+    Returns:
+        (combinations, reason) pairs.
+    """
     by_reason: dict[str, list[str]] = {}
     for row in rows:
         if row.reason is not None:

@@ -1,4 +1,4 @@
-"""Targets: times that a machine is to keep, lengths of requests, and which rows of a comparison are to be shown."""
+"""Targets: limits of latency, lengths of requests, and the rows of a comparison to show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ MOST_TOP: Final = 2_000
 
 
 def read_parts(option: str, text: str) -> tuple[str, ...]:
-    """Return the parts of a text with commas between. Raises BadInput where there is none, or a part is empty."""
+    """Split a text such as ``128/128,8k/1k`` at its commas.
+
+    Args:
+        option: Option that gives the text, for messages.
+        text: Text to split.
+
+    Raises:
+        BadInput: A part is empty.
+    """
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts:
         message = f"{option} {text!r}: give PROMPT/NEW with commas between, such as 128/128,8k/1k"
@@ -25,9 +33,11 @@ def read_parts(option: str, text: str) -> tuple[str, ...]:
 
 
 def read_lengths(text: str) -> tuple[int, int]:
-    """Return the tokens of a prompt and generated ones of ``2048/512`` or ``2k/512``.
+    """Parse ``2048/512`` or ``2k/512`` as a number of prompt tokens and a number of new tokens.
 
-    Raises BadInput for another text.
+    Raises:
+        BadInput: The text has another form, or there is less than 1 prompt token or fewer than 2
+            new tokens.
     """
     prompt, _, new = text.partition("/")
     lengths = whole_number(prompt, TOKEN), whole_number(new, TOKEN)
@@ -39,12 +49,15 @@ def read_lengths(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """The targets that rows of a comparison have to meet, and the rows to show; defaults are left out."""
+    """Limits of latency for the rows of a comparison, and the rows to show.
+
+    If all fields have their defaults, the comparison is not ranked by targets.
+    """
 
     ttft: Annotated[
         float | None,
         Option(
-            doc="Rank rows: the cheapest that give the first token within this time, such as 200ms.",
+            doc="Rank machines by cost whose time to first token is at most this, such as 200ms.",
             panel="Serving",
             metavar="TIME",
             unit="s",
@@ -53,7 +66,8 @@ class Targets:
     tpot: Annotated[
         float | None,
         Option(
-            doc="Likewise each further token, such as 2ms; and no more users at once than leaves them that.",
+            doc="Rank machines by cost whose time per output token is at most this, such as 2ms. Limits the number of "
+            "concurrent users.",
             panel="Serving",
             metavar="TIME",
             unit="s",
@@ -62,32 +76,43 @@ class Targets:
     lengths: Annotated[
         tuple[str, ...] | None,
         Option(
-            doc="Rank rows for each of several tokens of a prompt and new ones.",
+            doc="Rank machines for each of several pairs of prompt tokens and new tokens.",
             panel="Prompt",
             metavar="PROMPT/NEW,...",
             read=partial(read_parts, "--lengths"),
         ),
     ] = None
-    top: Annotated[int | None, Option(doc="Rank rows, and show the first so many.", panel="Output", metavar="N")] = None
+    top: Annotated[int | None, Option(doc="Rank machines, and show the first N.", panel="Output", metavar="N")] = None
     pareto: Annotated[
         bool,
         Option(
-            doc="Rank those rows alone that none surpasses in tokens/s of a user and of a wafer.",
+            doc="Rank only machines on the Pareto frontier of tokens/s per user and tokens/s per wafer.",
             panel="Output",
         ),
     ] = False
 
     def times(self) -> dict[str, float]:
-        """Return the targets that were given, in seconds."""
+        """Return the requested limits of latency in seconds, by name."""
         targets = {"ttft_s": self.ttft, "tpot_s": self.tpot}
         return {name: value for name, value in targets.items() if value is not None}
 
 
 NO_TARGETS: Final = Targets()
+"""The targets of a comparison that requests none."""
 
 
 def check_targets(targets: Targets, prompt_len: int | None, new_tokens: int | None) -> None:
-    """Refuse what is out of range, or given by another option too. Raises BadInput."""
+    """Check that targets are in range and do not contradict other options.
+
+    Args:
+        targets: Targets to check.
+        prompt_len: Requested number of prompt tokens, or None.
+        new_tokens: Requested number of new tokens, or None.
+
+    Raises:
+        BadInput: A target is out of range, or ``--lengths`` is given along with one of the other
+            two lengths or with a repeated pair.
+    """
     for name, value in targets.times().items():
         if not 0 < value <= LONGEST_S:
             message = f"--{name[:4]} {value:g}: give a time of more than 0, such as 200ms"
@@ -101,7 +126,7 @@ def check_targets(targets: Targets, prompt_len: int | None, new_tokens: int | No
         option = "--prompt-len" if prompt_len is not None else "--new-tokens"
         message = f"{option}: --lengths says how long requests are; leave out one"
         raise BadInput(message)
-    read = [read_lengths(text) for text in targets.lengths]
-    if not 0 < len(read) <= MOST_LENGTHS or len(set(read)) < len(read):
+    pairs = [read_lengths(text) for text in targets.lengths]
+    if not 0 < len(pairs) <= MOST_LENGTHS or len(set(pairs)) < len(pairs):
         message = f"--lengths {','.join(targets.lengths)[:80]!r}: give 1 to {MOST_LENGTHS} pairs, each once"
         raise BadInput(message)

@@ -1,4 +1,4 @@
-"""TracesComparison: two executed runs side by side, as tables and as a figure."""
+"""TracesComparison: two recorded runs, compared in tables and in a figure."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ CHANGED: Final = {
     "decode": "What changed in a generated token",
     "verify": "What changed in a pass over several tokens of one user",
 }
-"""Titles of the changes of each phase."""
+"""Titles of the tables of changes, by phase."""
 NOTE: Final = "in cycles; the largest of each kind first"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracesComparison(TracesResult):
-    """Two executed runs side by side, and what changed from the first to the second, with tables and a figure."""
+    """Two recorded runs and the changes from the first to the second, with tables and a figure."""
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Both runs under the columns of a comparison, and the changes of each phase."""
+        """Return the tables of both runs, and of the changes of each phase."""
         return trace_tables(self)
 
     def _repr_html_(self) -> str:
-        """Return the change from the first run to the second in words, and the tables."""
+        """Return the change between the runs, and the tables, as HTML for notebooks."""
         return tables_as_html((verdict_table((change_of_runs(*self.rows),)), *self.tables()))
 
     def plot(self) -> Figure:
-        """Return the cycles of both runs by cause and op: a figure of matplotlib."""
+        """Return a figure of the cycles of both runs, by cause and by op."""
         from wse.studies.compare.plot import runs_figure
 
         return runs_figure(self)
 
 
 def trace_tables(result: TracesResult) -> tuple[Table, ...]:
-    """Both runs under the columns of a comparison, and the changes of each phase."""
+    """Return the tables of both runs, and of the changes of each phase."""
     changes = (changes_table(changes, title=CHANGED[phase], note=NOTE) for phase, changes in result.changes.items())
     return (*detail_tables(result.rows, [("USD/Mtok", text) for text in result.prices]), *changes)

@@ -1,1 +1,1 @@
-"""``wse estimate``: cycles, traffic and SRAM of a model from its config alone."""
+"""``wse estimate``: cycles, traffic, SRAM and cost of a model from its config alone."""

@@ -1,4 +1,4 @@
-"""The answer of ``wse estimate`` on wafers: headline, sentences and rows."""
+"""The answer of ``wse estimate`` on wafers: headline, sentences and rows of numbers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 
 def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
-    """Return the headline with its sentences, and the rows.
+    """Return the tables of the answer: the headline with its sentences, and the rows of numbers.
 
     Args:
         result: The estimate.
-        detail: Whether to add the mesh, the traffic and the grades of the numbers.
+        detail: Whether to add rows for mesh, prefill and traffic, and the evidence grades of the
+            numbers.
     """
     headline = f"{printable(result.model.name)}, {result.model.dtype}, on {_machine(result)}"
     rows = [*_rows(result), *(_detail_rows(result) if detail else ())]
@@ -37,12 +38,14 @@ def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
 
 
 def _machine(result: EstimateResult) -> str:
+    """Return the description of the wafers and their replicas in the headline."""
     wafers = f"{plural(result.system.wafers, 'wafer')} of {printable(result.wafer.name)}"
     replicas = 1 if result.serving is None else result.serving.replicas
     return machine_text(wafers, replicas)
 
 
 def _sentences(result: EstimateResult) -> Iterator[str]:
+    """Yield the sentences below the headline."""
     if not result.sram.fits:
         yield "The model does not fit. It is timed as if it did."
     if result.note:
@@ -56,25 +59,26 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
 
 
 def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
+    """Yield the rows of numbers of the answer."""
     serving, latency, decode = result.serving, result.latency, result.decode
     if serving is not None:
         cycles = "" if decode is None else f"{count(decode.cycles_per_token)} cycles per token alone on the machine"
-        first, *others = serving_rows(serving, cycles)
+        first, *other_rows = serving_rows(serving, cycles)
         yield first
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
-        yield from others
-    used = f"of the fullest PE; room for {count(result.sram.kv_capacity_tokens)} tokens of KV cache"
-    yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), used)
+        yield from other_rows
+    note = f"of the fullest PE; room for {count(result.sram.kv_capacity_tokens)} tokens of KV cache"
+    yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), note)
     weights = f"{count(result.model.parameters)} parameters; {percent(result.system.padding_fraction)} padding"
     yield AnswerRow("weights", in_bytes(result.model.bytes), weights)
     if result.crossing is not None and result.system.wafers > 1:
-        sent = f"{in_bytes(result.crossing.bytes_per_token)} per token between wafers"
-        yield AnswerRow("crossings", seconds(result.crossing.s_per_token), sent, "crossing.s_per_token")
+        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token between wafers"
+        yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")
     if result.cuts is not None:
-        more = result.cuts.wafers_for_whole_layers
-        whole = f"; none with --wafers {more}" if more else ""
-        between = f"{result.cuts.between_wafers or 'none'} of them between wafers{whole}"
-        yield AnswerRow("split layers", f"{result.cuts.layers}", between)
+        wafers = result.cuts.wafers_for_whole_layers
+        remedy = f"; none with --wafers {wafers}" if wafers else ""
+        text = f"{result.cuts.between_wafers or 'none'} of them between wafers{remedy}"
+        yield AnswerRow("split layers", f"{result.cuts.layers}", text)
     if result.verify is not None:
         verify = result.verify
         text = verification_text(verify.tokens, verify.ratio_to_decode)
@@ -82,11 +86,12 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
 
 
 def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
-    """Return the time to first token with network and service.
+    """Return the row of the time to first token with network and service.
 
     Args:
         result: The estimate.
-        waited_s: Seconds of waiting for other users, which the latencies of one user do not include.
+        waited_s: Seconds of waiting for other users, which the latencies of a single user do not
+            include.
     """
     user = result.latency.user
     low, high = (end + waited_s for end in user.ttft_range_s)
@@ -95,14 +100,15 @@ def _network_row(result: EstimateResult, waited_s: float) -> AnswerRow:
 
 
 def _detail_rows(result: EstimateResult) -> Iterator[AnswerRow]:
+    """Yield the rows for mesh, prefill and traffic."""
     wafer, system, fabric = result.wafer, result.system, result.fabric
-    used = used_text(wafer, system)
-    yield AnswerRow("mesh", f"{wafer.rows}x{wafer.cols}", f"PEs{used and f', {used}'}", "system.wafers")
+    mesh_note = used_text(wafer, system)
+    yield AnswerRow("mesh", f"{wafer.rows}x{wafer.cols}", f"PEs{mesh_note and f', {mesh_note}'}", "system.wafers")
     chunks = plural(len(system.prefill_chunks), "chunk")
     cycles = f"cycles of the prompts, {chunks} one after another"
     yield AnswerRow("prefill", count(result.prefill.cycles), cycles, "prefill.tokens_per_s")
     links, hops, words = fabric.busiest_links, fabric.wavelet_hops_per_token, fabric.busiest_link_words_per_token
     if links and hops is not None and words is not None:
-        where = f"wafer {links[0].wafer}, row {links[0].row}, col {links[0].col} to the {links[0].to}"
-        text = f"words per token on the busiest link ({where}); {short_number(hops)} hops"
+        link_text = f"wafer {links[0].wafer}, row {links[0].row}, col {links[0].col} to the {links[0].to}"
+        text = f"words per token on the busiest link ({link_text}); {short_number(hops)} hops"
         yield AnswerRow("traffic", count(words), text, "fabric.busiest_link_words_per_token")

@@ -1,4 +1,4 @@
-"""``cuts`` of an estimate: layers of which several stages store a part, and how many wafers store all of them whole."""
+"""``cuts`` of an estimate: layers that are split between stages, and how to avoid the splits."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from wse.studies.results.placement import SystemResult
 
 @dataclass(frozen=True, kw_only=True)
 class CutsResult(Result):
-    """Layers in parts, which take longer than whole ones."""
+    """Layers that are split between stages, which makes them slower than whole layers."""
 
-    layers: Annotated[int, Doc("layers of which several stages hold a part")]
+    layers: Annotated[int, Doc("layers that are split between stages")]
     between_wafers: Annotated[int, Doc("of these, layers with parts on several wafers")]
     wafers_for_whole_layers: Annotated[
         int | None,
-        Doc("the fewest wafers, more than these, that hold all layers whole; absent where none do, and not looked for "
-            "where regions are listed or PEs are dead"),
+        Doc("the fewest wafers, more than these, on which no layer is split; absent if there is no such number, if "
+            "regions are listed, or with dead PEs"),
     ] = None  # fmt: skip
 
 
 def cuts_result(prepared: PreparedEstimate, system: SystemResult) -> CutsResult | None:
-    """Return the layers that the stages of a request cut; None where all are whole.
+    """Return the layers that the stages of a request split; None if no layer is split.
 
-    More wafers are tried, none is guessed.
+    The number of wafers on which no layer is split is found by trying more wafers, not by a
+    formula.
     """
     wafers_by_layer: dict[int, list[int]] = defaultdict(list)
     for stage in system.stages:
-        for layer in dict.fromkeys(stage.layers):  # others than the first and the last are whole
+        for layer in dict.fromkeys(stage.layers):  # (first, last); layers between the two are never split
             wafers_by_layer[layer].append(stage.wafer)
     cut = [wafers for wafers in wafers_by_layer.values() if len(wafers) > 1]
     if not cut:
         return None
-    fixed = prepared.options.listed or prepared.meshes
+    is_fixed_layout = prepared.options.listed or prepared.meshes
     return CutsResult(
         layers=len(cut),
         between_wafers=sum(len(set(wafers)) > 1 for wafers in cut),
         wafers_for_whole_layers=None
-        if fixed
+        if is_fixed_layout
         else fewest_wafers_for_whole_layers(prepared.spec, prepared.wafer, prepared.software, prepared.options),
     )

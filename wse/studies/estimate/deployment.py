@@ -1,4 +1,4 @@
-"""The deployment that a compiled request is: rounds of its wafers, from the cycles of its tokens and prompts."""
+"""Deployments of compiled requests on wafers, from the cycles of their tokens and prompts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ def wafer_deployment(
     """Return the deployment of a compiled request.
 
     Args:
-        prepared: The request; all users of a pass have prompts and answers of its lengths.
-        program: What was compiled for it.
-        token_cycles: Cycles of a pass over one token of each user, on average over the answer.
-        pipelining: Work of its stages and links.
+        prepared: The request. All users have prompts and generations of its lengths.
+        program: The compiled model.
+        token_cycles: Mean cycles of a pass over one token of each user, over the whole generation.
+        pipelining: Work of the stages and links.
     """
     slots, token_s = program.batch, token_cycles / prepared.wafer.clock_hz
     shape = RequestShape(prompt_tokens=prepared.prompt_len, new_tokens=prepared.new_tokens)
-    mean = token_s / pipelining.single_stream_tpot_s  # stages are timed in the middle of an answer, tokens all along it
+    # Stages are timed halfway through the generation. Scale them to the mean over all tokens.
+    mean_ratio = token_s / pipelining.single_stream_tpot_s
     prompts, prompt_s = pipelining.prefill, max(server.prefill_busy_s for server in pipelining.servers) / slots
     chunks = max(1.0, prompts.chunks / slots) if prompts is not None else 1.0
     alone_s = slots * prompt_s if prompts is None else prompts.ttft_s(prepared.wafer)
@@ -35,7 +36,7 @@ def wafer_deployment(
         economics=prepared.economics,
         slots=slots,
         token_s=token_s,
-        stage_s=mean * max(server.decode_busy_s for server in pipelining.servers),
+        stage_s=mean_ratio * max(server.decode_busy_s for server in pipelining.servers),
         prompt_s=prompt_s,
         chunk_s=prompt_s / chunks,
         delay_s=max(0.0, alone_s - slots * prompt_s),
@@ -43,7 +44,10 @@ def wafer_deployment(
 
 
 def middle_deployment(prepared: PreparedEstimate, program: Program) -> WaferDeployment:
-    """Return the deployment of a request, every token timed as in the middle of the answer; quick, to compare many."""
+    """Return the deployment of a request, with every token timed as halfway through the generation.
+
+    This is faster than timing all tokens, for comparisons of many layouts.
+    """
     fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     middle_cost = fabric.decode_cost(*prepared.middle_context)

@@ -1,6 +1,6 @@
-"""``energy`` and ``cost`` of a result: joules and dollars of a token, with their ranges, grades and assumptions.
+"""``energy`` and ``cost`` of an estimate: energy and cost of a token, with ranges and assumptions.
 
-A whole wafer draws its power and costs its price, whatever share of its mesh is used.
+A wafer has its full power and price even if only a part of its mesh is used.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityEnergyResult(Result):
-    """Joules of a token from what PEs and links do for it: an estimate from below."""
+    """Energy of a token as the sum over what PEs and links do for it: a lower estimate."""
 
     joules_per_token: Annotated[float, Doc("energy of a generated token of one user", "J")]
     range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "J")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
-    assumptions: Annotated[str, Doc("what it rests on")]
-    joules_by: Annotated[Mapping[EnergyUse, float], Doc("the same by use", "J")]
+    assumptions: Annotated[str, Doc("the assumptions and their sources")]
+    joules_by: Annotated[Mapping[EnergyUse, float], Doc("the energy of a token by use", "J")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyResult(Result):
-    """Joules of a generated token of one user, from the power of whole wafers."""
+    """Energy of a generated token of one user, from the power of whole wafers."""
 
     users: Annotated[int, Doc("users that share the wafers")]
     joules_per_token: Annotated[float, Doc("energy of an output token, prompts included", "J")]
     range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "J")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
-    assumptions: Annotated[str, Doc("what it rests on")]
+    assumptions: Annotated[str, Doc("the assumptions and their sources")]
     wafer_power_w: Annotated[float, Doc("power of a wafer", "W")]
-    from_below: Annotated[ActivityEnergyResult, Doc("an estimate from what PEs and links do")]
+    from_below: Annotated[ActivityEnergyResult, Doc("a lower estimate, from what PEs and links do")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostResult(Result):
-    """Dollars of a million generated tokens, from the price of a wafer's hour."""
+    """Cost of a million generated tokens, from the price of a wafer per hour."""
 
     users: Annotated[int, Doc("users that share the wafers")]
     usd_per_million_tokens: Annotated[float, Doc("price of a million output tokens, prompts included", "USD")]
@@ -57,14 +57,14 @@ class CostResult(Result):
     usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
     range: Annotated[Range | None, Doc("lowest and highest, by the ranges of the assumptions", "USD")] = None
     grade: Annotated[Grade, Doc("grade of the weakest assumption")]
-    assumptions: Annotated[str, Doc("what it rests on")]
+    assumptions: Annotated[str, Doc("the assumptions and their sources")]
     wafer_usd_per_hour: Annotated[float, Doc("price of a wafer's hour", "USD")]
     wafer_usd_per_hour_low: Annotated[float, Doc("low end of its range", "USD")]
     wafer_usd_per_hour_high: Annotated[float, Doc("high end of its range", "USD")]
 
     @property
     def price_ends(self) -> PriceEnds:
-        """Low end, value and high end of the price of an hour."""
+        """Price of a wafer per hour in USD: low end, value and high end."""
         return self.wafer_usd_per_hour_low, self.wafer_usd_per_hour, self.wafer_usd_per_hour_high
 
 
@@ -75,18 +75,18 @@ def energy_result(
     economics: Economics,
     serving: ServingResult,
 ) -> EnergyResult:
-    """Return joules of an output token.
+    """Return the energy of an output token at an operating point.
 
     Args:
-        fabric: The model that made the costs.
-        totals: All decoded tokens.
-        token_classes: The same by cost.
-        economics: Power of a wafer, and energies of what PEs and links do.
+        fabric: Fabric model that gave the cycles.
+        totals: Totals over all decoded tokens.
+        token_classes: Classes of decoded tokens with the same cost.
+        economics: Power of a wafer, and energies of operations of PEs and links.
         serving: The operating point.
     """
     joules = system_energy(serving.replicas * fabric.program.wafers, serving.tokens_per_s, economics)
     activity = _activity(fabric, totals, token_classes)
-    below = activity_energy(activity, economics)
+    activity_estimate = activity_energy(activity, economics)
     return EnergyResult(
         users=serving.users,
         joules_per_token=joules.value,
@@ -95,17 +95,23 @@ def energy_result(
         assumptions=joules.source,
         wafer_power_w=economics.power_w.value,
         from_below=ActivityEnergyResult(
-            joules_per_token=below.value,
-            range=below.range,
-            grade=below.grade,
-            assumptions=below.source,
+            joules_per_token=activity_estimate.value,
+            range=activity_estimate.range,
+            grade=activity_estimate.grade,
+            assumptions=activity_estimate.source,
             joules_by=activity_joules(activity, activity_energies(economics)),  # type: ignore[arg-type]
         ),
     )
 
 
 def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> CostResult:
-    """Return dollars of a million output tokens at an operating point whose replicas have so many wafers each."""
+    """Return the cost of a million output tokens at an operating point.
+
+    Args:
+        wafers: Number of wafers of each replica.
+        economics: Price of a wafer.
+        serving: The operating point.
+    """
     dollars = system_cost(serving.replicas * wafers, serving.tokens_per_s, economics)
     return CostResult(
         users=serving.users,
@@ -122,9 +128,9 @@ def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> Co
 
 
 def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[TokenClass]) -> Activity:
-    """Return the work of PEs and links for a mean token of one user.
+    """Return what PEs and links do for the mean token of one user.
 
-    A word of a message crosses a ramp at both ends.
+    Each word of a message crosses a ramp (the connection of router and PE) at both of its ends.
     """
     program, wafer, phase = fabric.program, fabric.wafer, fabric.program.decode
     tokens = sum(group.tokens for group in token_classes) * program.batch
@@ -137,10 +143,10 @@ def _activity(fabric: Fabric, totals: PhaseTotals, token_classes: Sequence[Token
         )
     )
     half, narrow = program.element_type("act") != "float32", program.element_type("acc") != "float32"
-    kind = "macs_fp32" if not half else "macs_fp16" if narrow else "macs_fp16_fp32"
+    macs_key = "macs_fp32" if not half else "macs_fp16" if narrow else "macs_fp16_fp32"
     pes = program.wafers * program.wafer_rows * program.wafer_cols
     return Activity(
-        **{kind: counts.macs},
+        **{macs_key: counts.macs},
         sram_read_bytes=counts.read_bytes,
         vector_operations=counts.vector_operations,
         wavelet_hops=totals.hops / tokens,

@@ -1,8 +1,9 @@
-"""Grades of the numbers that an estimate rests on: of each cause of cycles, and of the numbers that it leads with.
+"""Evidence grades of the causes of cycles and of the main numbers of an estimate.
 
-A result is no better than the weakest constant that it depends on. Grades are those of the wafer's and the software
-profile's files (`wse.hardware.number`); from the best to the weakest: measured, stated by the vendor, derived from or
-fitted to published figures, inferred, reported second-hand, given by the user.
+A result has the grade of the weakest constant on which it depends. The grades of constants are in
+the files of the wafer and of the software profile (`wse.hardware.number`). From the best to the
+weakest, they are: measured, stated by the vendor, derived from or fitted to published figures,
+inferred, reported second-hand, given by the user.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SOURCES: Final[dict[Grade, str]] = {
     "I": "assumed",
     "U": "assumed",
 }
-"""Grades in words: the kind of source of a number."""
+"""Kind of source of a number, by its grade."""
 
 _RATES: Final = (
     "mac_fp16_per_cycle", "mac_fp16_fp32_per_cycle", "mac_fp32_per_cycle", "add_fp16_per_cycle", "add_fp32_per_cycle",
@@ -61,15 +62,15 @@ _RESTS_ON_SRAM: Final = ("sram.bytes_per_pe", "sram.kv_capacity_tokens", "sram.u
 
 @dataclass(frozen=True, kw_only=True)
 class GradeResult(Result):
-    """The grade of a number: how well it is known."""
+    """Evidence grade of a number: how well the number is known."""
 
     grade: Annotated[Grade, Doc("M measured, V vendor, D fitted, R second-hand, I inferred, U the user's")]
-    source: Annotated[str, Doc("the same in a word: measured, vendor, fitted or assumed")]
+    source: Annotated[str, Doc("the grade as a word: measured, vendor, fitted or assumed")]
     weakest: Annotated[str, Doc("the constant with that grade")]
 
 
 class Grades:
-    """The grades of a wafer's and a software profile's numbers, by field; both as they were named, some replaced."""
+    """Evidence grades of the numbers of a wafer and a software profile, by name of the number."""
 
     def __init__(
         self,
@@ -80,28 +81,41 @@ class Grades:
         wafer_values: Values = (),
         software_values: Values = (),
     ) -> None:
-        self._of: dict[str, Grade] = {}
-        for where, values in ((software, software_values), (wafer, wafer_values)):
-            for key, source in provenance(where, values).items():
-                name, _, of = key.partition(".")
-                if of in ("", generation):
-                    self._of[name] = source.grade
+        """Read the grades from the files of wafer and software profile.
+
+        Args:
+            wafer: Name or file of the wafer.
+            software: Name or file of the software profile.
+            generation: Generation of the wafer, for numbers that differ between generations.
+            wafer_values: Numbers that replace numbers of the wafer.
+            software_values: Numbers that replace numbers of the software profile.
+        """
+        self._grade_by_name: dict[str, Grade] = {}
+        for file, values in ((software, software_values), (wafer, wafer_values)):
+            for key, source in provenance(file, values).items():
+                name, _, number_generation = key.partition(".")
+                if number_generation in ("", generation):
+                    self._grade_by_name[name] = source.grade
 
     def weakest(self, constants: Iterable[str]) -> tuple[Grade, str]:
-        """Return the weakest grade among some constants, and the first that has it."""
-        name = max(constants, key=lambda constant: list(GRADES).index(self._of[constant]))
-        return self._of[name], name
+        """Return the weakest grade among some constants, and the first constant that has it."""
+        name = max(constants, key=lambda constant: list(GRADES).index(self._grade_by_name[constant]))
+        return self._grade_by_name[name], name
 
     def of_cause(self, cause: Cause) -> Grade:
         """Return the grade of the cycles of one cause."""
         return self.weakest(_OF_CAUSE[cause])[0]
 
     def of_bound(self, bound: str) -> Grade:
-        """Return the grade of one kind of bound."""
+        """Return the grade of one kind of lower bound."""
         return self.weakest(_OF_BOUND[bound])[0]
 
     def shares(self, cycles_by: CyclesBy) -> dict[str, float]:
-        """Return the shares of some cycles that rest on each kind of source, the best first."""
+        """Return the fraction of cycles that depends on each kind of source, best source first.
+
+        Args:
+            cycles_by: Cycles by cause.
+        """
         total = sum(cycles_by.values()) or 1.0
         order = sorted(cycles_by, key=lambda cause: list(GRADES).index(self.of_cause(cause)))
         shares: dict[str, float] = {}
@@ -112,7 +126,11 @@ class Grades:
         return shares
 
     def source(self, cycles_by: CyclesBy) -> str:
-        """Return the weakest kind of source that any of some cycles rests on."""
+        """Return the weakest kind of source on which any of the cycles depends.
+
+        Args:
+            cycles_by: Cycles by cause.
+        """
         return next(reversed(self.shares(cycles_by)), SOURCES["M"])
 
 
@@ -125,27 +143,34 @@ def grades_result(
     cost: CostResult | None,
     network: Network,
 ) -> dict[str, GradeResult]:
-    """Return the grade and the weakest constant of each number that an estimate leads with, by its key.
+    """Return the grade and the weakest constant of each main number of an estimate, by JSON key.
 
-    ``cycles_by`` has those of ``prefill``, and of ``verify`` where there is such a pass. Numbers of generated tokens
-    have none where nothing is decoded (``decode`` None).
+    Args:
+        grades: Evidence grades of the constants.
+        wafers: Number of wafers. With one wafer, crossings have no grades.
+        cycles_by: Cycles by cause of ``prefill``, and of ``verify`` if there is such a pass.
+        decode: Decoded tokens; None if nothing is decoded. Numbers of generated tokens then have no
+            grades.
+        energy: Energy of a token; None if unknown.
+        cost: Cost of a token; None if unknown.
+        network: Network between user and machine.
     """
-    of_prefill, of_host = _constants_of(cycles_by["prefill"]), _OF_CAUSE["host"]
+    prefill_constants, host_constants = _constants_of(cycles_by["prefill"]), _OF_CAUSE["host"]
     rests_on: dict[str, tuple[str, ...]] = dict.fromkeys(_RESTS_ON_SRAM, _OF_SRAM)
     for phase, causes in cycles_by.items():
         rests_on[f"{phase}.cycles"] = _constants_of(causes)
         rests_on[f"{phase}.s"] = (*_constants_of(causes), "clock_hz")
-    of_ttft = (*of_prefill, "clock_hz", *of_host)
-    rests_on["prefill.tokens_per_s"] = of_ttft
+    ttft_constants = (*prefill_constants, "clock_hz", *host_constants)
+    rests_on["prefill.tokens_per_s"] = ttft_constants
     if decode is not None:
-        of_decode = _constants_of(decode.cycles_by)
-        rests_on |= dict.fromkeys(("decode.cycles_per_token", "decode.cycles_per_layer"), of_decode)
-        of_tpot = (*of_decode, "clock_hz")
-        rests_on |= dict.fromkeys(("decode.tokens_per_s", "decode.tokens_per_s_per_user"), of_tpot)
-    rests_on["latency.ttft_s"] = of_ttft
+        decode_constants = _constants_of(decode.cycles_by)
+        rests_on |= dict.fromkeys(("decode.cycles_per_token", "decode.cycles_per_layer"), decode_constants)
+        tpot_constants = (*decode_constants, "clock_hz")
+        rests_on |= dict.fromkeys(("decode.tokens_per_s", "decode.tokens_per_s_per_user"), tpot_constants)
+    rests_on["latency.ttft_s"] = ttft_constants
     if decode is not None:
-        rests_on["latency.tpot_s"] = of_tpot
-        rests_on["latency.request_s"] = (*of_ttft, *of_tpot)
+        rests_on["latency.tpot_s"] = tpot_constants
+        rests_on["latency.request_s"] = (*ttft_constants, *tpot_constants)
         for key in ("wavelet_hops_per_token", "busiest_link_words_per_token", "colours_used"):
             rests_on[f"fabric.{key}"] = _OF_SRAM
         if wafers > 1:
@@ -153,23 +178,21 @@ def grades_result(
             rests_on["crossing.s_per_token"] = _OF_CAUSE["crossing"]
     weakest = {key: grades.weakest(constants) for key, constants in rests_on.items()}
     weakest["latency.user.ttft_s"] = _weaker(network.weakest, weakest["latency.ttft_s"])
-    of_rate = weakest["latency.ttft_s" if decode is None else "decode.tokens_per_s"]
+    rate_grade = weakest["latency.ttft_s" if decode is None else "decode.tokens_per_s"]
     if energy is not None:
-        priced = (energy.grade, "wafer_power_w")
-        weakest["energy.joules_per_token"] = _weaker(priced, of_rate)
+        weakest["energy.joules_per_token"] = _weaker((energy.grade, "wafer_power_w"), rate_grade)
     if cost is not None:
-        priced = (cost.grade, "wafer_usd_per_hour")
-        weakest["cost.usd_per_million_tokens"] = _weaker(priced, of_rate)
+        weakest["cost.usd_per_million_tokens"] = _weaker((cost.grade, "wafer_usd_per_hour"), rate_grade)
     return {
         key: GradeResult(grade=grade, source=SOURCES[grade], weakest=name) for key, (grade, name) in weakest.items()
     }
 
 
 def _weaker(first: tuple[Grade, str], second: tuple[Grade, str]) -> tuple[Grade, str]:
-    """Return the weaker of two grades, each with its constant; the first of equals."""
+    """Return the weaker of two (grade, constant) pairs, or the first of two equal grades."""
     return max((first, second), key=lambda graded: list(GRADES).index(graded[0]))
 
 
 def _constants_of(cycles_by: CyclesBy) -> tuple[str, ...]:
-    """Constants behind some cycles."""
+    """Return the constants on which some cycles depend."""
     return tuple(constant for cause, cycles in cycles_by.items() if cycles for constant in _OF_CAUSE[cause])

@@ -1,4 +1,4 @@
-"""An EstimateRequest, checked, with everything loaded and its defaults filled in."""
+"""PreparedEstimate: a checked EstimateRequest with everything loaded and its defaults filled in."""
 
 from __future__ import annotations
 
@@ -32,14 +32,21 @@ from wse.studies.options.vocabulary import check_vocabulary
 from wse.studies.options.workload import LENGTH
 
 MOST_USERS = 4096
-"""Maximum users of one batch."""
+"""Maximum number of users of one batch."""
 MOST_USERS_OF_REPLICAS = 1_000_000
-"""Maximum users at a time, on however many machines."""
+"""Maximum number of concurrent users, on any number of machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedEstimate(PreparedPlacement):
-    """A request with everything loaded and decided but the Program."""
+    """Request for an estimate, with everything loaded and decided except the layout.
+
+    Attributes:
+        request: The request, with its settings converted to numbers.
+        economics: Power and price of a wafer.
+        network: Network and service between user and machine.
+        acceptance: Acceptance of drafts; None for a request without drafts.
+    """
 
     request: EstimateRequest
     economics: Economics
@@ -48,7 +55,7 @@ class PreparedEstimate(PreparedPlacement):
 
     @property
     def goal(self) -> Goal:
-        """The load that the layout of one deployment is chosen for."""
+        """Users, replicas and objective for which the layout of one deployment is chosen."""
         request = self.request
         return Goal(
             users=request.serving.users, replicas=request.replicas, objective=request.serving.objective or LATENCY
@@ -56,40 +63,53 @@ class PreparedEstimate(PreparedPlacement):
 
     @property
     def prompt_len(self) -> int:
-        """Tokens of each user's prompt."""
+        """Length of each user's prompt in tokens."""
         return self.options.prompt_tokens[0]
 
     @property
     def note(self) -> str | None:
-        """Sentences on lengths and types that nobody requested and that are not the usual ones; None without them."""
+        """Sentences about lengths and types that were chosen and are not the usual ones.
+
+        None if there are no such lengths or types.
+        """
         notes = [note for note in (self._lengths_note, dtype_note(self.loaded, self.request.types.dtype)) if note]
         return "; ".join(notes) or None
 
     @property
     def _lengths_note(self) -> str | None:
-        """A sentence on lengths that nobody requested and that are not the usual ones; None where there are none."""
+        """Sentence about lengths that were chosen and are shorter than usual, or None."""
         lengths = [
             ("of prompt", self.prompt_len, self.request.workload.prompt_len),
             ("generated", self.new_tokens, self.request.workload.new_tokens),
         ]
-        short = [
-            f"{count:,} {'token' if count == 1 else 'tokens'} {what}"
-            for what, count, asked_for in lengths
-            if asked_for is None and count < LENGTH
+        short_lengths = [
+            f"{count:,} {'token' if count == 1 else 'tokens'} {token_kind}"
+            for token_kind, count, requested_count in lengths
+            if requested_count is None and count < LENGTH
         ]
-        if not short:
+        if not short_lengths:
             return None
         limit = self.request.context or self.spec.context_limit
-        whose = f"--context {limit}" if self.request.context else f"what {self.spec.name} was made for"
-        return f"{' and '.join(short)} in place of {LENGTH:,}: {limit:,} in all are {whose}"
+        limit_origin = f"--context {limit}" if self.request.context else f"what {self.spec.name} was made for"
+        return f"{' and '.join(short_lengths)} in place of {LENGTH:,}: {limit:,} in all are {limit_origin}"
 
 
 def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
-    """Load and check all that a request names.
+    """Load and check everything that a request for an estimate names.
+
+    The phases are:
+
+    1. Check the options that need nothing to be loaded.
+    2. Load the model, wafer, software profile and prices.
+    3. Determine lengths and the options of the compiler.
+    4. Determine the mesh, which dead PEs may reduce, and check listed regions against it.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
+        UnknownName: A name in the request is unknown.
+        BadInput: A file is missing or cannot be used, a number is out of range, or options
+            contradict each other.
     """
+    # 1. Options.
     request = with_settings(request)
     check_counts(
         wafers=request.wafers,
@@ -100,13 +120,13 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         context=request.context,
     )
     check_replicas(request.serving.users, request.replicas)
-    numbers = (
+    limits = (
         ("--batch", request.serving.batch, MOST_USERS),
         ("--users", request.serving.users, MOST_USERS_OF_REPLICAS),
     )
-    for option, users, most in numbers:
-        if users is not None and users > most:
-            message = f"{option} {users}: give at most {most:,} users"
+    for option, users, max_users in limits:
+        if users is not None and users > max_users:
+            message = f"{option} {users}: give at most {max_users:,} users"
             raise BadInput(message)
     check_objective(request)
     if request.serving.users is not None and request.serving.users < (request.serving.batch or 1):
@@ -118,17 +138,20 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     if request.capacity not in (REFUSE, REPORT):
         raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
     check_drafts(request)
+    # 2. Model, wafer, software profile and prices.
     basis = load_basis(request)
     if request.drafts.draft_model is not None:
         load_draft_model(request.drafts.draft_model, basis.loaded)
     price = wafer_price(request.costs.price, basis.whole.name)
     economics = load_economics(basis.whole, request.costs.economics, price)
     wafer = basis.mesh or basis.whole
+    # 3. Lengths and options of the compiler.
     prompt_len, new_tokens = _lengths(request, basis.spec)
     context, prompt_tokens = request.context or prompt_len + new_tokens, (prompt_len,) * (request.serving.batch or 1)
     check_pass(request.verify_tokens, context, prompt_len)
-    more = {"capacity": request.capacity, "verify_tokens": request.verify_tokens or 0}
-    options = placement_options(request, basis, context, prompt_tokens, **more)
+    other_options = {"capacity": request.capacity, "verify_tokens": request.verify_tokens or 0}
+    options = placement_options(request, basis, context, prompt_tokens, **other_options)
+    # 4. The mesh that programs see.
     wafer, meshes = logical_wafer(wafer, basis.defects, options.wafers, grow_to=None)
     check_listed(options, basis.spec, wafer, live=bool(meshes))
     return PreparedEstimate(
@@ -148,9 +171,14 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
 
 
 def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
-    """Return the draft model of a name, without weights.
+    """Load a draft model without its weights.
 
-    Raises BadInput where its vocabulary is another than the target's.
+    Args:
+        name: Name or path of the draft model.
+        target: Model that verifies the draft tokens.
+
+    Raises:
+        BadInput: The two models have different vocabularies.
     """
     draft = load_model(name, with_weights=False)
     remedy = "give a draft with the model's own vocabulary, or leave it out for a head"
@@ -159,11 +187,14 @@ def load_draft_model(name: str | Path, target: LoadedModel) -> LoadedModel:
 
 
 def check_replicas(users: int | None, replicas: int | None) -> None:
-    """Raise BadInput for replicas without users that they share, or for more of them than users.
+    """Check the number of replicas against the number of users.
 
     Args:
-        users: Users at a time; None where no number was given.
-        replicas: Equal machines; None for ``auto``.
+        users: Requested concurrent users; None if no number is requested.
+        replicas: Number of equal machines; None for ``auto``.
+
+    Raises:
+        BadInput: Several replicas are requested without users, or more replicas than users.
     """
     check_counts(replicas=replicas)
     if replicas != 1 and users is None:
@@ -175,17 +206,18 @@ def check_replicas(users: int | None, replicas: int | None) -> None:
 
 
 def check_objective(request: EstimateRequest) -> None:
-    """Raise UnknownName for an objective that there is not."""
+    """Raise UnknownName if the objective of a request is unknown."""
     if request.serving.objective not in (None, *OBJECTIVES):
         raise UnknownName("objective", str(request.serving.objective), OBJECTIVES, where="--objective")
 
 
 def check_drafts(request: EstimateRequest) -> None:
-    """Check that the options of drafts go together.
+    """Check that the draft options of a request are consistent.
 
     Raises:
-        BadInput: a draft model or a place without acceptance, or a head in a place of its own.
-        UnknownName: the place is none.
+        BadInput: A draft model or place is given without an acceptance, or a place is given for a
+            head, which always runs on the PEs of the model.
+        UnknownName: The place is unknown.
     """
     model, place = request.drafts.draft_model, request.drafts.draft_place
     for option, value in (("--draft-model", model), ("--draft-place", place)):
@@ -200,15 +232,21 @@ def check_drafts(request: EstimateRequest) -> None:
 
 
 def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
-    """Return the tokens of each prompt and generated ones, which a user's cache and the model have room for."""
+    """Return the numbers of prompt tokens and new tokens of a request.
+
+    Raises:
+        BadInput: The KV cache or the model has no room for that many tokens.
+    """
     check_context(request.context, spec)
     limit = request.context or spec.context_limit
     prompt_len, new_tokens = request.workload.lengths(limit)
     tokens = prompt_len + new_tokens
     if tokens > limit:
         lengths = (("--prompt-len", request.workload.prompt_len), ("--new-tokens", request.workload.new_tokens))
-        stated = [f"{option} {length}" for option, length in lengths if length is not None] or ["a prompt"]
-        whose = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
-        message = f"{' '.join(stated)}: {tokens} tokens are more than {whose}; give at most {limit} together"
+        given_options = [f"{option} {length}" for option, length in lengths if length is not None] or ["a prompt"]
+        limit_origin = f"--context {limit}" if request.context else f"the {limit} tokens that {spec.name} was made for"
+        message = (
+            f"{' '.join(given_options)}: {tokens} tokens are more than {limit_origin}; give at most {limit} together"
+        )
         raise BadInput(message)
     return prompt_len, new_tokens

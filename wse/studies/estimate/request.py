@@ -1,4 +1,7 @@
-"""EstimateRequest: the options of ``wse estimate``, and its arguments from Python; lengths instead of prompts."""
+"""EstimateRequest: the options of ``wse estimate``, which are also the arguments of `wse.estimate`.
+
+An estimate needs the lengths of requests instead of prompts.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ from wse.studies.options.workload import ServingOptions, WorkloadOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateRequest(PlacementRequest):
-    """A model on full-size wafers, to be timed; None where the default is to be found."""
+    """A model on full-size wafers or GPUs, to be timed. None means that a value is chosen."""
 
     workload: Annotated[WorkloadOptions, OptionsOf()] = field(default_factory=WorkloadOptions)
     serving: Annotated[ServingOptions, OptionsOf()] = field(default_factory=ServingOptions)
     replicas: Annotated[
         int | None,
         Option(
-            doc="Equal machines that share the users; auto: the fewest that have room for them.",
+            doc="Number of equal machines that share the users; auto: the fewest that have room for them.",
             panel="Serving",
             metavar="N|auto",
             none="auto",
@@ -34,7 +37,7 @@ class EstimateRequest(PlacementRequest):
     verify_tokens: Annotated[
         int | None,
         Option(
-            doc="Also a pass over so many new tokens of one user, as drafted ones are verified by.",
+            doc="Also time a verification pass over this number of new tokens of one user.",
             panel="Prompt",
             metavar="TOKENS",
             unit=TOKEN,
@@ -43,8 +46,8 @@ class EstimateRequest(PlacementRequest):
     draft: Annotated[
         str | None,
         Option(
-            doc="Also the best drafts for this machine and batch, by how often they are accepted: a measured model of "
-            "acceptance.toml or typical, shares such as 0.8,0.7,0.6 by position, or a TOML file.",
+            doc="Also report the best drafts for this machine and batch. Their acceptance is that of a model of "
+            "acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.",
             panel="Drafts",
             metavar="NAME|SHARES|FILE",
             known_values=known_names.acceptances,
@@ -64,7 +67,7 @@ class EstimateRequest(PlacementRequest):
     capacity: Annotated[
         str,
         Option(
-            doc="Whether a model that does not fit is timed all the same.",
+            doc="Refuse a model that does not fit, or time it and report what is missing.",
             panel="Wafer and mapping",
             metavar="refuse|report",
         ),
@@ -73,7 +76,7 @@ class EstimateRequest(PlacementRequest):
     network: Annotated[
         str | Path | None,
         Option(
-            doc="Network and service between user and machine in a TOML file, instead of wse/data/network.toml.",
+            doc="Network and service between user and machine as a TOML file, instead of wse/data/network.toml.",
             panel="Output",
             metavar="FILE",
         ),
@@ -81,14 +84,14 @@ class EstimateRequest(PlacementRequest):
     sensitivity: Annotated[
         bool,
         Option(
-            doc="Also what a slower hop, more SRAM, a faster link, or wafers that cut no layer would change.",
+            doc="Also report the effect of a slower hop, more SRAM, a faster link, and wafers that cut no layer.",
             panel="Output",
         ),
     ] = False
     trace: Annotated[
         str | Path | None,
         Option(
-            doc="Write a trace of it, to look inside with `wse inspect`.",
+            doc="Write a trace of the estimate, for `wse inspect`.",
             panel="Trace",
             metavar="PATH|none",
             none="none",
@@ -96,11 +99,11 @@ class EstimateRequest(PlacementRequest):
     ] = None
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Fewer new tokens too, where as many were requested."""
+        """Return the options that request this context, with fewer new tokens if necessary."""
         if self.workload.new_tokens is not None and prompt_tokens + self.workload.new_tokens > context:
             return f"--context {context} --new-tokens {context - prompt_tokens}"
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """Return a smaller batch."""
+        """Return the option that requests a batch of ``users``."""
         return f"--batch {users}"

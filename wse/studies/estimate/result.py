@@ -42,72 +42,85 @@ CHANGED: Final = {
     "ttft_s": "TTFT",
     "kv_capacity_tokens": "KV tokens",
 }
-"""Numbers of a request with a change that are shown, with their headings."""
+"""Numbers of a changed request that are shown, with their column headings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeResult(Result):
-    """A request with one number changed; ``fits`` alone where the model does not fit."""
+    """A request with one number of the machine changed, and what this changes.
 
-    change: Annotated[str, Doc("what is changed")]
+    If the model does not fit, only ``change`` and ``fits`` are set.
+    """
+
+    change: Annotated[str, Doc("the change")]
     fits: Annotated[bool, Doc("whether the model fits")]
-    wafers: Annotated[int | None, Doc("wafers")] = None
+    wafers: Annotated[int | None, Doc("number of wafers")] = None
     kv_capacity_tokens: Annotated[int | None, Doc("tokens of each user's KV cache that fit")] = None
     ttft_s: Annotated[float | None, Doc("time to first token", "s")] = None
     tokens_per_s_per_user: Annotated[float | None, Doc("generated tokens of each user", "tokens/s")] = None
     tokens_per_s: Annotated[float | None, Doc("generated tokens of all users", "tokens/s")] = None
-    factors: Annotated[Mapping[str, float] | None, Doc("by the keys above, the number over the unchanged one")] = None
+    factors: Annotated[
+        Mapping[str, float] | None, Doc("each of the numbers above, divided by the unchanged number")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateResult(Result):
-    """Cycles, traffic, SRAM and cost of a request; what concerns decoded tokens is absent without any."""
+    """Cycles, traffic, SRAM and cost of a request.
+
+    Fields about decoded tokens are absent if nothing is decoded.
+    """
 
     inputs: Annotated[
         Mapping[str, str | int | float],
         Doc("the options with defaults filled in; `wafer.NAME` and `software.NAME` are numbers that were replaced"),
     ]
-    note: Annotated[str | None, Doc("what was decided unasked: lengths, or an element type that no file states")] = None
+    note: Annotated[
+        str | None, Doc("lengths, or an element type, that were chosen because neither request nor files state them")
+    ] = None
     batch: Annotated[int, Doc("users whose tokens are decoded together")]
     model: Annotated[ModelResult, Doc("the model")]
-    wafer: Annotated[WaferResult, Doc("a wafer as programs see it")]
+    wafer: Annotated[WaferResult, Doc("a wafer with the mesh that programs see")]
     system: Annotated[SystemResult, Doc("wafers, mapping and stages")]
-    cuts: Annotated[CutsResult | None, Doc("layers in parts; absent where all are whole")] = None
-    sram: Annotated[EstimateSram, Doc("how full PEs are")]
+    cuts: Annotated[CutsResult | None, Doc("layers that are split between stages; absent if none is")] = None
+    sram: Annotated[EstimateSram, Doc("use of SRAM")]
     prefill: Annotated[PrefillResult, Doc("the prompts")]
-    fabric: Annotated[FabricResult, Doc("words over links")]
-    latency: Annotated[LatencyResult, Doc("what a user waits for")]
+    fabric: Annotated[FabricResult, Doc("words on links")]
+    latency: Annotated[LatencyResult, Doc("times that a user waits")]
     decode: Annotated[DecodeResult | None, Doc("a generated token")] = None
     verify: Annotated[
         VerifyResult | None, Doc("a pass over several new tokens of one user; with `--verify-tokens`")
     ] = None
-    drafts: Annotated[DraftPlanResult | None, Doc("the drafts that gain most; with `--draft`")] = None
+    drafts: Annotated[DraftPlanResult | None, Doc("the best drafts; with `--draft`")] = None
     published: Annotated[
         tuple[PublishedSpeed, ...] | None,
         Doc("published speeds of the model on this wafer: the fastest without drafts, and the fastest with drafts"),
     ] = None
     crossing: Annotated[CrossingResult | None, Doc("bytes between wafers for a generated token")] = None
-    schedule: Annotated[PipeliningResult | None, Doc("pipelining: streams on their way through stages")] = None
-    serving: Annotated[ServingResult | None, Doc("what users get, and what a token costs")] = None
-    bounds: Annotated[BoundsResult | None, Doc("a generated token beside what limits it")] = None
-    energy: Annotated[EnergyResult | None, Doc("joules of a token")] = None
-    cost: Annotated[CostResult | None, Doc("dollars of a million tokens")] = None
-    grades: Annotated[Mapping[str, GradeResult], Doc("by the key of a number, how well it is known")]
+    schedule: Annotated[PipeliningResult | None, Doc("pipelining: several streams in flight through the stages")] = None
+    serving: Annotated[ServingResult | None, Doc("speeds for users, and the cost of a token")] = None
+    bounds: Annotated[BoundsResult | None, Doc("cycles of a generated token, with their lower bounds")] = None
+    energy: Annotated[EnergyResult | None, Doc("energy of a token")] = None
+    cost: Annotated[CostResult | None, Doc("cost of a million tokens")] = None
+    grades: Annotated[Mapping[str, GradeResult], Doc("evidence grades of numbers, by their keys")]
     routing: Annotated[
-        str | None, Doc("of models with experts: `even`, or `given` where a run's choice of experts is timed")
+        str | None,
+        Doc("choice of experts: `even`, or `given` if the choices of a run are timed; absent without experts"),
     ] = None
-    defects: Annotated[DefectsResult | None, Doc("what dead PEs and links cost; with `--defects`")] = None
-    search: Annotated[SearchResult | None, Doc("layouts that were tried, where there were several")] = None
+    defects: Annotated[DefectsResult | None, Doc("cost of dead PEs and links; with `--defects`")] = None
+    search: Annotated[SearchResult | None, Doc("layouts that were tried, if there were several")] = None
     rewrites: Annotated[
         tuple[RewriteResult, ...] | None, Doc("rewrites of a layer's steps; absent with `--schedule released`")
     ] = None
-    sensitivity: Annotated[tuple[ChangeResult, ...] | None, Doc("what another wafer would change")] = None
+    sensitivity: Annotated[
+        tuple[ChangeResult, ...] | None, Doc("effects of changed numbers of the machine; with `--sensitivity`")
+    ] = None
     trace: Annotated[str | None, Doc("path of the trace")] = None
 
     def plot(self) -> Figure:
-        """Return the cycles of a generated token by cause, in all and by kind of op.
+        """Return a figure of the cycles of a generated token by cause, in total and by kind of op.
 
-        Of the prompt where nothing is decoded.
+        If nothing is decoded, the figure shows the cycles of the prompt.
         """
         if self.bounds is None or self.decode is None:
             return causes_figure({"prompt": self.prefill.cycles_by}, f"Prompt of {self.model.name}")
@@ -115,11 +128,15 @@ class EstimateResult(Result):
         return causes_figure({"whole token": self.decode.cycles_by, **ops}, f"A generated token of {self.model.name}")
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the answer, published speeds, cycles, SRAM, operating points, and the settings.
+        """Return the tables of the estimate.
+
+        They are the answer, published speeds, cycles by cause, SRAM, operating points, drafts,
+        changes, and the settings.
 
         Args:
-            detail: Whether to add grades, the placement, bounds, the gap to them, and the layouts that were tried.
-            width: Columns of the terminal.
+            detail: Whether to add evidence grades, the placement, bounds and the gap to them,
+                pipelining, the layouts that were tried, and rewrites.
+            width: Width of the terminal in characters.
         """
         tables = wafer_answer_tables(self, detail=detail)
         if self.published is not None:
@@ -147,7 +164,7 @@ class EstimateResult(Result):
         return tuple(tables)
 
     def _detail_tables(self, width: int) -> list[Table]:
-        """Return placement, bounds, gaps, pipelining, layouts and rewrites."""
+        """Return the tables that ``detail`` adds."""
         tables = [placement_table(self.model, self.wafer, self.system)]
         if self.bounds is not None:
             tables += [token_table(self.bounds, width), gap_table(self.bounds.token, self.bounds.gap)]
@@ -164,7 +181,7 @@ class EstimateResult(Result):
 
 
 def _inputs_table(result: EstimateResult) -> Table:
-    """Return the options, defaults filled in, as they are given on the command line."""
+    """Return the table of the options, with defaults filled in, as on the command line."""
     replaced = result.wafer.replaced or {}
     options = [
         f"--{name.replace('_', '-')} {printable(value)}"
@@ -177,18 +194,22 @@ def _inputs_table(result: EstimateResult) -> Table:
 
 
 def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
-    """Return the numbers of the request with each change, and the factors by which they differ from those without."""
-    first, *others = (key for key in CHANGED if getattr(changes[0], key) is not None)
+    """Return the table of changed requests: their numbers, and factors to the unchanged ones."""
+    first_key, *other_keys = (key for key in CHANGED if getattr(changes[0], key) is not None)
     columns = (
         Column(key="change", title="with"),
-        number(first, CHANGED[first], cell=lambda row: _change(first, row) if row.fits else "does not fit"),
-        *(number(key, CHANGED[key], cell=partial(_change, key)) for key in others),
+        number(first_key, CHANGED[first_key], cell=lambda row: _change(first_key, row) if row.fits else "does not fit"),
+        *(number(key, CHANGED[key], cell=partial(_change, key)) for key in other_keys),
     )
     note = "the same request; × what it is now"
     return Table(columns=columns, rows=changes, title="On another wafer or with other code", note=note)
 
 
 def _change(key: str, row: ChangeResult) -> str:
+    """Return the cell with a number of a changed request and its factor to the unchanged one.
+
+    The cell is empty if the model does not fit.
+    """
     if row.factors is None:
         return ""
     value = getattr(row, key)

@@ -1,4 +1,4 @@
-"""Sensitivity of an estimate: the same request once more with one number of the machine changed."""
+"""Sensitivity of an estimate: the same request repeated with one number of the machine changed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ from wse.studies.options.settings import replaced
 
 
 def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
-    """Return the changed requests by the name of the change; larger code on as many wafers as it takes."""
+    """Return requests in which one number of the machine is changed, by the name of the change.
+
+    With the larger code of research kernels, the request may use more wafers.
+    """
     request, wafer = prepared.request, prepared.whole
-    research = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
+    research_code_bytes = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
 
     def on_wafer(key: str, value: float) -> EstimateRequest:
+        """Return the request with another value of one number of the wafer."""
         return replace_options(request, wafer_values=replaced(request.machine.wafer_values, {key: value}))
 
-    with_code = replaced(request.machine.software_values, {"code_bytes_per_pe": research})
+    with_code = replaced(request.machine.software_values, {"code_bytes_per_pe": research_code_bytes})
     return {
         "one more cycle a hop": on_wafer("hop_cycles", wafer.hop_cycles + 1),
         "10 % more SRAM a PE": on_wafer("sram_bytes_per_pe", wafer.sram_bytes_per_pe * 11 // 10),
@@ -35,27 +39,34 @@ def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
 def sensitivity_result(
     result: EstimateResult,
     requests: Mapping[str, EstimateRequest],
-    estimated: Callable[[str, EstimateRequest], EstimateResult],
+    estimate_request: Callable[[str, EstimateRequest], EstimateResult],
 ) -> tuple[ChangeResult, ...]:
-    """Return the numbers of each changed request, and the factors by which they differ from those of ``result``.
+    """Return the numbers of each changed request, and the factors to those of the original request.
 
-    ``estimated`` gives the result of a request; the name before it is for people. Where it does not fit, a row says so.
+    Args:
+        result: Result of the original request.
+        requests: Changed requests, by the name of the change.
+        estimate_request: Function that returns the result of a request; the name of the change comes
+            first, for progress messages.
+
+    Returns:
+        One record per change. If the model no longer fits, the record only says so.
     """
-    before = _leading_numbers(result)
+    original_numbers = _leading_numbers(result)
     rows: list[ChangeResult] = []
     for name, request in requests.items():
         try:
-            after = _leading_numbers(estimated(name, request))
+            changed_numbers = _leading_numbers(estimate_request(name, request))
         except DoesNotFit:
             rows.append(ChangeResult(change=name, fits=False))
             continue
-        factors = {key: after[key] / value for key, value in before.items() if value}
-        rows.append(ChangeResult(change=name, fits=True, **after, factors=factors))
+        factors = {key: changed_numbers[key] / value for key, value in original_numbers.items() if value}
+        rows.append(ChangeResult(change=name, fits=True, **changed_numbers, factors=factors))
     return tuple(rows)
 
 
 def _leading_numbers(result: EstimateResult) -> dict[str, Any]:
-    """Return the numbers that are compared."""
+    """Return the numbers of a result that are compared."""
     leading: dict[str, Any] = {
         "wafers": result.system.wafers,
         "kv_capacity_tokens": result.sram.kv_capacity_tokens,

@@ -1,7 +1,7 @@
-"""``sram`` of an estimate: the PEs of each stage, code, and the users whose caches fit; and their tables.
+"""``sram`` of an estimate: SRAM of a PE by stage, code, and concurrent users, with their tables.
 
-Of users only the cache is counted: what more of them need besides for activations and buffers of their tokens is
-compiled when a batch is requested.
+Only the KV caches of further users are counted. The SRAM that a larger batch needs for activations
+and buffers is known only when that batch is compiled.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from wse.studies.results.sram import BytesByUse, SramResult, fullest_table, sram
 from wse.studies.results.users import users_at
 
 CONTEXTS: Final = (1024, 2048, 4096, 8192, 32_768)
+"""Context lengths in tokens for which the number of users is reported."""
 MOST_ROWS: Final = 16
-"""Stages that are shown."""
+"""Maximum number of stages that are shown."""
 RESEARCH: Final = "academic"
-"""The software profile whose code is that of released research kernels."""
+"""The software profile whose code has the size of the released research kernels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CodeResult(Result):
-    """The code of a software profile on a PE."""
+    """Size of the code of a software profile on a PE."""
 
     bytes_per_pe: Annotated[int, Doc("code without stack and runtime", "B")]
     grade: Annotated[Grade, Doc("grade of that number")]
@@ -41,27 +42,33 @@ class CodeResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UsersResult(Result):
-    """The users whose caches fit with a context."""
+    """Number of users whose KV caches fit at one context length."""
 
     context: Annotated[int, Doc("tokens of each user's KV cache")]
-    users: Annotated[int, Doc("users whose caches fit beside what one batch takes")]
+    users: Annotated[int, Doc("users whose KV caches fit along with everything that one batch needs")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateSram(SramResult):
-    """The fullest PE, the PEs of each stage, the code, and users whose caches fit."""
+    """SRAM of the fullest PE and of each stage's PEs, code, and users whose caches fit."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("SRAM of a PE of each stage by use", "B")]
     code: Annotated[CodeResult, Doc("code on a PE")]
     users: Annotated[tuple[UsersResult, ...], Doc("users whose caches fit, by context")]
     room: Annotated[
         tuple[RoomResult, ...] | None,
-        Doc("users and cycles without choices that take room for caches; absent where none costs a user"),
+        Doc("users and cycles without choices that use SRAM for speed; absent if no such choice costs a user"),
     ] = None
 
 
 def estimate_sram(prepared: PreparedEstimate, program: Program, grades: Grades) -> EstimateSram:
-    """Return the SRAM of a compiled request."""
+    """Return the use of SRAM by a compiled request.
+
+    Args:
+        prepared: The request.
+        program: The compiled model.
+        grades: Evidence grades of the constants.
+    """
     sram_bytes = prepared.wafer.sram_bytes_per_pe
     return sram_result(program, sram_bytes).convert(
         EstimateSram,
@@ -72,7 +79,7 @@ def estimate_sram(prepared: PreparedEstimate, program: Program, grades: Grades) 
 
 
 def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeResult:
-    """Return the bytes of a profile's code on a PE, their grade, and those of released research kernels."""
+    """Return the size of a profile's code on a PE, its grade, and that of research kernels."""
     return CodeResult(
         bytes_per_pe=software.code_bytes_per_pe,
         grade=grades.weakest(("code_bytes_per_pe",))[0],
@@ -81,7 +88,10 @@ def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeRes
 
 
 def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
-    """Return the users whose caches fit with usual contexts, with the one requested and with the model's longest."""
+    """Return the number of users whose caches fit, by context length.
+
+    Lengths are those of `CONTEXTS`, the requested context, and the longest that the model supports.
+    """
     contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
     return tuple(UsersResult(context=context, users=users_at(program, context)) for context in contexts)
 
@@ -89,26 +99,31 @@ def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
 def sram_tables(
     sram: EstimateSram, batch: int, context: int, objective: str, *, detail: bool, width: int
 ) -> list[Table]:
-    """Return tables of the fullest PE with its code, and of the users whose caches fit.
+    """Return the tables of the fullest PE, and of the users whose caches fit.
 
     Args:
-        sram: What they show.
+        sram: SRAM to show.
         batch: Users of a pass.
-        context: Tokens of a user, of the request.
-        objective: What the layout was chosen for.
-        detail: Whether there is one of the PEs of each stage too.
-        width: Columns of the terminal.
+        context: Requested context of a user in tokens.
+        objective: Objective for which the layout was chosen.
+        detail: Whether to add a table of a PE of each stage.
+        width: Width of the terminal in characters.
     """
     code = sram.code
-    compared = f"released research kernels need {count(code.research_bytes_per_pe)} B"
-    footer = (("code", f"{count(code.bytes_per_pe)} B without stack and runtime; {compared}"),)
-    fullest = replace(fullest_table(sram, batch, width=width), footer=footer)
+    comparison = f"released research kernels need {count(code.research_bytes_per_pe)} B"
+    footer = (("code", f"{count(code.bytes_per_pe)} B without stack and runtime; {comparison}"),)
+    fullest_pe_table = replace(fullest_table(sram, batch, width=width), footer=footer)
     room = [] if sram.room is None else [room_table(sram.room, context)]
-    return [fullest, _users_table(sram.users, objective), *room, *([_stages_table(sram.stages)] if detail else [])]
+    return [
+        fullest_pe_table,
+        _users_table(sram.users, objective),
+        *room,
+        *([_stages_table(sram.stages)] if detail else []),
+    ]
 
 
 def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
-    """Users whose caches fit: a column for each context."""
+    """Return the table of users whose caches fit, with a column for each context length."""
     rows = [
         {"name": "context", **{str(row.context): row.context for row in users}},
         {"name": "sequences", **{str(row.context): row.users for row in users}},
@@ -120,7 +135,7 @@ def _users_table(users: tuple[UsersResult, ...], objective: str) -> Table:
 
 
 def _stages_table(stages: tuple[BytesByUse, ...]) -> Table:
-    """SRAM of a PE of each of the first ``MOST_ROWS`` stages, by use."""
+    """Return the table of the SRAM of a PE by use, for the first ``MOST_ROWS`` stages."""
     columns = (number("stage", "stage", str), *(number(use, use) for use in stages[0]))
     rows = [{"stage": index, **uses} for index, uses in enumerate(stages[:MOST_ROWS])]
     return Table(columns=columns, rows=rows, title="SRAM of a PE by stage", footer=more_rows(stages, MOST_ROWS))

@@ -1,7 +1,8 @@
-"""Cycles, traffic and SRAM of a model from its config alone: the study of ``wse estimate``. Nothing is executed.
+"""The study of ``wse estimate``: cycles, traffic, SRAM and cost of a model from its config.
 
-The same compiler, Program and fabric model as of a run. What a decoded token costs depends on the tokens before it only
-through the cache slots in use and the rows that pass an entry up, so tokens that are equal in that are timed once.
+Compiler, Program and fabric model are those of ``wse run``, but nothing is executed. The cost of a
+decoded token depends on the tokens before it only through the number of cache slots in use and the
+rows that shift a cache entry. Tokens that agree in both are timed once.
 """
 
 from __future__ import annotations
@@ -49,29 +50,42 @@ def estimate(
     *,
     on_progress: OnProgress = ignore,
 ) -> EstimateResult:
-    """Compile a request and time it.
+    """Compile the model of a request and estimate its speed and cost.
+
+    The phases are:
+
+    1. Load and check what the request names.
+    2. Choose and compile the layout.
+    3. Count the cycles of prompts and decoded tokens.
+    4. Add drafts, published speeds and rewrites.
+    5. If requested, estimate the request again with changed numbers of the machine.
+    6. If requested, write a trace.
 
     Args:
         request: The request.
-        on_progress: Called with (done, all, name) before each piece of the work.
+        on_progress: Called with (number of parts done, number of parts, name of the next part).
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
-        DoesNotFit: with the bytes and what would make it fit; not with ``capacity`` ``report``.
-        BadTrace: the trace cannot be written.
+        BadInput: A name is unknown, a file cannot be used, or options contradict each other.
+        DoesNotFit: The model does not fit. The message has the missing bytes and a remedy. Not
+            raised if ``capacity`` is ``report``.
+        BadTrace: The trace cannot be written.
     """
     trace = trace_path(request.trace)
-    pieces = ["wafers", "layouts", "times"]
-    on_progress(0, len(pieces), pieces[0])
+    part_names = ["wafers", "layouts", "times"]
+    on_progress(0, len(part_names), part_names[0])
+    # 1. Load and check.
     prepared = prepare_estimate(request)
     changed_by_name = changed_requests(prepared) if request.sensitivity else {}
-    pieces += [*changed_by_name, *(["trace"] if trace else [])]
-    on_progress(1, len(pieces), pieces[1])
+    part_names += [*changed_by_name, *(["trace"] if trace else [])]
+    on_progress(1, len(part_names), part_names[1])
+    # 2. Choose the layout, which also fixes options that the request leaves open, such as the batch.
     layout = choose_layout(prepared)
     prepared, choice = layout.prepared, layout.compilation
-    on_progress(2, len(pieces), pieces[2])
-    counted = time_run(prepared, choice.program, None)
-    result = result_of(prepared, choice.program, counted)
+    on_progress(2, len(part_names), part_names[2])
+    # 3. Count cycles.
+    timed_run = time_run(prepared, choice.program, None)
+    result = result_of(prepared, choice.program, timed_run)
     result = replace(
         result,
         cuts=cuts_result(prepared, result.system),
@@ -79,65 +93,83 @@ def estimate(
         rewrites=rewrites_result(prepared.spec, prepared.options, choice.rewrites),
         sram=replace(result.sram, room=cache_room(layout)),
     )
+    # 4. Drafts need the deployment; published speeds are compared with the drafts' speed too.
     deployment = None
     if result.schedule is not None:
-        deployment = _deployment(prepared, choice.program, counted, result.schedule)
+        deployment = _deployment(prepared, choice.program, timed_run, result.schedule)
     result = replace(result, drafts=draft_plan(prepared, choice, deployment, result.serving))
     result = replace(result, published=_published(prepared, result))
     if result.verify is not None:
         result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared, choice)))
+    # 5. Changed requests.
     if request.sensitivity:
         if result.cuts is not None and result.cuts.wafers_for_whole_layers is not None:
-            whole_layers = {"no layer cut": replace(request, wafers=result.cuts.wafers_for_whole_layers)}
-            changed_by_name |= whole_layers
-            pieces[3:3] = whole_layers
+            whole_layers_change = {"no layer cut": replace(request, wafers=result.cuts.wafers_for_whole_layers)}
+            changed_by_name |= whole_layers_change
+            part_names[3:3] = whole_layers_change
 
-        def estimate_piece(name: str, changed_request: EstimateRequest) -> EstimateResult:
-            on_progress(pieces.index(name), len(pieces), name)
+        def estimate_changed(name: str, changed_request: EstimateRequest) -> EstimateResult:
+            """Return the result of a changed request and report progress."""
+            on_progress(part_names.index(name), len(part_names), name)
             layout = choose_layout(prepare_estimate(changed_request))
             return estimate_of(layout.prepared, layout.compilation.program)
 
-        result = replace(result, sensitivity=sensitivity_result(result, changed_by_name, estimate_piece))
+        result = replace(result, sensitivity=sensitivity_result(result, changed_by_name, estimate_changed))
+    # 6. Trace.
     if trace is not None:
         from wse.tracing.record.estimate import write_estimate  # HDF5 is slow to load
 
-        on_progress(pieces.index("trace"), len(pieces), "trace")
+        on_progress(part_names.index("trace"), len(part_names), "trace")
         result = replace(result, trace=str(trace))
-        write_estimate(trace, prepared, choice.program, counted, result.to_dict())
-    on_progress(len(pieces), len(pieces), "")
+        write_estimate(trace, prepared, choice.program, timed_run, result.to_dict())
+    on_progress(len(part_names), len(part_names), "")
     return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedEstimate:
-    """The result of a compiled request, and what users get on its wafers."""
+    """Result of a compiled request, and the deployment of its wafers."""
 
     result: EstimateResult
     deployment: WaferDeployment
 
 
 def timed_estimate(prepared: PreparedEstimate, program: Program) -> TimedEstimate:
-    """Return the result and the deployment of a compiled request that decodes at least one token."""
-    counted = time_run(prepared, program, None)
-    result = result_of(prepared, program, counted)
+    """Return result and deployment of a compiled request that decodes at least one token."""
+    timed_run = time_run(prepared, program, None)
+    result = result_of(prepared, program, timed_run)
     assert result.schedule is not None  # tokens are decoded
-    return TimedEstimate(result=result, deployment=_deployment(prepared, program, counted, result.schedule))
+    return TimedEstimate(result=result, deployment=_deployment(prepared, program, timed_run, result.schedule))
 
 
 def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> EstimateResult:
-    """Return the result of a compiled request; without ``routing`` tokens choose experts as evenly as they can."""
+    """Return the result of a compiled request.
+
+    Args:
+        prepared: The request.
+        program: The compiled model.
+        routing: Experts that each token chooses. None distributes tokens over experts as evenly as
+            possible.
+    """
     return result_of(prepared, program, time_run(prepared, program, routing), given_routing=routing is not None)
 
 
 def result_of(
-    prepared: PreparedEstimate, program: Program, counted: TimedRun, *, given_routing: bool = False
+    prepared: PreparedEstimate, program: Program, timed_run: TimedRun, *, given_routing: bool = False
 ) -> EstimateResult:
-    """Return the result of a request whose cycles were counted."""
-    clock, wafer = counted.clock, prepared.wafer
+    """Return the result of a compiled request whose cycles were counted.
+
+    Args:
+        prepared: The request.
+        program: The compiled model.
+        timed_run: Cycles of prompts and decoded tokens.
+        given_routing: Whether the tokens chose the experts of an actual run.
+    """
+    clock, wafer = timed_run.clock, prepared.wafer
     grades = _grades(prepared)
-    prompts = prompts_result(clock.fabric, counted.prompts)
+    prompts = prompts_result(clock.fabric, timed_run.prompts)
     prefill = prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz, prompts.ttft_s(wafer))
-    tokens = _token_results(prepared, program, counted, grades, with_serving=not given_routing)
+    tokens = _token_results(prepared, program, timed_run, grades, with_serving=not given_routing)
     verify = verify_result(prepared, clock.fabric)
     return EstimateResult(
         inputs=inputs(prepared),
@@ -175,7 +207,7 @@ def result_of(
 
 
 def _published(prepared: PreparedEstimate, result: EstimateResult) -> tuple[PublishedSpeed, ...] | None:
-    """Return the published speeds of the model on this wafer; None where nothing is decoded."""
+    """Return the published speeds of the model on this wafer; None if nothing is decoded."""
     if result.decode is None:
         return None
     estimated = EstimatedSpeed(
@@ -189,7 +221,7 @@ def _published(prepared: PreparedEstimate, result: EstimateResult) -> tuple[Publ
 
 
 def _grades(prepared: PreparedEstimate) -> Grades:
-    """Return the grades of the constants that a request is timed with."""
+    """Return the evidence grades of the constants with which a request is timed."""
     request = prepared.request
     return Grades(
         request.machine.wafer,
@@ -202,9 +234,10 @@ def _grades(prepared: PreparedEstimate) -> Grades:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TokenResults:
-    """The results of generated tokens: ``decode`` alone where experts are given.
+    """Results for generated tokens.
 
-    Where the prompt gives the only token of a request, ``serving`` and ``cost`` alone.
+    Only ``decode`` is set if experts were chosen by an actual run. Only ``serving`` and ``cost``
+    are set if the prompt gives the only token of a request.
     """
 
     decode: DecodeResult | None = None
@@ -216,9 +249,18 @@ class _TokenResults:
 
 
 def _token_results(
-    prepared: PreparedEstimate, program: Program, counted: TimedRun, grades: Grades, *, with_serving: bool
+    prepared: PreparedEstimate, program: Program, timed_run: TimedRun, grades: Grades, *, with_serving: bool
 ) -> _TokenResults:
-    clock, prompts, token_classes = counted
+    """Return the results for generated tokens.
+
+    Args:
+        prepared: The request.
+        program: The compiled model.
+        timed_run: Cycles of prompts and decoded tokens.
+        grades: Evidence grades of the constants.
+        with_serving: Whether operating points, bounds, energy and cost are wanted.
+    """
+    clock, prompts, token_classes = timed_run
     wafer, spec, economics = prepared.wafer, prepared.spec, prepared.economics
     if not clock.decode.runs:
         if not with_serving:
@@ -230,7 +272,7 @@ def _token_results(
         return _TokenResults(decode=decode)
     middle_cost = clock.fabric.decode_cost(*prepared.middle_context)
     pipelining = pipelining_result(clock.fabric, prompts, middle_cost)
-    serving = _serving(prepared, _deployment(prepared, program, counted, pipelining))
+    serving = _serving(prepared, _deployment(prepared, program, timed_run, pipelining))
     return _TokenResults(
         decode=decode,
         pipelining=pipelining,
@@ -242,7 +284,10 @@ def _token_results(
 
 
 def _serving(prepared: PreparedEstimate, deployment: WaferDeployment) -> ServingResult:
-    """Return the operating points of a deployment, with the users that are requested or that the objective chooses."""
+    """Return the operating points of a deployment for the requested users.
+
+    If no number of users is requested, the objective determines the number.
+    """
     goal, users = prepared.goal, prepared.goal.users
     if users is None:
         users = deployment.slots if goal.objective == LATENCY else max(1, saturating_users(deployment))
@@ -250,15 +295,18 @@ def _serving(prepared: PreparedEstimate, deployment: WaferDeployment) -> Serving
 
 
 def _deployment(
-    prepared: PreparedEstimate, program: Program, counted: TimedRun, pipelining: PipeliningResult
+    prepared: PreparedEstimate, program: Program, timed_run: TimedRun, pipelining: PipeliningResult
 ) -> WaferDeployment:
-    """Return the deployment of a request whose tokens were all counted."""
-    decode = counted.clock.decode
+    """Return the deployment of a request, with the mean time of its decoded tokens."""
+    decode = timed_run.clock.decode
     return wafer_deployment(prepared, program, decode.cycles / decode.runs, pipelining)
 
 
 def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
-    """Return the options of a request by name, defaults filled in; a region that the mapping chose is left out."""
+    """Return the options of a request by name, with defaults filled in.
+
+    A region that the mapping chose is left out.
+    """
     request, options = prepared.request, prepared.options
     values = {
         "model": str(request.model),

@@ -1,1 +1,1 @@
-"""Option groups that several studies share, how they are read, and the checks that belong to them."""
+"""Option groups that several studies share, functions that read them, and their checks."""

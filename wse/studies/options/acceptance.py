@@ -1,4 +1,7 @@
-"""``--draft`` of an estimate: how often drafted tokens are accepted, by a name, shares or a TOML file."""
+"""Acceptance of draft tokens in an estimate: reads the option ``--draft``.
+
+The option is the name of a measured acceptance, a list of probabilities, or a TOML file.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,22 @@ from wse.serving.drafts.speculation import (
 from wse.serving.drafts.tree import Shares, check_shares, shares_of, with_choices
 
 CONSTANT_POSITIONS: Final = 8
-"""Positions of a single share: as many as the longest measured drafts have. It holds less and less further on."""
+"""Number of positions to which a single probability applies, as in the longest measured drafts.
+
+The assumption of one probability at all positions becomes less accurate with each position.
+"""
 
 REMEDY: Final = "give shares from 0 to 1 by position, such as 0.8,0.7,0.6"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftAcceptance:
-    """The acceptance of draft tokens.
+    """Acceptance of the tokens that a draft proposes.
 
     Attributes:
-        curve: Tokens per pass by number of draft tokens, with one candidate at each position.
-        shares: Acceptance by position and candidate, for trees of draft tokens.
+        curve: Tokens per verification pass by number of draft tokens, with one candidate at each
+            position.
+        shares: Probability of acceptance by position and candidate, for trees of draft tokens.
     """
 
     curve: Acceptance
@@ -38,13 +45,14 @@ class DraftAcceptance:
 
     @property
     def by_position(self) -> tuple[float, ...]:
-        """Probability that the draft token at each position is accepted, given that all before it were.
+        """Acceptance probability of a draft token by position, given that all before it were.
 
-        Positions end at the first number of draft tokens that was not measured, past which the curve is interpolated.
+        The tuple ends before the first number of draft tokens that was not measured. From there on,
+        the curve is interpolated.
         """
         lengths = self.curve.draft_tokens
-        measured = next((n for n in range(1, len(lengths) + 1) if lengths[n - 1] != n), len(lengths) + 1) - 1
-        return tuple(choices[0] for choices in self.shares[:measured])
+        positions = next((n for n in range(1, len(lengths) + 1) if lengths[n - 1] != n), len(lengths) + 1) - 1
+        return tuple(choices[0] for choices in self.shares[:positions])
 
 
 def known_acceptances() -> tuple[str, ...]:
@@ -53,19 +61,23 @@ def known_acceptances() -> tuple[str, ...]:
 
 
 def read_acceptance(text: str) -> DraftAcceptance:
-    """Return the acceptance that an option's text asks for.
+    """Return the acceptance that the text of ``--draft`` describes.
 
-    A name is one of `known_acceptances`; shares are those of positions one after another, a single one of all. A TOML
-    file has ``acceptance``, a list of shares by position, each of which may be a list of those of the draft's choices.
+    The text is one of:
+
+    - a name of `known_acceptances`, in upper or lower case
+    - probabilities by position, separated by commas; a single one applies to all positions
+    - a TOML file with ``acceptance``, a list of probabilities by position; an item may itself be a
+      list with the probabilities of the draft's candidates at that position
 
     Raises:
-        UnknownName: there is no such acceptance.
-        BadInput: a share is none, or the file cannot be used.
+        UnknownName: There is no such measured acceptance.
+        BadInput: A probability is not a number from 0 to 1, or the file cannot be used.
     """
     names = {name.casefold(): name for name in known_acceptances()}
     if text.casefold() in names:
-        named = [curve for curve in measured_curves() if curve.model.casefold() == text.casefold()]
-        curve = named[0] if named else typical(measured_curves())
+        matching_curves = [curve for curve in measured_curves() if curve.model.casefold() == text.casefold()]
+        curve = matching_curves[0] if matching_curves else typical(measured_curves())
         return DraftAcceptance(curve=curve, shares=shares_of(curve, choice_shares().shares))
     if names_toml_file(text):
         return _from_file(Path(text))
@@ -74,14 +86,15 @@ def read_acceptance(text: str) -> DraftAcceptance:
         raise UnknownName("acceptance of drafts", text, known_acceptances(), where="--draft")
     shares = [_share(part, f"--draft {text}") for part in parts]
     shares = shares * CONSTANT_POSITIONS if len(shares) == 1 else shares
-    return _given([with_choices(share, choice_shares().shares) for share in shares], "--draft", text)
+    return _user_acceptance([with_choices(share, choice_shares().shares) for share in shares], "--draft", text)
 
 
 def _from_file(path: Path) -> DraftAcceptance:
+    """Return the acceptance in a TOML file; raise BadInput if the file cannot be used."""
     place = f"--draft {path}"
     table = read_toml(path, BadInput)
-    if unknown := sorted(table.keys() - {"acceptance"}):
-        raise UnknownName("key", unknown[0], ("acceptance",), where=place)
+    if unknown_keys := sorted(table.keys() - {"acceptance"}):
+        raise UnknownName("key", unknown_keys[0], ("acceptance",), where=place)
     positions = table.get("acceptance")
     if not isinstance(positions, list) or not positions:
         _refuse(place, "has no list of acceptances by position; write acceptance = [0.8, 0.7]")
@@ -91,11 +104,17 @@ def _from_file(path: Path) -> DraftAcceptance:
         else with_choices(_share(position, place), choice_shares().shares)
         for position in positions
     ]
-    return _given(shares, place, str(path))
+    return _user_acceptance(shares, place, str(path))
 
 
-def _given(shares: list[tuple[float, ...]], place: str, name: str) -> DraftAcceptance:
-    """Return an acceptance that the user gives."""
+def _user_acceptance(shares: list[tuple[float, ...]], place: str, name: str) -> DraftAcceptance:
+    """Return the acceptance that consists of probabilities that the user gives.
+
+    Args:
+        shares: Probability of acceptance by position and candidate.
+        place: Option with its value, for messages.
+        name: Name of the resulting acceptance.
+    """
     try:
         check_shares(shares)
     except BadInput as error:
@@ -106,7 +125,7 @@ def _given(shares: list[tuple[float, ...]], place: str, name: str) -> DraftAccep
 
 
 def _share(value: Any, place: str) -> float:
-    """Return a share from 0 to 1."""
+    """Convert a value to a probability from 0 to 1; raise BadInput if it is not one."""
     try:
         share = float(value)
     except (TypeError, ValueError):
@@ -117,5 +136,6 @@ def _share(value: Any, place: str) -> float:
 
 
 def _refuse(place: str, reason: str) -> NoReturn:
+    """Raise BadInput with the option and the reason."""
     message = f"{place}: {reason}"
     raise BadInput(message)

@@ -1,8 +1,8 @@
-"""Checks of what a function of the Python API is called with.
+"""Checks of the arguments with which functions of the Python API are called.
 
-`checks_arguments` checks the arguments of a function by their annotations. Arguments that are options of a request
-class are left to `read_request`, which reads them as the command line does. An argument has the name of its option with
-underscores: ``--new-tokens`` is ``new_tokens``.
+`checks_arguments` checks the arguments of a function by their annotations. Arguments that are
+options of a request class are left to `read_request`, which converts them as the command line does.
+An argument has the name of its option with underscores: ``--new-tokens`` is ``new_tokens``.
 """
 
 from __future__ import annotations
@@ -33,30 +33,34 @@ _KINDS: Final[dict[Any, tuple[str, str]]] = {
     NoneType: ("None", "None"),
     Callable: ("a function", "functions"),
 }
-"""One value of a type in words, and several."""
+"""Description of one value, and of several values, of each type, for error messages."""
 _ACCEPTED: Final[dict[Any, tuple[Any, Callable[[Any], Any]]]] = {
     int: (Integral, int),
     float: (Real, float),
     str: ((str, os.PathLike), os.fspath),
 }
-"""The values that count as one of a type, and what makes one of them."""
+"""Classes of values that are accepted for a type, and the function that converts them to it."""
 
 
 def checks_arguments(request: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a decorator that checks the arguments of a function, and converts them to the types of its parameters.
+    """Return a decorator that checks arguments and converts them to the types of the parameters.
 
-    A call then raises BadInput for an argument of a wrong type. A wrong number or name of arguments stays a TypeError.
+    A call of the decorated function raises BadInput for an argument of a wrong type. A wrong number
+    or name of arguments raises TypeError, as in Python.
 
     Args:
-        request: The request class whose options the function takes, for `read_request`; they are not checked here.
+        request: Request class whose options are parameters of the function. They are not checked
+            here, because `read_request` checks them.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        """Return the function with a check of its arguments."""
         signature = inspect.signature(function)
         options = set() if request is None else {argument_name(field) for field in options_of(request).values()}
 
         @wraps(function)
         def call(*arguments: P.args, **keywords: P.kwargs) -> R:
+            """Check the arguments and call the function."""
             hints = parameter_types(function)
             values = _bind(function.__name__, signature, arguments, keywords)
             checked = {n: value if n in options else checked_value(n, hints[n], value) for n, value in values.items()}
@@ -69,10 +73,15 @@ def checks_arguments(request: type | None = None) -> Callable[[Callable[P, R]], 
 
 
 def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
-    """Make a request of the arguments of a function that has a parameter for each of its options.
+    """Create a request from the arguments of a function that has one parameter per option.
+
+    Args:
+        request: Request class.
+        arguments: Arguments by name. Each option of the request must be present; other arguments
+            are ignored.
 
     Raises:
-        BadInput: A value has a wrong type, or is a text that cannot be read.
+        BadInput: A value has a wrong type, or is a text that cannot be converted.
     """
     kind: type = request
     fields = options_of(kind)
@@ -82,22 +91,29 @@ def read_request(request: type[R], arguments: Mapping[str, Any]) -> R:
 
 
 def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the types of a function's parameters; a tuple of them for a parameter such as ``*files``.
+    """Return the types of a function's parameters, by name.
 
-    Results, which nobody checks, are imported by type checkers alone, so their names are unknown here.
+    A parameter such as ``*files`` has the type of a tuple. The annotation of the result is not
+    evaluated, because its names are imported for type checkers only.
     """
     parameters = inspect.signature(function).parameters.values()
     annotations = {parameter.name: parameter.annotation for parameter in parameters}
     hints = get_type_hints(SimpleNamespace(__annotations__=annotations), vars(inspect.getmodule(function)))
-    several = [parameter.name for parameter in parameters if parameter.kind is Parameter.VAR_POSITIONAL]
-    return hints | {name: GenericAlias(tuple, (hints[name], ...)) for name in several}
+    variadic_names = [parameter.name for parameter in parameters if parameter.kind is Parameter.VAR_POSITIONAL]
+    return hints | {name: GenericAlias(tuple, (hints[name], ...)) for name in variadic_names}
 
 
 def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
-    """Return the value of an argument as its type, with ``form`` behind the remedy.
+    """Convert the value of an argument to its type.
+
+    Args:
+        name: Name of the argument, for the message.
+        hint: Type of the argument.
+        value: Value that the caller passed.
+        form: Text to append to the message, such as `` (ROWSxCOLS)``.
 
     Raises:
-        BadInput: the value is of another type.
+        BadInput: The value is of another type.
     """
     try:
         return value_as(hint, value)
@@ -107,17 +123,22 @@ def checked_value(name: str, hint: Any, value: Any, form: str = "") -> Any:
 
 
 def argument_name(field: RequestField) -> str:
-    """Return the name of the argument that an option is."""
+    """Return the name of the Python argument that corresponds to an option."""
     return field.name if field.option.positional else field.flag.removeprefix("--").replace("-", "_")
 
 
 def argument_value(field: RequestField, value: Any) -> Any:
-    """Return the field's value of what was given from Python.
+    """Convert a value that a Python caller passed for an option to the value of the field.
 
-    A text for what is no text is read as the command line reads it: ``wafers="auto"``, ``link_latency="500ns,5us"``.
+    A text is accepted for other types too and is converted as on the command line:
+    ``wafers="auto"``, ``link_latency="500ns,5us"``.
+
+    Args:
+        field: Field of the option.
+        value: Value that the caller passed.
 
     Raises:
-        BadInput: the value is of another type, or a text that cannot be read.
+        BadInput: The value is of another type, or is a text that cannot be converted.
     """
     if isinstance(value, str) and field.is_text:
         return field.value((value,) if field.option.repeats else value)
@@ -125,7 +146,11 @@ def argument_value(field: RequestField, value: Any) -> Any:
 
 
 def _bind(function: str, signature: Signature, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call, by name. Raises TypeError, as Python does, where they do not fit the function."""
+    """Return the arguments of a call by name.
+
+    Raises:
+        TypeError: The arguments do not match the signature of the function, as in Python.
+    """
     for name in keywords:
         if name not in signature.parameters:
             raise TypeError(str(UnknownName("argument", name, signature.parameters, where=f"wse.{function}")))
@@ -137,9 +162,14 @@ def _bind(function: str, signature: Signature, arguments: Sequence[Any], keyword
 
 
 def value_as(hint: Any, value: Any) -> Any:
-    """Return a value as a type that an argument has, any iterable as a tuple.
+    """Convert a value to the type of an argument. Any iterable is converted to a tuple.
 
-    Raises TypeError where it is of another type.
+    Args:
+        hint: Type of the argument.
+        value: Value to convert.
+
+    Raises:
+        TypeError: The value is of another type.
     """
     items = tuple(value) if is_list(value) else None
     for part in union_parts(hint):
@@ -161,12 +191,17 @@ def value_as(hint: Any, value: Any) -> Any:
 
 
 def is_list(value: Any) -> bool:
-    """Return whether an argument gives several values, in any iterable but a text or a mapping."""
+    """Return whether an argument is an iterable other than a text or a mapping."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
-    """Yield the kinds of value that a type stands for, in words: of one value with 0, of several with 1."""
+    """Yield a description of each kind of value that a type allows, for error messages.
+
+    Args:
+        hint: Type to describe.
+        several: 0 to describe one value, 1 to describe several.
+    """
     for part in union_parts(hint):
         if get_origin(part) in (tuple, Sequence):
             yield f"{('a list', 'lists')[several]} of {' or '.join(_kinds(get_args(part)[0], 1))}"
@@ -177,8 +212,8 @@ def _kinds(hint: Any, several: int = 0) -> Iterator[str]:
 
 
 def _form(field: RequestField) -> str:
-    """Return the form of an argument's values behind its name, such as `` (ROWSxCOLS)``.
+    """Return the form of an argument's values in brackets, such as `` (ROWSxCOLS)``.
 
-    Empty where it says no more.
+    The result is empty if the form says no more than the name of the argument.
     """
     return f" ({field.option.metavar})" if field.option.metavar and not field.option.metavar.isupper() else ""

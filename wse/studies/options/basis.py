@@ -1,4 +1,7 @@
-"""Basis: the model, wafers, software and types that every request for a placement names, loaded and checked."""
+"""Basis: the loaded and checked model, wafer, software profile and types of a request.
+
+Every request for a placement names these.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,20 @@ ACCUMULATORS = ("float16", "float32")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Basis:
-    """The things that a request names, loaded. ``mesh`` is the wafer with the mesh that was requested, if one was."""
+    """What a request for a placement names, loaded and checked.
+
+    Attributes:
+        whole: Wafer with its full mesh.
+        mesh: Wafer with the requested mesh; None if the request names no mesh.
+        region: Requested rows and columns of a region; None lets the mapping choose.
+        mapping: Requested mapping strategy, with the regions of a mapping file.
+        software: Software profile.
+        loaded: Model with its tokenizer, and with weights if they were requested.
+        dtype: Element type of the weights.
+        activations: Element type of everything else if it differs from ``dtype``.
+        accumulate: Element type of sums.
+        defects: Dead PEs and links; None for a wafer without defects.
+    """
 
     whole: WaferSpec
     mesh: WaferSpec | None
@@ -44,27 +60,32 @@ class Basis:
 
     @property
     def spec(self) -> ModelSpec:
-        """Shape and mathematics of the model."""
+        """Specification of the model: its shape and its operations."""
         return self.loaded.spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedPlacement(Placeable):
-    """A request for a placement, with everything loaded and decided that its compilation needs."""
+    """Request for a placement, with everything that its compilation needs loaded and decided."""
 
     request: PlacementRequest
 
     @property
     def note(self) -> str | None:
-        """A sentence on what was decided unasked; None where nothing was."""
+        """Sentence about an element type that neither request nor model files state, or None."""
         return dtype_note(self.loaded, self.request.types.dtype)
 
 
 def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis:
-    """Load and check what every request names; files of weights only ``with_weights``.
+    """Load and check what a request for a placement names.
+
+    Args:
+        request: The request.
+        with_weights: Whether to load the files of the weights.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
+        UnknownName: A name in the request is unknown.
+        BadInput: A file is missing or cannot be used, or options contradict each other.
     """
     machine, layout = request.machine, request.layout
     mapping = load_mapping(request.mapping)
@@ -102,12 +123,22 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
 
 
 def placement_options(
-    request: PlacementRequest, basis: Basis, context: int, prompt_tokens: tuple[int, ...], **more: Any
+    request: PlacementRequest, basis: Basis, context: int, prompt_tokens: tuple[int, ...], **other_options: Any
 ) -> Options:
-    """Options of the compiler, ``more`` among them, for as many wafers as are requested, listed, or the model takes.
+    """Return the options of the compiler for a request.
+
+    The number of wafers is the requested one, or that of the mapping file, or else the smallest
+    number on which the model fits.
+
+    Args:
+        request: Request for a placement.
+        basis: What the request names, loaded.
+        context: KV-cache capacity of a sequence in tokens.
+        prompt_tokens: Length of each user's prompt in tokens.
+        more: Other options of the compiler, by name.
 
     Raises:
-        BadInput: the schedule is none that is known, or is not valid for the model.
+        BadInput: The schedule is unknown, or is not valid for the model.
     """
     options = Options(
         mapping=basis.mapping.strategy,
@@ -124,38 +155,60 @@ def placement_options(
         experts=request.layout.experts,
         schedule=request.layout.schedule,
         all_reduce=request.layout.all_reduce or "",
-        **more,
+        **other_options,
     )
     rewrites_of(basis.spec, options)
     if request.wafers is not None or basis.mapping.wafers is not None:
         return options
-    fewest = partial(fewest_wafers, basis.spec, software=basis.software, options=options)
-    return replace(options, wafers=fewest_wafers_with_defects(basis.mesh or basis.whole, basis.defects, fewest))
+    count_wafers = partial(fewest_wafers, basis.spec, software=basis.software, options=options)
+    return replace(options, wafers=fewest_wafers_with_defects(basis.mesh or basis.whole, basis.defects, count_wafers))
 
 
 def check_context(context: int | None, spec: ModelSpec) -> None:
-    """Raise BadInput for a context that is longer than the model was made for."""
+    """Raise BadInput for a context that is longer than the model supports."""
     if context is not None and context > spec.context_limit:
         message = f"--context {context}: {spec.name} was made for {spec.context_limit} tokens; give at most that"
         raise BadInput(message)
 
 
 def check_pass(verify_tokens: int | None, context: int, prompt_len: int) -> None:
-    """Raise BadInput for a pass over a single token, or over more than the context leaves after the prompt."""
-    most = context - prompt_len
-    if verify_tokens is not None and not 2 <= verify_tokens <= most:
-        remedy = f"give 2 to {most}" if most > 1 else "give a longer --context"
-        message = f"--verify-tokens {verify_tokens}: the prompt leaves {most} of {context} tokens; {remedy}"
+    """Check the number of tokens of a verification pass.
+
+    Args:
+        verify_tokens: Tokens of the pass; None if there is no such pass.
+        context: KV-cache capacity of a sequence in tokens.
+        prompt_len: Length of the prompt in tokens.
+
+    Raises:
+        BadInput: The pass has a single token, or more tokens than fit in the context after the
+            prompt.
+    """
+    max_tokens = context - prompt_len
+    if verify_tokens is not None and not 2 <= verify_tokens <= max_tokens:
+        remedy = f"give 2 to {max_tokens}" if max_tokens > 1 else "give a longer --context"
+        message = f"--verify-tokens {verify_tokens}: the prompt leaves {max_tokens} of {context} tokens; {remedy}"
         raise BadInput(message)
 
 
 def dtype_note(loaded: LoadedModel, dtype: str | None) -> str | None:
-    """Return the sentence on an element type that the model's files do not state; None where ``dtype`` states it."""
+    """Return a sentence about an element type that the model's files do not state.
+
+    Args:
+        loaded: Loaded model.
+        dtype: Requested type.
+
+    Returns:
+        The sentence, or None if the request states the type, or the files do.
+    """
     return None if dtype in DTYPES else loaded.note
 
 
 def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]:
-    """Return the type of weights, by default that of the published weights, and of activations where it differs."""
+    """Return the element type of weights, and that of activations if it differs.
+
+    The default for weights is the type of the published weights. With quantised weights,
+    activations have the type of the unquantised model by default.
+    """
     dtype = spec.weight_type if request.types.dtype is None else request.types.dtype
     activations = request.types.activations or (spec.dtype if dtype in CODINGS else None)
     check_types(dtype, activations)
@@ -163,6 +216,7 @@ def _types(request: PlacementRequest, spec: ModelSpec) -> tuple[str, str | None]
 
 
 def _accumulator(name: str | None, dtype: str) -> str:
+    """Return the element type of sums; raise an error if it is not available for ``dtype``."""
     if name is None:
         return "float32"
     if name not in ACCUMULATORS:

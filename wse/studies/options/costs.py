@@ -1,4 +1,4 @@
-"""CostOptions: power and prices."""
+"""CostOptions: options for power and prices."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostOptions:
-    """Power and prices of machines. None stands for the bundled ones."""
+    """Power and prices of machines. None means the values that come with wse."""
 
     economics: Annotated[
         str | Path | Mapping[str, Any] | None,
         Option(
-            doc="Power and prices in a TOML file, instead of those of wse/data/economics.toml.",
+            doc="Power and prices as a TOML file, instead of wse/data/economics.toml.",
             panel="Output",
             metavar="FILE",
         ),

@@ -1,4 +1,4 @@
-"""The options of drafts: which draft, how many tokens of it each pass verifies, and where it is made."""
+"""Checks and defaults of draft options: which draft, how many draft tokens, and where it runs."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ from wse.errors import BadInput, UnknownName
 from wse.studies.run.request import RunRequest
 
 NGRAM: Final = "ngram"
-"""The draft that is looked up in the text so far."""
+"""Name of the draft that proposes what followed the last tokens earlier in the text."""
 
 HEAD: Final = "head"
-"""The name of the draft of an estimate that names no draft model: a head of one layer on the model's own PEs."""
+"""Name of the default draft of an estimate: a draft head of one layer on the PEs of the model."""
 
 SAME, WAFER, HOST = "same", "wafer", "host"
 PLACES: Final = (SAME, WAFER, HOST)
-"""Places where a draft model can run: free PEs of the model's wafers, wafers of its own, or the host."""
+"""Places for a draft model: free PEs of the model's wafers, additional wafers, or the host."""
 
 DRAFT_TOKENS: Final = 4
-"""Tokens that are drafted for each pass where the request does not say how many, if the context has room for them."""
+"""Default number of draft tokens per pass; fewer if the context has no room for them."""
 
 
 def check_draft(request: RunRequest) -> None:
-    """Check that the options of drafts go together.
+    """Check that the draft options of a request are consistent.
 
     Raises:
-        BadInput: some are given without a draft, or of a draft that has none, or say the same twice.
-        UnknownName: the place is none.
+        BadInput: Draft options are given without a draft. Or the number of tokens of a pass is
+            given twice or is below 1. Or ``--draft-mesh`` is given for a draft without PEs of its
+            own.
+        UnknownName: The place where the draft runs is unknown.
     """
     drafts = request.drafts
-    of_draft = {
+    draft_options = {
         "--draft-tokens": drafts.draft_tokens,
         "--draft-place": drafts.draft_place,
         "--draft-mesh": drafts.draft_mesh,
     }
     if not has_draft(request):
-        for option, value in of_draft.items():
+        for option, value in draft_options.items():
             if value is not None:
                 message = f"{option} {value}: there is no draft; give --draft ngram, or a smaller model"
                 raise BadInput(message)
@@ -56,43 +58,59 @@ def check_draft(request: RunRequest) -> None:
 
 
 def has_draft(request: RunRequest) -> bool:
-    """Return whether tokens are drafted: by the model of --draft, or, for passes over several tokens, by lookup."""
+    """Return whether tokens are drafted.
+
+    The draft is the model of ``--draft``. With ``--verify-tokens`` above 1 and no ``--draft``,
+    tokens are looked up in the text so far.
+    """
     return request.drafts.draft is not None or (request.drafts.verify_tokens or 0) > 1
 
 
 def draft_name(request: RunRequest) -> str:
-    """Return the draft of a request that has one."""
+    """Return the name of the draft of a request that has a draft."""
     return NGRAM if request.drafts.draft is None else str(request.drafts.draft)
 
 
 def draft_place(request: RunRequest) -> str:
-    """Return the place of a request's draft."""
+    """Return the place where the draft of a request runs.
+
+    The default is the host if drafts are looked up in the text and the host chooses the tokens;
+    otherwise, the PEs of the model's wafers.
+    """
     if request.drafts.draft_place is not None:
         return request.drafts.draft_place
     return HOST if draft_name(request) == NGRAM and request.sampling.rule().on_host else SAME
 
 
 def pass_tokens(request: RunRequest, context: int, prompt_tokens: int) -> int:
-    """Return the tokens of a pass over several of one user: the next one and the drafted ones; 0 without such passes.
+    """Return the number of tokens of a verification pass: the next token and the draft tokens.
+
+    Args:
+        request: Request with its draft options.
+        context: KV-cache capacity of a sequence in tokens.
+        prompt_tokens: Length of the prompt in tokens.
+
+    Returns:
+        The number of tokens; 0 if the request has no verification passes.
 
     Raises:
-        BadInput: the context leaves no room for so many behind the prompt.
+        BadInput: The context has no room for the draft tokens after the prompt.
     """
     drafts = request.drafts
     if drafts.draft is None:
         return drafts.verify_tokens or 0
-    most = context - prompt_tokens - 1
-    if most < 1:
+    max_drafts = context - prompt_tokens - 1
+    if max_drafts < 1:
         message = (
-            f"--draft {drafts.draft}: the prompt leaves {most + 1} of {context} tokens, which none can be drafted "
-            "behind; give a longer --context, or leave --draft out"
+            f"--draft {drafts.draft}: the prompt leaves {max_drafts + 1} of {context} tokens, no room for a draft; "
+            "give a longer --context, or leave --draft out"
         )
         raise BadInput(message)
-    drafted = min(DRAFT_TOKENS, most) if drafts.draft_tokens is None else drafts.draft_tokens
-    if not 1 <= drafted <= most:
+    draft_tokens = min(DRAFT_TOKENS, max_drafts) if drafts.draft_tokens is None else drafts.draft_tokens
+    if not 1 <= draft_tokens <= max_drafts:
         message = (
-            f"--draft-tokens {drafted}: the prompt leaves {most + 1} of {context} tokens, one of them the next; "
-            f"give 1 to {most}"
+            f"--draft-tokens {draft_tokens}: the prompt leaves {max_drafts + 1} of {context} tokens, one of them the "
+            f"next; give 1 to {max_drafts}"
         )
         raise BadInput(message)
-    return drafted + 1
+    return draft_tokens + 1

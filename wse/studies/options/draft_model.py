@@ -1,4 +1,4 @@
-"""DraftModelOptions: the model that drafts, and where it runs."""
+"""DraftModelOptions: options for the draft model and the place where it runs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftModelOptions:
-    """The model that drafts tokens, and where it runs. None stands for a head of one layer, on the PEs of the model."""
+    """Draft model and the place where it runs. No draft model means a draft head of one layer."""
 
     draft_model: Annotated[
         str | Path | None,
         Option(
-            doc="The model that drafts. Default: a head of one layer of the model.",
+            doc="Model that drafts tokens. Default: a draft head of one layer.",
             panel="Drafts",
             metavar="MODEL",
             known_values=known_names.models,
@@ -26,8 +26,8 @@ class DraftModelOptions:
     draft_place: Annotated[
         str | None,
         Option(
-            doc="Where the draft model runs: on PEs that the model leaves free, on wafers of its own, which are "
-            "added to those of the model, or on the host. Default: same.",
+            doc="Run the draft model on free PEs of the model's wafers (same, the default), on additional wafers "
+            "(wafer), or on the host.",
             panel="Drafts",
             metavar="same|wafer|host",
         ),

@@ -1,4 +1,4 @@
-"""TypeOptions: the element types of weights, activations and sums."""
+"""TypeOptions: options for the element types of weights, activations and sums."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeOptions:
-    """The element types that a model is computed in. None stands for the default of the model."""
+    """Element types in which a model is computed. None means the default of the model."""
 
     dtype: Annotated[
         str | None,
         Option(
-            doc="float32, float16 or bfloat16 throughout; or weights of linear layers as int8 or fp8 (e4m3) with a "
-            "scale an output, as int4 with a scale every 32 inputs, as mxfp4 (e2m1) with a power of two every 32 "
-            "inputs. FP8 and MXFP4 checkpoints keep their own scales. Default: the type of the published weights.",
+            doc="Element type of weights: float32, float16 or bfloat16; or, for linear layers, int8 or fp8 (e4m3) with "
+            "a scale per output, int4 with a scale per 32 inputs, or mxfp4 (e2m1) with a power of two per 32 inputs. "
+            "FP8 and MXFP4 checkpoints keep their own scales. Default: the type of the published weights.",
             panel="Model",
             metavar="TYPE",
             known_values=(*DTYPES, *CODINGS),
@@ -27,7 +27,7 @@ class TypeOptions:
     activations: Annotated[
         str | None,
         Option(
-            doc="All but quantised weights: float32, float16, bfloat16. Default: the model's own.",
+            doc="Element type of all but quantised weights: float32, float16 or bfloat16. Default: the model's own.",
             panel="Model",
             metavar="TYPE",
             known_values=DTYPES,
@@ -36,7 +36,7 @@ class TypeOptions:
     accumulate: Annotated[
         str | None,
         Option(
-            doc="Sums: float32 (default), or float16 with --dtype float16.",
+            doc="Element type of sums: float32 (default), or float16 with --dtype float16.",
             panel="Model",
             metavar="float32|float16",
         ),

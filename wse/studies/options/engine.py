@@ -1,4 +1,4 @@
-"""The options of what works on a command: the processes of this machine, or a Ray cluster."""
+"""Options for the engine that does the work: processes of this machine, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENGINES: Final = (LOCAL, RAY)
 EngineName = Annotated[
     str,
     Option(
-        doc="What works: this machine's own processes, or a Ray cluster (pip install 'wse[ray]').",
+        doc="Work in processes of this machine, or on a Ray cluster (pip install 'wse[ray]').",
         panel="Machines",
         metavar="local|ray",
         known_values=ENGINES,
@@ -23,7 +23,7 @@ EngineName = Annotated[
 RayAddress = Annotated[
     str | None,
     Option(
-        doc="The Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: one on this machine alone, "
+        doc="Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: a cluster of this machine alone, "
         "for as long as the command runs.",
         panel="Machines",
         metavar="ADDRESS",
@@ -32,21 +32,22 @@ RayAddress = Annotated[
 
 
 class EngineChoice(NamedTuple):
-    """An engine by its name, and the address of its cluster, where it has one."""
+    """Name of the engine that does the work, and the address of its cluster if there is one."""
 
     name: str = LOCAL
     ray_address: str | None = None
 
 
 THIS_MACHINE: Final = EngineChoice()
+"""The default engine: processes of this machine."""
 
 
 def check_engine(choice: EngineChoice) -> None:
-    """Check the names of an engine and of a cluster.
+    """Check the name of an engine and the address of its cluster.
 
     Raises:
-        UnknownName: there is no such engine.
-        BadInput: an address is given without the engine that needs one, or is none.
+        UnknownName: There is no such engine.
+        BadInput: An address is given for an engine that has no cluster, or is not a valid address.
     """
     engine, ray_address = choice
     if engine not in ENGINES:

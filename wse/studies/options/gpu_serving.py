@@ -1,4 +1,4 @@
-"""GpuOptions: how GPUs serve a model."""
+"""GpuOptions: options for serving a model on GPUs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuOptions:
-    """Options of GPUs that serve a model: their number, their software, and how the model is cut over them."""
+    """Number of GPUs, their serving software, and how the model is split over them."""
 
     gpus: Annotated[
         int | None,
         Option(
-            doc="The number of GPUs; auto: the fewest, as a power of two, that hold the model.",
+            doc="Number of GPUs; auto: the smallest power of two on which the model fits.",
             panel="GPUs",
             metavar="N|auto",
             none="auto",
@@ -26,7 +26,7 @@ class GpuOptions:
     stack: Annotated[
         str | Path | None,
         Option(
-            doc="The serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.",
+            doc="Serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.",
             panel="GPUs",
             metavar="NAME|FILE",
             known_values=known_names.stacks,
@@ -35,8 +35,8 @@ class GpuOptions:
     parallelism: Annotated[
         str | None,
         Option(
-            doc="Cut all matrices over the GPUs (default); or have experts whole on a GPU each; or besides each user's "
-            "attention on one GPU.",
+            doc="Split all matrices over the GPUs (tensor, the default); or store each expert on one GPU (experts); or "
+            "in addition compute each user's attention on one GPU (data).",
             panel="GPUs",
             metavar="tensor|experts|data",
         ),

@@ -1,4 +1,8 @@
-"""Names that options take, for completion in a shell; the modules that know them are imported when it asks."""
+"""Names that options accept, for completion in a shell.
+
+Each function imports the modules that it needs only when it is called, because a slow import would
+delay ``wse --help``.
+"""
 
 from __future__ import annotations
 
@@ -6,89 +10,89 @@ from collections.abc import Iterable
 
 
 def models() -> Iterable[str]:
-    """Bundled models and configurations."""
+    """Return the names of bundled models and configurations."""
     from wse.models.catalogue import names
 
     return names()
 
 
 def wafers() -> Iterable[str]:
-    """Wafer presets."""
+    """Return the names of wafer presets."""
     from wse.hardware.load import known_wafers
 
     return known_wafers()
 
 
 def machine_numbers() -> Iterable[str]:
-    """Numbers of a wafer and of software, as far as the sign before a value."""
+    """Return the names of the numbers of a wafer and of a software profile, followed by "="."""
     from wse.studies.options.settings import machine_numbers as names
 
     return [f"{name}=" for name in names()]
 
 
 def changes() -> Iterable[str]:
-    """Changes of the machine that are tried by themselves."""
+    """Return the changes of ``wse what-if``'s default list, and "default", which means all."""
     from wse.studies.what_if.changes import DEFAULT, DEFAULTS
 
     return (DEFAULT, *DEFAULTS.split(","))
 
 
 def sweep_columns() -> Iterable[str]:
-    """Columns of a sweep by their short names."""
+    """Return the short names of the columns of a sweep."""
     return ("dtype", "wafers", "users", "ttft", "user", "throughput", "fits", "cost")
 
 
 def gpus() -> Iterable[str]:
-    """GPU presets."""
+    """Return the names of GPU presets."""
     from wse.serving.gpus.load import known_gpus
 
     return known_gpus()
 
 
 def stacks() -> Iterable[str]:
-    """Serving stacks."""
+    """Return the names of serving stacks."""
     from wse.serving.gpus.load import known_stacks
 
     return known_stacks()
 
 
 def software() -> Iterable[str]:
-    """Software profiles."""
+    """Return the names of software profiles."""
     from wse.hardware.load import known_software
 
     return known_software()
 
 
 def mappings() -> Iterable[str]:
-    """Mapping strategies."""
+    """Return the names of mapping strategies."""
     from wse.compiler.strategies import strategies
 
     return strategies()
 
 
 def drafts() -> Iterable[str]:
-    """Drafts: models, and the look-up of n-grams."""
+    """Return the names of drafts: "ngram" (look-up in the text so far), and all models."""
     from wse.studies.options.draft import NGRAM
 
     return (NGRAM, *models())
 
 
 def acceptances() -> Iterable[str]:
-    """Measured acceptances of drafts."""
+    """Return the names of measured acceptances of drafts."""
     from wse.studies.options.acceptance import known_acceptances
 
     return known_acceptances()
 
 
 def patterns() -> Iterable[str]:
-    """Patterns of a line."""
+    """Return the names of the patterns of a line of PEs, such as reduces."""
     from wse.program.line_patterns import known_line_patterns
 
     return known_line_patterns()
 
 
 def scenarios() -> Iterable[str]:
-    """Bundled scenarios."""
+    """Return the names of bundled scenarios."""
     from importlib.resources import files
 
     return sorted(file.name.removesuffix(".toml") for file in (files("wse") / "data" / "scenarios").iterdir())

@@ -1,4 +1,4 @@
-"""LayoutOptions: how a model is laid out on the PEs of wafers, besides its mapping."""
+"""LayoutOptions: options for the layout of a model on the PEs of wafers, except for its mapping."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ DEFAULT_SCHEDULE: Final = "fused"
 ExpertPlacement = Annotated[
     str,
     Option(
-        doc="Each expert over all columns of a region; over those of one of as many groups as are given, or of as few "
-        "as leave little padding; or on columns of its own. auto: spread, or few where --mapping auto has no room so.",
+        doc="Store each expert on all columns of a region (spread), on columns of its own (own), or on one of several "
+        "groups of columns: GROUPS of them, or the fewest with little padding (few). auto: spread, or few if "
+        "--mapping auto finds no room for spread.",
         panel="Wafer and mapping",
         metavar="auto|spread|few|own|GROUPS",
         known_values=("auto", "spread", "few", "own"),
@@ -25,18 +26,22 @@ ExpertPlacement = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutOptions:
-    """Options of the layout: the PEs of a region, experts, the steps of a layer, and sums over lines."""
+    """Options of the layout: size of a region, placement of experts, schedule, and all-reduces."""
 
     region: Annotated[
         str | None,
-        Option(doc="PEs of one region. Default: the mapping's choice.", panel="Wafer and mapping", metavar="ROWSxCOLS"),
+        Option(
+            doc="Size of a region in PEs. Default: chosen by the mapping.",
+            panel="Wafer and mapping",
+            metavar="ROWSxCOLS",
+        ),
     ] = None
     experts: ExpertPlacement = DEFAULT_EXPERTS
     schedule: Annotated[
         str,
         Option(
-            doc="Steps of a layer as the released research decode runs them, rewritten wherever that takes fewer "
-            "cycles, or with the rewrites that are named, separated by commas.",
+            doc="Run the steps of a layer as in the released research decode (released), with every rewrite that saves "
+            "cycles (fused), or with named rewrites, separated by commas.",
             panel="Wafer and mapping",
             metavar="released|fused|REWRITES",
         ),
@@ -44,8 +49,8 @@ class LayoutOptions:
     all_reduce: Annotated[
         str | None,
         Option(
-            doc="The pattern of sums over lines that all PEs get: a reduce or all-reduce as `wse pattern` names them, "
-            "or your own as FILE.py:NAME. Default: K-trees, fitted to their words.",
+            doc="Pattern of all-reduces over lines of PEs: a reduce or all-reduce of `wse pattern`, or your own as "
+            "FILE.py:NAME. Default: K-trees, fitted to the number of words.",
             panel="Wafer and mapping",
             metavar="PATTERN",
             known_values=known_names.patterns,

@@ -1,4 +1,4 @@
-"""MachineOptions: the wafer, its software, and its dead PEs."""
+"""MachineOptions: options for the wafer, its software profile and its dead PEs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_SOFTWARE: Final = "production"
 WaferName = Annotated[
     str | Path,
     Option(
-        doc="A name of `wse wafers`, or a TOML file.",
+        doc="Wafer: a name of `wse wafers`, or a TOML file.",
         panel="Wafer and mapping",
         metavar="NAME|FILE",
         known_values=known_names.wafers,
@@ -26,7 +26,7 @@ WaferName = Annotated[
 SoftwareName = Annotated[
     str | Path,
     Option(
-        doc="The set of software costs: tuned, academic, ...",
+        doc="Software profile, which sets the costs of software: tuned, academic, ..., or a TOML file.",
         panel="Wafer and mapping",
         metavar="NAME|FILE",
         known_values=known_names.software,
@@ -35,7 +35,7 @@ SoftwareName = Annotated[
 MachineSettings = Annotated[
     tuple[str, ...],
     Option(
-        doc="A number of the wafer or of software instead of its file's, or a factor of that, such as "
+        doc="Replace a number of the wafer or software profile, or multiply it by a factor, such as "
         "wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.",
         panel="Wafer and mapping",
         metavar="wafer.KEY=VALUE|xFACTOR",
@@ -49,18 +49,20 @@ MachineSettings = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOptions:
-    """The wafers that a model is placed on, and their software.
+    """Wafer on which a model is placed, with its software profile and defects.
 
-    ``wafer_values`` and ``software_values`` are numbers that take the place of those of ``wafer`` and ``software``, as
-    those of ``settings`` do once a request is prepared.
+    Attributes:
+        wafer_values: (name, number) pairs that replace numbers of ``wafer``.
+        software_values: (name, number) pairs that replace numbers of ``software``.
+        settings: Texts of ``--set``. Preparing a request moves them into the two fields above.
     """
 
     wafer: WaferName = DEFAULT_WAFER
     mesh: Annotated[
         str | None,
         Option(
-            doc="Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for `run` the smallest square that "
-            "holds the model, or the mesh of the listed regions.",
+            doc="Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for `run`, the smallest square on "
+            "which the model fits, or the mesh of the listed regions.",
             panel="Wafer and mapping",
             metavar="ROWSxCOLS",
         ),
@@ -72,11 +74,11 @@ class MachineOptions:
     defects: Annotated[
         str | Path | None,
         Option(
-            doc="Dead PEs and links: a CSV file of them, or the share of PEs that are dead, such as 1e-4.",
+            doc="Dead PEs and links: a CSV file that lists them, or the fraction of dead PEs, such as 1e-4.",
             panel="Wafer and mapping",
             metavar="FILE|RATE",
         ),
     ] = None
     defects_seed: Annotated[
-        int, Option(doc="Seed of the dead PEs that a rate draws.", panel="Wafer and mapping", metavar="N")
+        int, Option(doc="Random seed that selects the dead PEs.", panel="Wafer and mapping", metavar="N")
     ] = 0

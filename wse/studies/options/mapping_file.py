@@ -1,19 +1,21 @@
-"""Mapping files: the regions of a user's own, as a TOML file that ``--mapping`` names.
+"""Mapping files: TOML files for ``--mapping`` in which a user lists regions.
 
-A file lists regions in the order of layers, in the words of ``system.stages`` of ``wse compile --json``::
+A file lists regions in the order of layers. Its keys are those of ``system.stages`` in
+``wse compile --json``::
 
     [[regions]]
-    wafer = 0           # 0 where it is left out
+    wafer = 0           # default 0
     row = 0             # of the first PE
     col = 0
     rows = 12
     cols = 20
-    layers = [0, 2]     # the first and the last; [] for a table alone
-    parts = [0, 4]      # of the first layer from this part on, of the last up to this one; all where it is left out
+    layers = [0, 2]     # first and last layer; [] for an embedding or head without layers
+    parts = [0, 4]      # first part of the first layer, last part of the last layer; default all
 
-Parts of a layer are its attention, 0, and the eighths of its feed-forward block, 1 to 8.
-The embedding is with the first region; the head is with the last, or with the embedding where they share their table.
-With ``turned = true`` before them regions are on the mesh with rows and columns in each other's place.
+The parts of a layer are its attention (0) and the eighths of its feed-forward block (1 to 8). The
+embedding is in the first region. The head is in the last region, or with the embedding if both
+share one table. A line ``turned = true`` before the regions means that rows and columns of the mesh
+are exchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from wse_mappings.mesh.placement import Rect
 from wse_mappings.strategies.strategy import ListedRegion
 
 STRATEGY: Final = "pipeline"
-"""The strategy that takes regions that are listed: layers on consecutive ones."""
+"""The strategy that places layers on listed regions, in order."""
 
 _Place = Annotated[int, pydantic.Field(ge=0, lt=LONGEST_SIDE)]
 _Side = Annotated[int, pydantic.Field(ge=1, le=LONGEST_SIDE)]
@@ -51,7 +53,7 @@ _PARTS: Final = (
 
 
 class _Region(pydantic.BaseModel):
-    """A region as a file has it."""
+    """One region as written in a mapping file."""
 
     model_config = pydantic.ConfigDict(extra="forbid", strict=True)
 
@@ -65,13 +67,13 @@ class _Region(pydantic.BaseModel):
 
 
 class Mapping(NamedTuple):
-    """A mapping that a request names.
+    """Mapping that a request names.
 
     Attributes:
         strategy: Name of the strategy.
-        file: Name of the mapping file; empty where a strategy is named.
-        listed: The regions of the file.
-        turned: Whether they are on the mesh with rows and columns in each other's place.
+        file: Name of the mapping file; empty if the request names a strategy.
+        listed: Regions that the file lists.
+        turned: Whether the regions refer to a mesh whose rows and columns are exchanged.
     """
 
     strategy: str
@@ -81,17 +83,21 @@ class Mapping(NamedTuple):
 
     @property
     def wafers(self) -> int | None:
-        """Wafers that the listed regions are on; None where none are listed."""
+        """Number of wafers of the listed regions; None if no regions are listed."""
         return self.listed[-1].wafer + 1 if self.listed else None
 
 
 def load_mapping(name_or_path: str | Path) -> Mapping:
-    """The mapping of a strategy's name, of ``FILE.py:NAME``, or of a mapping file; a name wins over a file so named.
+    """Load a mapping by the name of a strategy, as ``FILE.py:NAME``, or from a mapping file.
+
+    A strategy takes precedence over a file of the same name.
 
     Raises:
-        UnknownName: there is no such strategy, or an unknown key in the file; the nearest known one is named.
-        BadMapping: the file cannot be read, or its regions are none, overlap, or leave a layer out or hold one twice.
-        BadInput: a package or a file brings a strategy that cannot be used.
+        UnknownName: There is no such strategy, or the file has an unknown key. The message suggests
+            the most similar name.
+        BadMapping: The file cannot be read, or lists no regions. Or regions overlap, leave out a
+            layer, or contain a layer twice.
+        BadInput: A package or file defines a strategy that cannot be used.
     """
     where = str(name_or_path)
     if names_file_object(where) or not names_toml_file(where) or where in strategies():
@@ -110,15 +116,15 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
     return Mapping(STRATEGY, path.name, _regions(path, table.get("regions")), turned)
 
 
-def _regions(path: Path, stated: object) -> tuple[ListedRegion, ...]:
-    """Return the regions of a file, which follow one another and do not overlap."""
-    if not isinstance(stated, list) or not stated:
+def _regions(path: Path, file_entries: object) -> tuple[ListedRegion, ...]:
+    """Return the regions of a mapping file after checking their order and that none overlap."""
+    if not isinstance(file_entries, list) or not file_entries:
         message = f"{path}: lists no regions; give each as [[regions]] with {', '.join(_Region.model_fields)}"
         raise BadMapping(message)
     regions: list[ListedRegion] = []
-    for index, one in enumerate(stated):
-        regions.append(_region(path, index, one))
-        _check_order(path, regions, is_last=index == len(stated) - 1)
+    for index, file_entry in enumerate(file_entries):
+        regions.append(_region(path, index, file_entry))
+        _check_order(path, regions, is_last=index == len(file_entries) - 1)
     for (i, a), (j, b) in combinations(enumerate(regions), 2):
         rows, cols = _common(a.rect.row, a.rect.rows, b.rect.row, b.rect.rows), _common(*a.rect[1::2], *b.rect[1::2])
         if a.wafer == b.wafer and rows and cols:
@@ -130,10 +136,16 @@ def _regions(path: Path, stated: object) -> tuple[ListedRegion, ...]:
     return tuple(regions)
 
 
-def _region(path: Path, index: int, stated: object) -> ListedRegion:
-    """Return a region of a file, checked on its own."""
+def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
+    """Return one region of a mapping file after checking its values.
+
+    Args:
+        path: Mapping file, for messages.
+        index: Index of the region in the file, for messages.
+        stated: The region as read from the file.
+    """
     try:
-        region = _Region.model_validate(stated)
+        region = _Region.model_validate(file_entry)
     except pydantic.ValidationError as error:
         fault = error.errors(include_url=False)[0]
         place, key = f"{path}: region {index}", str(fault["loc"][0]) if fault["loc"] else ""
@@ -142,12 +154,12 @@ def _region(path: Path, index: int, stated: object) -> ListedRegion:
         if fault["type"] == "missing":
             message = f"{place}: has no {key}; give {', '.join(_Region.model_fields)}"
             raise BadMapping(message) from error
-        wanted = {
+        allowed_values = {
             "": f"a table with {', '.join(_Region.model_fields)}",
             "layers": "the first and the last layer, such as [0, 3], or [] for a table alone",
             "parts": _PARTS,
         }.get(key, f"a whole number from {int(key in ('rows', 'cols'))} to {LONGEST_SIDE:,}")
-        message = f"{place}: {key or 'region'} = {short_repr(fault['input'])}: give {wanted}"
+        message = f"{place}: {key or 'region'} = {short_repr(fault['input'])}: give {allowed_values}"
         raise BadMapping(message) from error
     layers = region.layers
     if layers and (len(layers) != 2 or layers[0] > layers[1]):
@@ -156,24 +168,32 @@ def _region(path: Path, index: int, stated: object) -> ListedRegion:
         )
         raise BadMapping(message)
     first, last = (layers[0], layers[1] + 1) if layers else (-1, -1)
-    parts, one = region.parts, last == first + 1
-    ill_formed = len(parts) != 2 or max(parts) >= LAYER_PARTS or (one and parts[0] > parts[1])
+    parts, is_single_layer = region.parts, last == first + 1
+    ill_formed = len(parts) != 2 or max(parts) >= LAYER_PARTS or (is_single_layer and parts[0] > parts[1])
     if ill_formed or (not layers and parts != [0, LAYER_PARTS - 1]):
-        which = "" if layers else ", for a table alone leave it out, else"
-        message = f"{path}: region {index}: parts = {short_repr(parts)}{which}: give {_PARTS}"
+        exception = "" if layers else ", for a table alone leave it out, else"
+        message = f"{path}: region {index}: parts = {short_repr(parts)}{exception}: give {_PARTS}"
         raise BadMapping(message)
     rect = Rect(region.row, region.col, region.rows, region.cols)
     return ListedRegion(region.wafer, rect, first, last, parts[0], parts[1] + 1)
 
 
 def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> None:
-    """Check the last of ``regions`` by the one before; one without layers gets its place among them."""
+    """Check that the last region continues where the one before it ends.
+
+    A last region without layers is replaced by one with its position in the order of layers.
+
+    Args:
+        path: Mapping file, for messages.
+        regions: Regions so far; the last one is checked, and may be replaced.
+        is_last: Whether it is the last region of the file.
+    """
     index, region = len(regions) - 1, regions[-1]
     wafer, (layer, part) = (regions[-2].wafer, regions[-2].layers.next) if index else (0, (0, 0))
     place = f"{path}: region {index}"
     if region.wafer not in ((wafer, wafer + 1) if index else (0,)):
-        after = f"after a region on wafer {wafer}: give {wafer} or {wafer + 1}" if index else "of the first: give 0"
-        message = f"{place}: wafer = {region.wafer}, {after}, for layers go through wafers in order"
+        remedy = f"after a region on wafer {wafer}: give {wafer} or {wafer + 1}" if index else "of the first: give 0"
+        message = f"{place}: wafer = {region.wafer}, {remedy}, for layers go through wafers in order"
         raise BadMapping(message)
     if region.first_layer < 0:
         if index and not is_last:
@@ -196,29 +216,29 @@ def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> N
 
 
 def _common(first: int, count: int, other_first: int, other_count: int) -> range:
-    """Return the numbers that two runs have in common."""
+    """Return the integers that two ranges, given by start and length, have in common."""
     return range(max(first, other_first), min(first + count, other_first + other_count))
 
 
 def mesh_of_listed(options: Options) -> tuple[int, int]:
-    """Return the rows and columns of the smallest mesh of a wafer that has the regions that a request lists."""
-    ends = [(one.rect.row + one.rect.rows, one.rect.col + one.rect.cols) for one in options.listed]
+    """Return the rows and columns of the smallest mesh that contains all listed regions."""
+    ends = [(region.rect.row + region.rect.rows, region.rect.col + region.rect.cols) for region in options.listed]
     rows, cols = (max(sides) for sides in zip(*ends, strict=True))
     return (cols, rows) if options.listed_turned else (rows, cols)
 
 
 def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: bool) -> None:
-    """Check the regions that a request lists by its model and wafers.
+    """Check that the regions of a mapping file match the model and the wafers.
 
     Args:
-        options: The request; one that lists no regions is not looked at.
-        spec: The model.
-        wafer: The wafer as programs see it.
-        live: Whether that is what dead PEs leave of it.
+        options: Options of the compiler. Nothing is checked if they list no regions.
+        spec: Model.
+        wafer: Wafer with the mesh that programs see.
+        live: Whether that mesh is what dead PEs leave of the wafer, for messages.
 
     Raises:
-        BadInput: a region leaves the mesh, wafers are more or fewer than requested, or layers more or fewer than those
-            of the model; or the shape of regions is stated twice.
+        BadInput: A region leaves the mesh, the number of wafers differs from the requested one, or
+            the regions do not contain all layers of the model. Or ``--region`` is given too.
     """
     if not options.listed:
         return
@@ -238,11 +258,11 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
     for index, (_, rect, *_) in enumerate(regions):
         row, col = rect.row + rect.rows, rect.col + rect.cols
         if row > mesh.mesh_rows or col > mesh.mesh_cols:
-            what = ("live " if live else "") + "PEs" + (", turned," if options.listed_turned else "")
+            pe_description = ("live " if live else "") + "PEs" + (", turned," if options.listed_turned else "")
             message = (
                 f"{file}: region {index} has rows {rect.row} to {row - 1} and columns {rect.col} to {col - 1}, beyond "
-                f"the {mesh.mesh_rows}x{mesh.mesh_cols} {what} of {wafer.name}; move it, make it smaller, or give a "
-                "larger mesh"
+                f"the {mesh.mesh_rows}x{mesh.mesh_cols} {pe_description} of {wafer.name}; "
+                "move it, make it smaller, or give a larger mesh"
             )
             raise BadInput(message)
     for index, region in enumerate(regions):

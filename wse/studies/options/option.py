@@ -1,9 +1,13 @@
-"""Option: what a field of a request means to whoever gives it, said once.
+"""Options: the description of request fields, from which command line and Python API are built.
 
-A request is a frozen dataclass whose fields are annotated, ``batch: Annotated[int, Option("...", metavar="N")] = 1``.
-From the field's name, type, default and `Option` come the option of the command line and its help, the axis of a sweep
-and the reference; from Python the field is an argument of the same name. Modules of requests import nothing heavy, for
-``wse --help`` reads them all.
+A request is a frozen dataclass whose fields are annotated::
+
+    batch: Annotated[int, Option(doc="Users per pass.", metavar="N")] = 1
+
+The field's name, type, default and `Option` determine the option of the command line with its help
+text, the axis of a sweep, and the entry in the reference. In Python, the field is a keyword
+argument of the same name. Modules that define requests import nothing slow, because ``wse --help``
+imports all of them.
 """
 
 from __future__ import annotations
@@ -35,31 +39,35 @@ _EXAMPLES: Final = {
     "": "0.8 or 10k",
     TOKEN: "4096 or 128k",
 }
-"""Examples of values for each unit of an option, and for a number without a unit."""
+"""Example values for error messages, by the unit of an option; "" is a number without a unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """An option of the command line, and the same argument from Python.
+    """Description of an option of the command line and of the same argument in Python.
 
-    In annotations its functions are named ones: a lambda that is written there does not see its module.
+    Use named functions in annotations. A lambda that is written there cannot see the names of its
+    module.
 
     Attributes:
-        doc: What it is, in a line or two.
-        panel: Under which heading it stands in help; "Options" where empty.
-        metavar: How its value looks, such as ``ROWSxCOLS``; empty for a flag.
-        none: The word that stands for None on the command line, such as ``auto``; the option is left out where empty.
-        repeats: Whether it may be given several times; the field then holds a tuple of what was given.
-        read: Makes the field's value of a text, and raises BadInput; None where the field's type says how.
-        unit: The unit of the field's number: "token", of which k is 1,024, or the unit of a measured quantity, such as
-            "s". A time needs its unit in a text; a text without one is otherwise in this unit. Empty for other counts,
-            rates and shares.
-        known_values: The names that can be completed, or a function that gives them; those of ``metavar`` where it
-            lists them, as ``refuse|report``.
-        short: A spelling of one letter, such as ``-o``.
-        positional: Whether it stands without a name before it.
-        flag: The option's long name, where the field has another.
-        required: Whether the command line needs it even though the field has a default.
+        doc: Help text of one or two lines.
+        panel: Heading of the help page under which the option is listed; "Options" if empty.
+        metavar: Form of the value, such as ``ROWSxCOLS``; empty for a flag.
+        none: Word that means None on the command line, such as ``auto``. If empty, None cannot be
+            given explicitly.
+        repeats: Whether the option may be given several times. The field then contains a tuple of
+            all values.
+        read: Function that converts a text to the field's value and raises BadInput. None converts
+            by the type of the field.
+        unit: Unit of the number: "token" (k is then 1,024) or the unit of a measured quantity, such
+            as "s". A text that gives a time must have a unit; other texts without a unit are in
+            this unit. Empty for counts, rates and fractions.
+        known_values: Names for completion, or a function that returns them. If empty, the names are
+            taken from ``metavar`` if it lists them, as in ``refuse|report``.
+        short: One-letter spelling, such as ``-o``.
+        positional: Whether the value is given by position, without the name of the option.
+        flag: Long name of the option if it differs from the name of the field.
+        required: Whether the command line requires the option even though the field has a default.
     """
 
     doc: str
@@ -78,10 +86,12 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class OptionsOf:
-    """Marks a field of a request that is a group of options, or a request itself, whose options are those of the whole.
+    """Marker of a request field that is itself a group of options or a request.
+
+    The options of the group become options of the request that contains the field.
 
     Attributes:
-        without: Names of options that the whole does not have.
+        without: Names of options of the group to leave out.
     """
 
     without: tuple[str, ...] = ()
@@ -89,15 +99,16 @@ class OptionsOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestField:
-    """A field of a request, or a parameter of a command, that is an option.
+    """Field of a request, or parameter of a command, that is an option.
 
     Attributes:
-        name: The field's name, with underscores.
-        hint: What it may hold, such as ``int | None``.
-        type: What it holds where it holds something, such as ``int``; of several types the first.
-        default: Its default.
-        option: Its description.
-        groups: The fields of groups that lead to the field, the outermost first; empty where it is the request's own.
+        name: Name of the field, with underscores.
+        hint: Annotated type, such as ``int | None``.
+        type: Type of values other than None, such as ``int``; the first type of a union.
+        default: Default value.
+        option: Description of the option.
+        groups: Names of the group fields that contain the field, outermost first; empty for a field
+            of the request itself.
     """
 
     name: str
@@ -109,19 +120,23 @@ class RequestField:
 
     @property
     def flag(self) -> str:
-        """The option's long name, such as ``--new-tokens``."""
+        """Long name of the option, such as ``--new-tokens``."""
         return self.option.flag or f"--{self.name.replace('_', '-')}"
 
     @property
     def is_text(self) -> bool:
-        """True if the command line hands on a text, which `value` reads."""
+        """True if the command line passes the value as a text, which `value` then converts."""
         return bool(self.option.none or self.option.read or self.type in (int, float))
 
     def value(self, argument: Any) -> Any:
-        """Return the field's value of what was given on the command line.
+        """Convert an argument of the command line to the value of the field.
+
+        Args:
+            argument: A text, or a sequence of texts if the option repeats, or a value that the
+                command line has already converted.
 
         Raises:
-            BadInput: the text is none that the option takes.
+            BadInput: The text is not a valid value of the option.
         """
         if self.option.repeats:
             return tuple(self._read(self.spelled(text)) for text in argument) if argument else self.default
@@ -129,9 +144,10 @@ class RequestField:
         return self._read(argument) if self.is_text and argument is not None else argument
 
     def spelled(self, argument: Any) -> Any:
-        """Return an argument whose letters are those of a known name, but for their case, as that name; a path stays.
+        """Return an argument with upper and lower case as in the known name that it matches.
 
-        Of names with commas between them each is looked at alone.
+        In a comma-separated list, each name is corrected separately. Other texts, and texts that
+        are the path of an existing file, are returned unchanged.
         """
         if not isinstance(argument, str) or not self.option.known_values or argument == argument.lower():
             return argument
@@ -142,6 +158,7 @@ class RequestField:
         return argument if argument in names or path_exists(argument) else known_name(argument, names) or argument
 
     def _read(self, text: str) -> Any:
+        """Convert one text to the value of the field; raise BadInput if that is impossible."""
         if self.option.none and text == self.option.none:
             return None
         if self.option.read is not None:
@@ -153,42 +170,57 @@ class RequestField:
         number = whole_number(text, self.option.unit or COUNT)
         if number is None:
             tokens, examples = " of tokens" * (self.option.unit == TOKEN), _EXAMPLES[self.option.unit or COUNT]
-            others = f", or {self.option.none}" if self.option.none else ""
-            message = f"{self.flag} {text!r}: give a whole number{tokens}, such as {examples}{others}"
+            none_word = f", or {self.option.none}" if self.option.none else ""
+            message = f"{self.flag} {text!r}: give a whole number{tokens}, such as {examples}{none_word}"
             raise BadInput(message)
         return number
 
 
 def request_field(name: str, hint: Any, default: Any) -> RequestField | None:
-    """Return the option that a field or parameter is by its hint, ``Annotated[TYPE, Option(...)]``.
+    """Return the option that an annotation ``Annotated[TYPE, Option(...)]`` describes.
 
-    None where it is none.
+    Args:
+        name: Name of the field or parameter.
+        hint: Annotation of the field or parameter.
+        default: Default of the field or parameter.
+
+    Returns:
+        The option, or None if the annotation contains no `Option`.
     """
     option = next((o for o in get_args(hint)[1:] if isinstance(o, Option)), None)
     if get_origin(hint) is not Annotated or option is None:
         return None
-    inner = get_args(hint)[0]
-    types = [part for part in union_parts(inner) if part is not NoneType]
-    return RequestField(name=name, hint=inner, type=types[0], default=default, option=option)
+    value_type = get_args(hint)[0]
+    types = [part for part in union_parts(value_type) if part is not NoneType]
+    return RequestField(name=name, hint=value_type, type=types[0], default=default, option=option)
 
 
 def union_parts(hint: Any) -> tuple[Any, ...]:
-    """Return the types of a union; the type itself where it is none."""
+    """Return the types of a union, or a tuple with the type itself if it is not a union."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 @cache
 def options_of(request: type) -> dict[str, RequestField]:
-    """Return the options of a request class by field, in the order of its fields."""
+    """Return the options of a request class, including those of its groups.
+
+    Args:
+        request: Dataclass of the request.
+
+    Returns:
+        The options by name of the field, in the order of the fields.
+    """
     hints = get_type_hints(request, include_extras=True)
     options: dict[str, RequestField] = {}
     for field in dataclasses.fields(request):
         hint = hints[field.name]
         nested = next((o for o in get_args(hint)[1:] if isinstance(o, OptionsOf)), None)
         if nested is not None:
-            inner = options_of(get_args(hint)[0])
+            group_options = options_of(get_args(hint)[0])
             options |= {
-                n: replace(f, groups=(field.name, *f.groups)) for n, f in inner.items() if n not in nested.without
+                n: replace(f, groups=(field.name, *f.groups))
+                for n, f in group_options.items()
+                if n not in nested.without
             }
         elif (described := request_field(field.name, hint, field.default)) is not None:
             options[field.name] = described
@@ -196,32 +228,48 @@ def options_of(request: type) -> dict[str, RequestField]:
 
 
 def make_request(request: type[R], **values: Any) -> R:
-    """Return the request with some values of its fields and of those of its groups, by name."""
+    """Create a request from values of its fields and of the fields of its groups, given by name.
+
+    Fields that are not given have their defaults.
+    """
     return replace_options(request(), **values)
 
 
 def replace_options(request: R, **values: Any) -> R:
-    """Return a request with other values of some of its fields and of those of its groups, by name."""
+    """Return a copy of a request in which some fields, or fields of its groups, have other values.
+
+    Args:
+        request: Request to copy.
+        values: New values, keyed by the name of the field. A field of a group is named without its
+            group.
+    """
     kind: type = type(request)
-    own = {name: value for name, value in values.items() if not group_path(kind, name)}
-    for group in {group_path(kind, name)[0]: None for name in values if name not in own}:
-        inside = {name: value for name, value in values.items() if group_path(kind, name)[:1] == (group,)}
-        own[group] = replace_options(getattr(request, group), **inside)
-    return replace(request, **own)  # type: ignore[type-var]
+    direct_values = {name: value for name, value in values.items() if not group_path(kind, name)}
+    # Each group is a request of its own and is replaced once, with all of its new values.
+    for group in {group_path(kind, name)[0]: None for name in values if name not in direct_values}:
+        group_values = {name: value for name, value in values.items() if group_path(kind, name)[:1] == (group,)}
+        direct_values[group] = replace_options(getattr(request, group), **group_values)
+    return replace(request, **direct_values)  # type: ignore[type-var]
 
 
 def get_option(request: Any, name: str) -> Any:
-    """Return the value of a field of a request or of one of its groups, by name."""
+    """Return the value of a field of a request, or of a field of one of its groups, by name."""
     kind: type = type(request)
     return reduce(getattr, (*group_path(kind, name), name), request)
 
 
 @cache
 def group_path(request: type, name: str) -> tuple[str, ...]:
-    """Return the fields of groups that lead to a field of a request, the outermost first; empty for its own fields.
+    """Return the names of the group fields that contain a field, outermost first.
+
+    The result is empty for a field of the request itself.
+
+    Args:
+        request: Dataclass of the request.
+        name: Name of the field.
 
     Raises:
-        KeyError: There is no such field.
+        KeyError: Neither the request nor its groups have such a field.
     """
     hints = get_type_hints(request, include_extras=True)
     if name in hints:
@@ -234,11 +282,16 @@ def group_path(request: type, name: str) -> tuple[str, ...]:
 
 
 def read_amount(flag: str, text: str, unit: str) -> float:
-    """Return the number in the text of an option such as ``--ttft 200ms`` or ``--rate 1k``, converted to ``unit``.
+    """Convert the text of an option, such as ``--ttft 200ms`` or ``--rate 1k``, to a number.
+
+    Args:
+        flag: Name of the option, for messages.
+        text: Text to convert.
+        unit: Unit of the result.
 
     Raises:
-        BadInput: The text is no such quantity, or it is a time without a unit. Without this check, ``--ttft 200`` would
-            be wrong by a factor of 1,000 for a user who means milliseconds.
+        BadInput: The text is not such a quantity, or is a time without a unit. Without this check,
+            ``--ttft 200`` would be wrong by a factor of 1,000 for a user who means milliseconds.
     """
     number = read_quantity(text, unit)
     if number is None:
@@ -252,7 +305,11 @@ def read_amount(flag: str, text: str, unit: str) -> float:
 
 
 def check_counts(**counts: int | None) -> None:
-    """Raise BadInput for an option, by its long name with underscores, that is given and below 1."""
+    """Raise BadInput for an option whose value is given and is below 1.
+
+    Args:
+        counts: Values, keyed by the long name of the option with underscores. None means not given.
+    """
     for name, value in counts.items():
         if value is not None and value < 1:
             message = f"--{name.replace('_', '-')} {value}: give a number of at least 1"

@@ -1,4 +1,4 @@
-"""PlacementRequest: what every request for a placement names: a model, wafers, a mapping, element types."""
+"""PlacementRequest: model, wafers, mapping and types, which all requests for a placement have."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DEFAULT_MAPPING: Final = "auto"
 MappingName = Annotated[
     str | Path,
     Option(
-        doc="A name of `wse mappings`; a TOML file that lists regions; or a strategy of your own as FILE.py:NAME, a "
-        "file that is run as any program that you start.",
+        doc="Mapping: a name of `wse mappings`; a TOML file that lists regions; or your own strategy as FILE.py:NAME. "
+        "FILE.py is executed as a program, so use only files that you trust.",
         panel="Wafer and mapping",
         metavar="NAME|FILE|FILE.py:NAME",
         known_values=known_names.mappings,
@@ -28,7 +28,7 @@ MappingName = Annotated[
 WaferCount = Annotated[
     int | None,
     Option(
-        doc="The number of wafers; auto: the fewest that hold the model.",
+        doc="Number of wafers; auto: the fewest on which the model fits.",
         panel="Wafer and mapping",
         metavar="N|auto",
         none="auto",
@@ -38,7 +38,7 @@ WaferCount = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRequest:
-    """A model and its placement, as requested. A field is None where its default is derived from the model.
+    """A model and its placement, as requested. None means that the default depends on the model.
 
     All commands share the defaults of these fields.
     """
@@ -46,7 +46,7 @@ class PlacementRequest:
     model: Annotated[
         str | Path,
         Option(
-            doc="A Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`.",
+            doc="Model: a Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`.",
             panel="Model",
             metavar="MODEL",
             known_values=known_names.models,
@@ -58,7 +58,7 @@ class PlacementRequest:
     context: Annotated[
         int | None,
         Option(
-            doc="Tokens that the KV cache has room for, such as 128k (131,072). Default: prompt + new tokens.",
+            doc="KV-cache capacity of a user in tokens, such as 128k (131,072). Default: prompt + new tokens.",
             panel="Model",
             metavar="TOKENS",
             unit=TOKEN,
@@ -70,11 +70,17 @@ class PlacementRequest:
     layout: Annotated[LayoutOptions, OptionsOf()] = field(default_factory=LayoutOptions)
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Return the options that ask for no more than a context that is too short for what was asked."""
+        """Return the options that request a context which is known to fit.
+
+        Args:
+            context: Longest context in tokens for which there is room.
+            prompt_tokens: Length of the prompt in tokens, for requests that must shorten the prompt
+                too.
+        """
         return f"--context {context}"
 
     def fewer_users_remedy(self, users: int) -> str:
-        """Return the remedy of fewer users, each of whom brings a prompt."""
+        """Return the options that request ``users`` users, each of whom has a prompt."""
         from wse.compiler.search.remedies import fewer_prompts
 
         return fewer_prompts(users)

@@ -1,7 +1,8 @@
-"""Settings: numbers of a wafer or of its software that take the place of their files', as ``--set`` gives them.
+"""Settings: numbers given with ``--set`` that replace numbers of a wafer or software profile.
 
-``wafer.clock_hz=1.1GHz`` is a value, ``wafer.clock_hz=x2`` a factor of what the files say. A setting stays a text until
-the wafer is known, which a factor needs; `with_settings` then has all of them as numbers.
+``wafer.clock_hz=1.1GHz`` sets a value; ``wafer.clock_hz=x2`` multiplies the value in the file. A
+setting stays a text until the wafer is known, because a factor needs the value of the file.
+`with_settings` then converts all settings to numbers.
 """
 
 from __future__ import annotations
@@ -21,15 +22,22 @@ from wse.studies.options.placement import PlacementRequest
 R = TypeVar("R", bound=PlacementRequest)
 
 WAFER, SOFTWARE = "wafer.", "software."
-"""Prefixes of the names of numbers of the wafer and of the software."""
+"""Prefixes of the names of wafer numbers and of software numbers."""
 MACHINES: Final[dict[str, type[WaferSpec | SoftwareProfile]]] = {WAFER: WaferSpec, SOFTWARE: SoftwareProfile}
 WHOLE_WITHIN: Final = 0.1
-"""The most by which the product of a whole number and a factor may be off a whole number."""
+"""Maximum relative distance from a whole number at which a product is still rounded to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A number of the machine: a value in the unit of its name, or a factor of what the files say."""
+    """One number of the machine that the user sets.
+
+    Attributes:
+        prefix: ``wafer.`` or ``software.``.
+        key: Name of the number, such as ``clock_hz``.
+        amount: Value in the unit of the number, or factor of the value in the file.
+        is_factor: Whether ``amount`` is a factor.
+    """
 
     prefix: str
     key: str
@@ -38,14 +46,21 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """Its name, such as ``wafer.clock_hz``."""
+        """Name of the number with its prefix, such as ``wafer.clock_hz``."""
         return f"{self.prefix}{self.key}"
 
     def of(self, number: float, where: str) -> int | float:
-        """Return the value instead of ``number``, which is what the files say; a whole number stays whole.
+        """Return the value that replaces a number of the file.
+
+        A number that is whole in its file stays whole: its product with a factor is rounded.
+
+        Args:
+            number: Value in the file.
+            where: Option of the setting, for messages.
 
         Raises:
-            BadInput: a factor of a whole number makes none, nor one that is within a tenth; or it is one of 0.
+            BadInput: The setting is a factor, and either the number is 0, or a whole number times
+                the factor is not within 10 % of a whole number.
         """
         if not self.is_factor:
             return self.amount
@@ -65,16 +80,20 @@ class Setting:
 
 
 def machine_numbers() -> dict[str, type]:
-    """Return the type of every number of a wafer and of software by its name, int or float."""
+    """Return the type (int or float) of each number of a wafer and a software profile, by name."""
     return {f"{prefix}{key}": kind for prefix, spec in MACHINES.items() for key, kind in numeric_fields(spec).items()}
 
 
 def read_setting(text: str, where: str = "--set") -> Setting:
-    """Return the setting of ``wafer.KEY=VALUE``, or ``=xFACTOR``; ``where`` it was given is for messages.
+    """Parse a setting such as ``wafer.clock_hz=1.1GHz`` or ``wafer.clock_hz=x2``.
+
+    Args:
+        text: Text of the setting.
+        where: Option that gives the setting, for messages.
 
     Raises:
-        UnknownName: there is no such number; with the nearest.
-        BadInput: it has another form, or the value is none that the number can have.
+        UnknownName: There is no such number. The message suggests the most similar name.
+        BadInput: The text has another form, or the number cannot have this value.
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value:
@@ -97,60 +116,84 @@ def read_setting(text: str, where: str = "--set") -> Setting:
 
 
 def check_name(name: str, where: str) -> None:
-    """Raise UnknownName for a number that neither a wafer nor software has."""
+    """Raise UnknownName if neither a wafer nor a software profile has a number of this name."""
     if name not in machine_numbers():
         raise UnknownName("setting", name, machine_numbers(), where=where)
 
 
 def with_settings(request: R) -> R:
-    """Return the request with its settings as numbers of its wafer and its software; itself where it has none.
+    """Return a copy of the request whose settings are converted to numbers of wafer and software.
+
+    A request without settings is returned unchanged.
+
+    Args:
+        request: Request whose ``settings`` are texts.
 
     Raises:
-        BadInput and its kinds: as of `read_setting`; a number is set twice, or there is no such wafer or software.
+        UnknownName: There is no such wafer, software profile or number.
+        BadInput: A setting cannot be read, as for `read_setting`, or a number is set twice.
     """
     if not request.machine.settings:
         return request
     wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
     software = load_software(request.machine.software, wafer.generation, request.machine.software_values)
-    of_wafer, of_software = read_settings(request.machine.settings, wafer, software)
+    wafer_changes, software_changes = read_settings(request.machine.settings, wafer, software)
     return replace_options(
         request,
         settings=(),
-        wafer_values=replaced(request.machine.wafer_values, of_wafer),
-        software_values=replaced(request.machine.software_values, of_software),
+        wafer_values=replaced(request.machine.wafer_values, wafer_changes),
+        software_values=replaced(request.machine.software_values, software_changes),
     )
 
 
 def read_settings(
     texts: Iterable[str], wafer: WaferSpec, software: SoftwareProfile
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the numbers that settings give a wafer and its software, by key.
+    """Return the numbers that settings give to a wafer and to its software, by key.
+
+    Args:
+        texts: Settings, such as ``wafer.clock_hz=x2``.
+        wafer: Wafer whose numbers factors refer to.
+        software: Software profile whose numbers factors refer to.
+
+    Returns:
+        Numbers of the wafer, and numbers of the software.
 
     Raises:
-        BadInput and its kinds: as of `read_setting`; a number is set twice.
+        UnknownName: There is no such number.
+        BadInput: A setting cannot be read, as for `read_setting`, or a number is set twice.
     """
     settings = [read_setting(text) for text in texts]
     names = [setting.name for setting in settings]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        message = f"--set {twice}: is given twice; keep one"
+    repeated_name = next((name for name in names if names.count(name) > 1), None)
+    if repeated_name is not None:
+        message = f"--set {repeated_name}: is given twice; keep one"
         raise BadInput(message)
     return _numbers(settings, WAFER, wafer), _numbers(settings, SOFTWARE, software)
 
 
 def replaced(values: Values, others: Mapping[str, float]) -> Values:
-    """Numbers with ``others`` instead of those of the same name, or behind them."""
+    """Return a list of named numbers in which numbers are replaced by, or extended with, others.
+
+    Args:
+        values: (name, number) pairs.
+        others: New numbers by name. They replace numbers of the same name and follow the remaining
+            ones.
+    """
     return (*((name, number) for name, number in values if name not in others), *others.items())
 
 
 def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
-    """Return the numbers of a prepared request's wafer and software that are not those of their files, by name."""
-    of_machines = ((WAFER, request.machine.wafer_values), (SOFTWARE, request.machine.software_values))
-    return {f"{prefix}{key}": value for prefix, values in of_machines for key, value in values}
+    """Return the wafer and software numbers of a request that replace those of files, by name.
+
+    The request must be prepared: its settings are already converted by `with_settings`.
+    """
+    values_by_prefix = ((WAFER, request.machine.wafer_values), (SOFTWARE, request.machine.software_values))
+    return {f"{prefix}{key}": value for prefix, values in values_by_prefix for key, value in values}
 
 
 def _numbers(settings: Iterable[Setting], prefix: str, machine: WaferSpec | SoftwareProfile) -> dict[str, float]:
-    """Return the numbers of one of the two that settings give it."""
+    """Return the numbers that settings with a given prefix set, by key."""
     return {
         setting.key: setting.of(getattr(machine, setting.key), "--set")
         for setting in settings

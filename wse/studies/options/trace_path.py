@@ -1,4 +1,4 @@
-"""The path of a trace, checked before anything long is done."""
+"""Check of the path of a trace, before any slow work starts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from wse.errors import BadInput, BadTrace
 
 
 def trace_path(trace: str | Path | None) -> Path | None:
-    """Return the path of the trace that a request asks for; None where it asks for none. Nothing is written.
+    """Return the path of the trace that a request asks for, after checking that it can be written.
+
+    Nothing is written.
+
+    Args:
+        trace: Path of the trace file, or None for no trace.
+
+    Returns:
+        The path, or None for no trace.
 
     Raises:
-        BadInput: the path is empty.
-        BadTrace: the folder is missing or cannot be written, or the path is something else than a file.
+        BadInput: The path is empty.
+        BadTrace: The folder is missing or not writable, or the path exists and is not a regular
+            file.
     """
     if trace is None:
         return None
@@ -29,7 +38,7 @@ def trace_path(trace: str | Path | None) -> Path | None:
 
 
 def _refusal(path: Path) -> str:
-    """Return the reason why no trace can be written at a path; empty where one can."""
+    """Return the reason why no file can be written at a path; empty if a file can be written."""
     try:
         folder, name = path.parent, path.name
         if not folder.is_dir():

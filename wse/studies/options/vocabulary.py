@@ -1,4 +1,4 @@
-"""The check that two models have one vocabulary, so that the ids of one are those of the other."""
+"""Check that a draft model and its target model use the same token ids."""
 
 from __future__ import annotations
 
@@ -8,32 +8,40 @@ from wse.models.tokenizers.token_text import Tokenizer
 
 
 def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remedy: str) -> None:
-    """Check that the ids of a draft are those of the model; ``option`` names the draft, ``remedy`` what may help.
+    """Check that the token ids of a draft model have the same meaning in the target model.
 
-    Rows of the embedding past the tokenizer's ids are padding, of which models of a family have different numbers.
+    Rows of the embedding after the ids of the tokenizer are padding. Models of one family have
+    different numbers of such rows, so these rows are ignored if both models have a tokenizer.
+
+    Args:
+        option: Option that names the draft model, with its value, for messages.
+        draft: Draft model.
+        target: Model that verifies the draft tokens.
+        remedy: What the user can do instead, for messages.
 
     Raises:
-        BadInput: an id has another text, or, without tokenizers, there are not as many.
+        BadInput: The numbers of ids differ, or an id stands for another text. Texts are compared
+            only if both models have a tokenizer.
     """
     if draft.tokenizer is None or target.tokenizer is None:
-        ids, own_ids = draft.spec.vocab_size, target.spec.vocab_size
+        draft_ids, target_ids = draft.spec.vocab_size, target.spec.vocab_size
     else:
-        ids, own_ids = draft.tokenizer.vocab_size, target.tokenizer.vocab_size
-    if ids != own_ids:
-        reason = f"has a vocabulary of {ids:,} ids, {target.spec.name} one of {own_ids:,}"
+        draft_ids, target_ids = draft.tokenizer.vocab_size, target.tokenizer.vocab_size
+    if draft_ids != target_ids:
+        reason = f"has a vocabulary of {draft_ids:,} ids, {target.spec.name} one of {target_ids:,}"
         message = f"{option}: {reason}; {remedy}"
         raise BadInput(message)
     if draft.tokenizer is None or target.tokenizer is None:
         return
     token = _first_difference(draft.tokenizer, target.tokenizer)
     if token is not None:
-        text, own_text = draft.tokenizer.decode([token]), target.tokenizer.decode([token])
-        reason = f"has another vocabulary: its id {token} is {text!r}, {target.spec.name}'s {own_text!r}"
+        draft_text, target_text = draft.tokenizer.decode([token]), target.tokenizer.decode([token])
+        reason = f"has another vocabulary: its id {token} is {draft_text!r}, {target.spec.name}'s {target_text!r}"
         message = f"{option}: {reason}; {remedy}"
         raise BadInput(message)
 
 
 def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:
-    """Return the first id whose text is not the same."""
+    """Return the first token id whose text differs between two tokenizers; None if no text does."""
     ids = range(target.vocab_size)
     return next((token for token in ids if draft.decode([token]) != target.decode([token])), None)

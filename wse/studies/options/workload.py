@@ -1,4 +1,4 @@
-"""WorkloadOptions: the lengths of requests. ServingOptions: users, and what the layout is chosen for."""
+"""WorkloadOptions: lengths of requests. ServingOptions: users, and the objective of the layout."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from wse.serving.goal import OBJECTIVES
 from wse.studies.options.option import Option
 
 LENGTH: Final = 1024
-"""Tokens of a prompt, and generated ones, where neither was requested and the model was made for both."""
+"""Default number of prompt tokens and of generated tokens, if the model supports both together."""
 
 Objective = Annotated[
     str | None,
     Option(
-        doc="Choose the layout with the shortest request, the most tokens/s of all users, or the cheapest token. "
-        "Default: latency; of serve-sim throughput; of compare with users or targets cost.",
+        doc="Choose the layout by the latency of a request, the tokens/s of all users, or the cost of a token. "
+        "Default: latency; for serve-sim, throughput; for compare with users or targets, cost.",
         panel="Serving",
         metavar="latency|throughput|cost",
         known_values=OBJECTIVES,
@@ -26,13 +26,13 @@ Objective = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """The lengths of requests."""
+    """Lengths of requests in tokens."""
 
     prompt_len: Annotated[
         int | None,
         Option(
-            doc="Tokens of each user's prompt, such as 4k (4,096). Default: 1,024, or fewer where the model was made "
-            "for fewer.",
+            doc="Tokens of each user's prompt, such as 4k (4,096). Default: 1,024, or fewer if the model supports only "
+            "fewer.",
             panel="Prompt",
             metavar="TOKENS",
             unit=TOKEN,
@@ -41,8 +41,8 @@ class WorkloadOptions:
     new_tokens: Annotated[
         int | None,
         Option(
-            doc="Tokens generated for each user, such as 1k (1,024). Default: 1,024, or fewer where the model was made "
-            "for fewer.",
+            doc="Tokens generated for each user, such as 1k (1,024). Default: 1,024, or fewer if the model supports "
+            "only fewer.",
             panel="Prompt",
             metavar="TOKENS",
             unit=TOKEN,
@@ -50,27 +50,30 @@ class WorkloadOptions:
     ] = None
 
     def lengths(self, limit: int) -> tuple[int, int]:
-        """Return the tokens of a prompt and generated ones.
+        """Return the numbers of prompt tokens and generated tokens.
 
-        Those not requested are LENGTH, or as many as ``limit`` leaves.
+        A length that is not requested is `LENGTH`, or what ``limit`` leaves if that is less.
+
+        Args:
+            limit: Maximum number of tokens that the model supports.
         """
         if self.prompt_len is not None and self.new_tokens is not None:
             return self.prompt_len, self.new_tokens
         if self.prompt_len is None and self.new_tokens is None:
-            each = max(1, min(LENGTH, limit // 2))
-            return each, each
+            equal_length = max(1, min(LENGTH, limit // 2))
+            return equal_length, equal_length
         rest = max(1, min(LENGTH, limit - (self.prompt_len or self.new_tokens or 0)))
         return self.prompt_len or rest, self.new_tokens or rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """Options of a service: users of a pass, users of the service, and the objective of the layout."""
+    """Options of a service: users of a pass, concurrent users, and the objective of the layout."""
 
     batch: Annotated[
         int | None,
         Option(
-            doc="Users whose tokens go through the stages in one pass. Default: 1, or with --users or --objective the "
+            doc="Users whose tokens go through the stages in one pass. Default: 1; with --users or --objective, the "
             "number that serves them best.",
             panel="Serving",
             metavar="N",
@@ -79,7 +82,7 @@ class ServingOptions:
     users: Annotated[
         int | None,
         Option(
-            doc="Users at a time: requests in flight. Default: those of one pass.",
+            doc="Concurrent users: requests in flight. Default: the users of one pass.",
             panel="Serving",
             metavar="N",
         ),

@@ -37,8 +37,9 @@ def pattern(
     Arguments that are not listed here are those of `wse.estimate`.
 
     Args:
-        patterns: Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns of your
-            own as FILE.py:NAME, a file that is run as any program that you start. Default: the reduces.
+        patterns: Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns
+            of your own as FILE.py:NAME, a file that is run as any program that you start. Default:
+            the reduces.
         pes (64,750): PEs of the lines. Default: 64.
         words (1,1024): 32-bit words of each PE. Default: 1, 64, 1024.
         wavelet: Also carry every case out cycle by cycle, and check the words that arrive.

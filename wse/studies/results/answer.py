@@ -1,4 +1,4 @@
-"""The answer of an estimate: a headline, a few sentences, and one row for each number that a user asks for."""
+"""The answer of an estimate: a headline, a few sentences, and a row for each main number."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from wse.studies.results.published import PublishedSpeed
 Cause = TypeVar("Cause", bound=str)
 
 GRADES: Final = "grade of the weakest constant: M measured, V vendor, D fitted, R/I/U assumed"
+"""Legend of the column of evidence grades."""
 DRAFTS: Final = {"no": "without drafts", "yes": "with drafts"}
+"""Text after a published speed, by whether the service drafts tokens."""
 
 
 class AnswerRow(NamedTuple):
-    """A number of an answer.
+    """One number of the answer.
 
     Attributes:
-        name: The field's name of the number.
+        name: Usual short name of the number, such as TTFT.
         value: The number with its unit.
-        note: What the number refers to.
-        grade_key: Key of the number in the ``grades`` of the result; empty where it has no grade.
+        note: Explanation of the number.
+        grade_key: Key of the number in the ``grades`` of the result; empty if it has no grade.
     """
 
     name: str
@@ -39,13 +41,13 @@ def answer_tables(
     rows: Sequence[AnswerRow],
     grades: Mapping[str, GradeResult] | None = None,
 ) -> list[Table]:
-    """Return the headline with its sentences, and the rows.
+    """Return the table of the headline and its sentences, and the table of the numbers.
 
     Args:
         headline: The model and the machine.
-        sentences: The answer in words. Empty ones are left out.
+        sentences: The answer in words. Empty sentences are left out.
         rows: The numbers of the answer.
-        grades: Grades by key, which get a column; None for no such column.
+        grades: Evidence grades by key, which are shown in a column; None for no such column.
     """
     columns = [Column(key="name", style="bright_black"), number("value", formatter=str)]
     if grades is not None:
@@ -57,21 +59,27 @@ def answer_tables(
 
 
 def machine_text(machine: str, replicas: int) -> str:
-    """Return a machine as text, with the number of its replicas where there are several."""
+    """Return the description of a machine, with the number of its replicas if there are several."""
     return machine if replicas == 1 else f"{replicas:,} replicas of {machine}"
 
 
 def verification_text(tokens: int, ratio_to_decode: float) -> str:
-    """Return a pass that verifies draft tokens as text, with the ratio of its time to that of a decode pass."""
+    """Return the description of a verification pass.
+
+    Args:
+        tokens: New tokens of a user in the pass.
+        ratio_to_decode: Time of the pass, divided by that of a decode pass.
+    """
     return f"a pass over {tokens} new tokens of a user, {ratio_to_decode:.3g} times that over one"
 
 
 def _grade(row: AnswerRow, grades: Mapping[str, GradeResult]) -> str:
+    """Return the cell with the grade of a row; empty if the row has none."""
     return grades[row.grade_key].grade if row.grade_key in grades else ""
 
 
 def speed_sentence(serving: ServingResult) -> str:
-    """Return what users get at the operating point of a result."""
+    """Return a sentence with the speeds for users at the operating point of a result."""
     if serving.tokens_per_s_per_user is None:
         return f"The first token of a request, which is its only one, comes after {seconds(serving.ttft_s)}."
     speed = f"{count(serving.tokens_per_s_per_user)} tokens/s"
@@ -83,7 +91,7 @@ def speed_sentence(serving: ServingResult) -> str:
 
 
 def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
-    """Return the published speeds of the model on the machine; empty without any."""
+    """Return a sentence with published speeds of the model on the machine, or "" without any."""
     if not speeds:
         return ""
     texts = [
@@ -94,11 +102,11 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
 
 
 def serving_rows(serving: ServingResult, tpot_note: str) -> Iterator[AnswerRow]:
-    """Yield latencies, concurrency, throughput, cost and energy of an operating point.
+    """Yield the rows for latencies, concurrency, throughput, cost and energy.
 
     Args:
         serving: The operating point of a result, and those of other numbers of users.
-        tpot_note: What stands next to the time per output token.
+        tpot_note: Explanation of the time per output token.
     """
     at = f"at concurrency {serving.users:,}"
     prompt = f"{serving.prompt_tokens:,} prompt tokens, {count(serving.prompt_tokens / serving.ttft_s)} tokens/s"
@@ -134,12 +142,12 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def limit_sentence(parts: Mapping[Cause, float], meanings: Mapping[str, str], whole: str) -> str:
-    """Return which part of the time of a token is the largest, and its fraction; empty without any.
+    """Return a sentence with the largest part of a total and its fraction; empty if the total is 0.
 
     Args:
         parts: Time by cause, in any unit.
-        meanings: What each cause is.
-        whole: What the parts add up to.
+        meanings: Description of each cause.
+        whole: Description of the total, such as "a token's cycles".
     """
     total = sum(parts.values())
     if not total:

@@ -1,4 +1,4 @@
-"""``defects`` of a result: the PEs that dead PEs and links cost, longer routes and cycles; and their table."""
+"""``defects`` of a result: PEs lost to defects, longer routes and their cycles, with a table."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from wse.reports.terminal import count, percent, plural, printable
 
 Axis = Literal["rows", "columns"]
 AXES: dict[Axis, int] = {"rows": ROWS, "columns": COLUMNS}
+"""Axes of a region's lines by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DefectsResult(Result):
-    """Dead PEs and links of all wafers, and what they cost."""
+    """Dead PEs and links of all wafers, and their cost."""
 
     given: Annotated[str, Doc("the file or the rate of `--defects`")]
-    seed: Annotated[int | None, Doc("the seed that dead PEs were drawn with; of a rate")] = None
+    seed: Annotated[int | None, Doc("random seed of the dead PEs, if a rate was given")] = None
     fabric_rows: Annotated[int, Doc("rows of PEs of a wafer, live or dead")]
     fabric_cols: Annotated[int, Doc("columns of PEs of a wafer, live or dead")]
     dead_pes: Annotated[int, Doc("dead PEs")]
@@ -32,21 +33,32 @@ class DefectsResult(Result):
     rows_lost: Annotated[int, Doc("rows that programs do not see")]
     cols_lost: Annotated[int, Doc("columns that programs do not see")]
     pes_lost: Annotated[int, Doc("PEs that programs do not see")]
-    usable_fraction: Annotated[float, Doc("PEs that programs see")]
-    longest_detour_hops: Annotated[int, Doc("links more than one between neighbours, at most", "hops")]
+    usable_fraction: Annotated[float, Doc("fraction of PEs that programs see")]
+    longest_detour_hops: Annotated[int, Doc("maximum number of extra links between neighbouring PEs", "hops")]
     extra_hops: Annotated[
-        Mapping[Axis, int], Doc("links of the longest line of any region more than without defects", "hops")
+        Mapping[Axis, int], Doc("extra links, due to defects, of the longest line of any region", "hops")
     ]
-    streams_on_a_link: Annotated[Mapping[Axis, int], Doc("streams of one line that share a link, at most")]
-    cycles_per_token: Annotated[float, Doc("a decoded token of each user", "cycles")]
-    whole_cycles_per_token: Annotated[float, Doc("the same on a mesh of that size without defects", "cycles")]
-    slowdown: Annotated[float, Doc("the first over the second")]
+    streams_on_a_link: Annotated[Mapping[Axis, int], Doc("maximum number of streams of one line that share a link")]
+    cycles_per_token: Annotated[float, Doc("cycles of a decoded token of each user", "cycles")]
+    whole_cycles_per_token: Annotated[
+        float, Doc("cycles of such a token on a mesh of the same size without defects", "cycles")
+    ]
+    slowdown: Annotated[float, Doc("cycles of a token, divided by those without defects")]
 
 
 def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]) -> DefectsResult | None:
-    """Return the cost of defects to a token of each user after ``lengths`` others; None where wafers are whole.
+    """Return the dead PEs and links of a request's wafers, and the slowdown that they cause.
 
-    The slowdown compares with the same Program on a whole mesh of as many rows and columns as programs see.
+    The slowdown is relative to the same Program on a mesh without defects that has the rows and
+    columns that programs see.
+
+    Args:
+        prepared: The request.
+        program: The compiled model.
+        lengths: Tokens in each user's cache before the token that is timed.
+
+    Returns:
+        The record, or None for a request without defects.
     """
     defects, meshes = prepared.defects, prepared.meshes
     if defects is None:
@@ -81,12 +93,12 @@ def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]
 
 
 def defects_table(defects: DefectsResult) -> Table:
-    """Dead PEs and links, the PEs that are left, and the cost of the routes around them, where there are any."""
+    """Return the table of dead PEs and links, the PEs that are left, and the slowdown."""
     if not (defects.dead_pes or defects.dead_links):
         remedy = "list some in a file" if defects.seed is None else "another --defects-seed draws others"
-        none = f"no PE and no link on {defects.fabric_rows}x{defects.fabric_cols} PEs; {remedy}"
-        return pair_table([("dead", none)], "Defects", printable(defects.given))
-    drawn = "" if defects.seed is None else f", drawn with seed {defects.seed}"
+        text = f"no PE and no link on {defects.fabric_rows}x{defects.fabric_cols} PEs; {remedy}"
+        return pair_table([("dead", text)], "Defects", printable(defects.given))
+    seed_note = "" if defects.seed is None else f", drawn with seed {defects.seed}"
     cut_off, links = defects.cut_off_pes, defects.dead_links
     dead = plural(defects.dead_pes, "PE")
     if cut_off:
@@ -95,8 +107,8 @@ def defects_table(defects: DefectsResult) -> Table:
         dead += f", {plural(links, 'link')}"
     rows, cols = defects.fabric_rows, defects.fabric_cols
     lost = f"{plural(defects.rows_lost, 'row')} and {plural(defects.cols_lost, 'column')} of {rows}x{cols}"
-    extra, most = defects.extra_hops, max(defects.streams_on_a_link.values())
-    contention = f"; up to {most} of a line's streams share a link" if most > 1 else ""
+    extra, max_streams = defects.extra_hops, max(defects.streams_on_a_link.values())
+    contention = f"; up to {max_streams} of a line's streams share a link" if max_streams > 1 else ""
     usable = percent(defects.usable_fraction)
     lines = [
         ("dead", dead),
@@ -105,16 +117,18 @@ def defects_table(defects: DefectsResult) -> Table:
         ("longest lines", f"{count(extra['rows'])} more hops a row, {count(extra['columns'])} a column{contention}"),
         ("slowdown", f"{defects.slowdown:.3f} times the cycles a token of as large a mesh without defects"),
     ]
-    return pair_table(lines, "Defects", f"{printable(defects.given)}{drawn}")
+    return pair_table(lines, "Defects", f"{printable(defects.given)}{seed_note}")
 
 
 def _extra_hops(fabric: Fabric, axis: int) -> int:
+    """Return the extra hops of the longest line of any region along an axis."""
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     ends = [stage.rect[3 - axis] - 1 for stage in fabric.program.stages]  # on one wafer
-    placed = [(line, end) for line, end in zip(lines, ends, strict=True) if line is not None]
-    return max((int(line.places[end]) - end for line, end in placed), default=0)
+    lines_with_end = [(line, end) for line, end in zip(lines, ends, strict=True) if line is not None]
+    return max((int(line.places[end]) - end for line, end in lines_with_end), default=0)
 
 
 def _streams(fabric: Fabric, axis: int) -> int:
+    """Return the maximum number of streams of one line along an axis that share a link."""
     lines = [fabric.routes.line(stage, axis) for stage in range(len(fabric.program.stages))]
     return max((line.streams for line in lines if line is not None), default=1)

@@ -1,4 +1,4 @@
-"""``serving`` of a result: operating points of a deployment by number of users, and their table."""
+"""``serving`` of a result: operating points of a deployment by number of users, and a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wse.serving.operating_point import Deployment, OperatingPoint, operating_po
 from wse.serving.plan import saturating_users
 
 MOST_USERS: Final = 4_096
-"""Users of the last row of a table."""
+"""Maximum number of users in a table."""
 DEFINITIONS: Final = (
     ("users", "concurrent requests; when one ends, the next one starts"),
     ("TTFT", "time to first token: waiting, prefill and transfers to and from the host"),
@@ -21,20 +21,20 @@ DEFINITIONS: Final = (
     ("tok/s", "output tokens per second of all users"),
     ("USD/Mtok", "price of all machines per million output tokens, prefill included"),
 )
-"""Meaning of the columns of operating points; docs/explanation/operating-point.md has the formulas."""
+"""Meaning of the columns of operating points; docs/explanation/operating-point.md has formulas."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatingPointResult(Result):
-    """The speed that each user gets, and the cost of a token, with a number of users."""
+    """Speed for each user, and cost and energy of a token, for a number of concurrent users."""
 
     users: Annotated[int, Doc("users: requests in flight, on all replicas together")]
-    replicas: Annotated[int, Doc("equal machines that share the users")]
+    replicas: Annotated[int, Doc("number of equal machines that share the users")]
     ttft_s: Annotated[float, Doc("mean time to first token", "s")]
     tpot_s: Annotated[float | None, Doc("time per output token after the first", "s")] = None
     tokens_per_s_per_user: Annotated[float | None, Doc("1 / `tpot_s`", "tokens/s")] = None
-    tokens_per_s: Annotated[float, Doc("output tokens of all users, prompts read meanwhile", "tokens/s")]
-    requests_per_s: Annotated[float, Doc("requests that end", "1/s")]
+    tokens_per_s: Annotated[float, Doc("output tokens of all users, while other prompts are read", "tokens/s")]
+    requests_per_s: Annotated[float, Doc("rate of completed requests", "1/s")]
     saturated: Annotated[bool, Doc("whether more users would only wait for their prompts")]
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
@@ -48,17 +48,17 @@ class OperatingPointResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServingResult(OperatingPointResult):
-    """The operating point of a request, and those of other numbers of users on the same machine."""
+    """Operating point of a request, and those of other numbers of users on the same machine."""
 
     prompt_tokens: Annotated[int, Doc("tokens of each prompt")]
     new_tokens: Annotated[int, Doc("output tokens of each request")]
-    users_per_pass: Annotated[int | None, Doc("users of a pass through the stages; of wafers")] = None
-    max_users: Annotated[int, Doc("users whose KV caches fit on all replicas at a time")]
+    users_per_pass: Annotated[int | None, Doc("users of a pass through the stages of wafers; absent for GPUs")] = None
+    max_users: Annotated[int, Doc("maximum number of concurrent users whose KV caches fit, on all replicas together")]
     points: Annotated[tuple[OperatingPointResult, ...], Doc("operating points by number of users")]
 
 
 def point_result(point: OperatingPoint) -> OperatingPointResult:
-    """Return an operating point as results have it."""
+    """Return the result record of an operating point."""
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return OperatingPointResult(
         users=point.concurrency,
@@ -81,13 +81,14 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
 def serving_result(
     deployment: Deployment, users: int, users_per_pass: int | None = None, replicas: int = 1
 ) -> ServingResult:
-    """Return the operating point of some users on a deployment, and those of other numbers.
+    """Return the operating point of a number of users on a deployment, and those of other numbers.
 
     Args:
-        deployment: The machine.
-        users: Requests in flight.
+        deployment: The machine with its model.
+        users: Requests in flight on all replicas.
         users_per_pass: Users of a pass on wafers; None on GPUs.
-        replicas: Deployments that share the users, no more than these. Other numbers of users are those of multiples.
+        replicas: Number of deployments that share the users, at most ``users``. The other numbers
+            of users are multiples of it.
     """
     saturating = max(1, saturating_users(deployment))
     multiples = (replicas * number for number in user_counts(deployment.max_concurrency, saturating))
@@ -104,18 +105,29 @@ def serving_result(
     )
 
 
-def user_counts(most: int, asked: int) -> list[int]:
-    """Return the numbers of users of a table: powers of two up to ``most``, ``most`` and the number requested."""
-    powers = {2**power for power in range(MOST_USERS.bit_length()) if 2**power <= min(most, MOST_USERS)}
-    return sorted({*powers, asked, *([min(most, MOST_USERS)] if most else [])})
+def user_counts(max_users: int, requested_users: int) -> list[int]:
+    """Return the numbers of users for a table, ascending.
+
+    Args:
+        max_users: Maximum number of users.
+        requested_users: Requested number of users.
+
+    Returns:
+        Powers of two up to the maximum, the maximum, and the requested number. All but the latter
+        are at most `MOST_USERS`.
+    """
+    powers = {2**power for power in range(MOST_USERS.bit_length()) if 2**power <= min(max_users, MOST_USERS)}
+    return sorted({*powers, requested_users, *([min(max_users, MOST_USERS)] if max_users else [])})
 
 
 def points_table(serving: ServingResult, price: str = "") -> Table:
-    """Return a row for each number of users, that of the request in bold, with the definitions of the columns.
+    """Return the table of operating points, with definitions of its columns.
+
+    The row with the requested number of users is in bold.
 
     Args:
         serving: The operating points.
-        price: The price of the machine with its source; empty where there is none.
+        price: Price of the machine with its source; empty if there is none.
     """
     tokens = f"{serving.prompt_tokens:,} + {serving.new_tokens:,} tokens"
     layout = "" if serving.users_per_pass is None else " on this layout"
@@ -142,10 +154,12 @@ def points_table(serving: ServingResult, price: str = "") -> Table:
 
 
 def _cost_range(row: OperatingPointResult) -> str:
+    """Return the cell with the range of the cost of tokens."""
     low, high = row.usd_per_million_tokens_low, row.usd_per_million_tokens_high
     return "" if low is None or high is None else f"{three_figures(low)} to {three_figures(high)}"
 
 
 def _saturated_text(points: Sequence[OperatingPointResult]) -> str:
+    """Return a note on the number of users from which on the machine is saturated; may be empty."""
     first = next((point.users for point in points if point.saturated), None)
     return "" if first is None else f"; from {first} on more users only wait"

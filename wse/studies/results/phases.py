@@ -1,4 +1,4 @@
-"""``prefill`` and ``decode`` of a result: cycles, their causes, and rates; and figures of cycles by cause."""
+"""``prefill`` and ``decode`` of a result: cycles by cause, and rates; also a figure of cycles."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ CyclesBy = Mapping[Cause, float]
 
 @dataclass(frozen=True, kw_only=True)
 class PrefillResult(Result):
-    """The prompts of all users."""
+    """Cycles and time of the prompts of all users."""
 
-    cycles: Annotated[float, Doc("all chunks of all prompts, one after another", "cycles")]
-    s: Annotated[float, Doc("the same as time", "s")]
+    cycles: Annotated[float, Doc("cycles of all chunks of all prompts, one at a time", "cycles")]
+    s: Annotated[float, Doc("time of these cycles", "s")]
     ttft_s: Annotated[float, Doc("time to first token (TTFT) of the last user, chunks pipelined through stages", "s")]
-    tokens_per_s: Annotated[float, Doc("tokens of all prompts over TTFT", "tokens/s")]
+    tokens_per_s: Annotated[float, Doc("tokens of all prompts, divided by TTFT", "tokens/s")]
     cycles_by: Annotated[CyclesBy, Doc("the cycles by cause", "cycles")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeResult(Result):
-    """The mean over the decoded tokens; in the cycles of one each user of the batch gets a token."""
+    """The mean decoded token. Its cycles give one token to each user of the batch."""
 
-    cycles_per_token: Annotated[float, Doc("a token of each user", "cycles")]
-    cycles_per_layer: Annotated[float, Doc("a layer of it", "cycles")]
+    cycles_per_token: Annotated[float, Doc("cycles of a token of each user", "cycles")]
+    cycles_per_layer: Annotated[float, Doc("cycles of a layer of such a token", "cycles")]
     tokens_per_s_per_user: Annotated[float, Doc("tokens that each user gets", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("tokens that all users of the batch get", "tokens/s")]
     cycles_by: Annotated[CyclesBy, Doc("the cycles of a token by cause; adds up to `cycles_per_token`", "cycles")]
-    routing: Annotated[str | None, Doc("`even`: experts are taken to be chosen evenly; of compile")] = None
+    routing: Annotated[str | None, Doc("`even`: all experts are assumed to be chosen equally often; of compile")] = None
 
 
 def prefill_result(totals: PhaseTotals, prompt_tokens: int, clock_hz: float, ttft_s: float) -> PrefillResult:
-    """Return the totals of prefill as a result.
+    """Return the result record of prefill.
 
     Args:
-        totals: The totals of all chunks of all prompts.
-        prompt_tokens: Tokens of all prompts.
+        totals: Totals over all chunks of all prompts.
+        prompt_tokens: Number of tokens of all prompts.
         clock_hz: Clock of the wafer.
         ttft_s: Time to first token of the last user, in seconds.
     """
@@ -69,30 +69,46 @@ def decode_result(
     *,
     routing: str | None = None,
 ) -> DecodeResult:
-    """Return the totals of decoded tokens as means; ``cycles_by`` sums exactly to ``cycles_per_token``."""
-    by = _by_cause(totals, totals.runs)
-    cycles = sum(by.values())
+    """Return the result record of decode, with means over all decoded tokens.
+
+    The cycles by cause add up exactly to ``cycles_per_token``.
+
+    Args:
+        totals: Totals over all decoded tokens.
+        layers: Number of layers of the model.
+        clock_hz: Clock of the wafer.
+        batch: Number of users of a pass.
+        routing: How experts are assumed to be chosen; None to leave this out.
+    """
+    cycles_by = _by_cause(totals, totals.runs)
+    cycles = sum(cycles_by.values())
     return DecodeResult(
         cycles_per_token=cycles,
         cycles_per_layer=totals.layer_cycles / totals.runs / layers,
         tokens_per_s_per_user=clock_hz / cycles,
         tokens_per_s=batch * clock_hz / cycles,
-        cycles_by=by,
+        cycles_by=cycles_by,
         routing=routing,
     )
 
 
 def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
+    """Return the mean cycles per run by cause."""
     return cycles_by_cause(totals.by_cause / runs)
 
 
 def cycles_by_cause(values: F64) -> CyclesBy:
-    """Return the cycles ``[causes]`` by the names of the causes."""
+    """Return an array of cycles, [causes], as a mapping by cause."""
     return {cause: float(value) for cause, value in zip(CAUSES, values, strict=True)}  # type: ignore[misc]
 
 
 def causes_figure(rows: Mapping[str, CyclesBy], title: str) -> Figure:
-    """Return a bar of cycles for each row, by cause."""
+    """Return a figure with one bar of cycles by cause for each row.
+
+    Args:
+        rows: Cycles by cause, by label of the bar.
+        title: Title of the figure.
+    """
     from wse.reports.figure import NotebookFigure
 
     figure = NotebookFigure(figsize=(7, 1.2 + 0.28 * len(rows)), layout="constrained")

@@ -1,4 +1,4 @@
-"""``model``, ``wafer`` and ``system`` of a result: the model, the wafer and its stages; and their table."""
+"""``model``, ``wafer`` and ``system`` of a result: model, wafer and stages, with their table."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from wse.reports.terminal import count, in_bytes, percent, plural, printable
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 
 ABOUT_ALL: Final = 0.95
-"""The share of a wafer's PEs from which on those that are not in use are left over, and not left out."""
+"""Fraction of a wafer's PEs from which on the wafer is reported as fully used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelResult(Result):
-    """The model and the element types that it is held in."""
+    """The model and its element types."""
 
     name: Annotated[str, Doc("name of the model")]
-    parameters: Annotated[int, Doc("parameters, tied ones once")]
+    parameters: Annotated[int, Doc("number of parameters; tied parameters count once")]
     dtype: Annotated[str, Doc("element type of the weights of linear layers")]
     activations: Annotated[str, Doc("element type of activations, the KV cache and all other weights")]
     accumulate: Annotated[str, Doc("element type of sums")]
     bytes: Annotated[int, Doc("all tensors of the model in these types", "B")]
-    weights: Annotated[str | None, Doc("`random:SEED` where weights are random; of runs with `--weights`")] = None
+    weights: Annotated[str | None, Doc("`random:SEED` if weights are random; only in runs with `--weights`")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaferResult(Result):
-    """A wafer as programs see it."""
+    """A wafer with the mesh that programs see."""
 
     name: Annotated[str, Doc("name of the wafer")]
     rows: Annotated[int, Doc("rows of PEs of its mesh")]
@@ -49,25 +49,25 @@ class WaferResult(Result):
     sram_bytes_per_pe: Annotated[int | None, Doc("SRAM of a PE; of estimate and compile", "B")] = None
     colours: Annotated[int | None, Doc("colours that its runtime leaves to programs; of compile")] = None
     replaced: Annotated[
-        Mapping[str, float] | None, Doc("numbers of it and of software that `--set` replaced, by name")
+        Mapping[str, float] | None, Doc("numbers of wafer and software profile that `--set` replaced, by name")
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertsResult(Result):
-    """The experts of a layer, and how they are spread over columns."""
+    """The experts of a layer, and their distribution over columns of PEs."""
 
-    count: Annotated[int, Doc("experts of a layer")]
-    active: Annotated[int, Doc("experts that a token uses")]
-    on_a_column: Annotated[int, Doc("experts of which a column of PEs holds a share, at most")]
+    count: Annotated[int, Doc("number of experts of a layer")]
+    active: Annotated[int, Doc("number of experts that a token uses")]
+    on_a_column: Annotated[int, Doc("maximum number of experts of which a column of PEs stores a part")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageResult(Result):
-    """A stage: layers, and the rectangle of PEs that runs them."""
+    """A pipeline stage: some layers, and the rectangle of PEs that stores and runs them."""
 
-    wafer: Annotated[int, Doc("index of its wafer, of the first where it spans several")]
-    wafers: Annotated[int, Doc("wafers that it spans")]
+    wafer: Annotated[int, Doc("index of its wafer, or of the first of its wafers")]
+    wafers: Annotated[int, Doc("number of wafers that it spans")]
     row: Annotated[int, Doc("row of its first PE")]
     col: Annotated[int, Doc("column of its first PE")]
     rows: Annotated[int, Doc("rows of PEs, on each wafer")]
@@ -75,51 +75,52 @@ class StageResult(Result):
     layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
     parts: Annotated[
         tuple[int, ...],
-        Doc("of the first layer its first part, of the last its last: 0 attention, 1 to 8 eighths of the block"),
+        Doc(
+            "first part of the first layer, last part of the last layer: 0 is attention, 1 to 8 are eighths of the "
+            "feed-forward block"
+        ),
     ]
     attention: Annotated[
-        tuple[int, ...], Doc("first and last column of its region that attention works on; empty where it has none")
+        tuple[int, ...], Doc("first and last column of its region that compute attention; empty without attention")
     ]
-    embedding: Annotated[bool, Doc("whether it looks tokens up")]
-    head: Annotated[bool, Doc("whether it makes logits")]
+    embedding: Annotated[bool, Doc("whether it has the embedding")]
+    head: Annotated[bool, Doc("whether it has the output head, which computes logits")]
 
     @property
     def narrows_attention(self) -> bool:
-        """True if attention works on some of its columns alone."""
+        """True if only some columns of the region compute attention."""
         return self.attention not in ((), (0, self.wafers * self.cols - 1))
 
     @property
     def cuts_layers(self) -> bool:
-        """True if some parts of its first or last layer are elsewhere."""
+        """True if some parts of its first or last layer are in other stages."""
         return self.parts not in ((), (0, LAYER_PARTS - 1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemResult(Result):
-    """Wafers, mapping and stages."""
+    """The wafers, the mapping and the stages of a compiled model."""
 
-    wafers: Annotated[int, Doc("wafers")]
-    regions: Annotated[int, Doc("regions of all wafers")]
-    used_rows: Annotated[int, Doc("rows of a wafer's mesh up to the last that a region is on")]
-    used_cols: Annotated[int, Doc("columns of a wafer's mesh up to the last that a region is on")]
-    turned: Annotated[bool, Doc("whether stages are on the mesh with rows and columns in each other's place")]
-    mapping: Annotated[
-        str, Doc("mapping; the one that was chosen where `auto` was asked for; a mapping file by its name")
-    ]
+    wafers: Annotated[int, Doc("number of wafers")]
+    regions: Annotated[int, Doc("number of regions on all wafers")]
+    used_rows: Annotated[int, Doc("rows of a wafer's mesh, up to the last row of any region")]
+    used_cols: Annotated[int, Doc("columns of a wafer's mesh, up to the last column of any region")]
+    turned: Annotated[bool, Doc("whether stages refer to a mesh whose rows and columns are exchanged")]
+    mapping: Annotated[str, Doc("name of the mapping or mapping file; with `auto`, that of the chosen mapping")]
     prefill: Annotated[str, Doc("matrix product of prefill")]
     prefill_chunks: Annotated[tuple[int, ...], Doc("tokens of each chunk of the prompts, in order")]
-    padding_fraction: Annotated[float, Doc("weight elements in SRAM that are padding")]
-    cut_bytes_per_token: Annotated[int, Doc("sent from region to region for a decoded token", "B")]
-    element_bytes: Annotated[int, Doc("an element of activations", "B")]
-    experts: Annotated[ExpertsResult | None, Doc("experts of a layer; of models that have them")] = None
+    padding_fraction: Annotated[float, Doc("fraction of weight elements in SRAM that are padding")]
+    cut_bytes_per_token: Annotated[int, Doc("bytes sent between regions for a decoded token", "B")]
+    element_bytes: Annotated[int, Doc("size of an element of activations", "B")]
+    experts: Annotated[ExpertsResult | None, Doc("experts of a layer; absent for models without experts")] = None
     stages: Annotated[tuple[StageResult, ...], Doc("stages, in the order of layers")]
     context: Annotated[int | None, Doc("tokens that a user's KV cache has room for; of estimate and compile")] = None
 
     def mapping_file(self) -> str:
-        """Return the stages as the text of a mapping file, as `wse.studies.options.mapping_file` reads it.
+        """Return the stages as the text of a mapping file, for `wse.studies.options.mapping_file`.
 
         Raises:
-            BadInput: a stage spans wafers, or is on the PEs of another.
+            BadInput: A stage spans several wafers, or shares its PEs with another stage.
         """
         places = {(stage.wafer, stage.row, stage.col) for stage in self.stages}
         if len(places) < len(self.stages) or any(stage.wafers > 1 for stage in self.stages):
@@ -137,7 +138,13 @@ def _as_listed(stage: StageResult) -> str:
 
 
 def model_result(spec: ModelSpec, program: Program, *, weights: str | None = None) -> ModelResult:
-    """Return the model of a Program, with the bytes of all its tensors as the Program holds them, and ``--weights``."""
+    """Return the result record of a Program's model.
+
+    Args:
+        spec: The model.
+        program: The compiled model, which determines the element types and the size of the tensors.
+        weights: ``random:SEED`` if weights are random, else None.
+    """
     return ModelResult(
         name=spec.name,
         parameters=parameter_count(spec),
@@ -156,7 +163,14 @@ def wafer_result(
     colours: int | None = None,
     replaced: Mapping[str, float] | None = None,
 ) -> WaferResult:
-    """The wafer that programs see, with its SRAM, its colours and the numbers ``replaced``, where they are given."""
+    """Return the result record of the wafer that programs see.
+
+    Args:
+        wafer: The wafer.
+        sram_bytes_per_pe: Size of a PE's SRAM; None to leave it out.
+        colours: Number of colours for programs; None to leave it out.
+        replaced: Numbers of wafer and software profile that replace those of the files.
+    """
     return WaferResult(
         name=wafer.name,
         rows=wafer.mesh_rows,
@@ -169,7 +183,12 @@ def wafer_result(
 
 
 def system_result(program: Program, *, context: int | None = None) -> SystemResult:
-    """Return the wafers, the mapping and the stages of a Program, with the context where it is given."""
+    """Return the result record of a Program's wafers, mapping and stages.
+
+    Args:
+        program: The compiled model.
+        context: KV-cache capacity of a user in tokens; None to leave it out.
+    """
     return SystemResult(
         wafers=program.wafers,
         regions=len(program.stages),
@@ -189,6 +208,7 @@ def system_result(program: Program, *, context: int | None = None) -> SystemResu
 
 
 def _stage(stage: Stage) -> StageResult:
+    """Return the result record of a stage."""
     return StageResult(
         wafer=stage.wafer,
         wafers=stage.span,
@@ -205,29 +225,29 @@ def _stage(stage: Stage) -> StageResult:
 
 
 def _attention(stage: Stage) -> tuple[int, ...]:
-    """Return the first and the last column that attention works on; none where the stage has no layer's."""
+    """Return the first and last column that compute attention; empty without attention."""
     first, cols = stage.attention
     return (first, first + cols - 1) if stage.has_attention else ()
 
 
 def _experts(program: Program) -> ExpertsResult | None:
-    """Return the experts of a layer; None for a model without."""
+    """Return the experts of a layer; None for a model without experts."""
     mixtures = [mixture for mixture in program.mixtures if mixture is not None]
     if not mixtures:
         return None
-    most = max(int(mixture.by_column.shape[1]) for mixture in mixtures)
-    return ExpertsResult(count=mixtures[0].count, active=mixtures[0].active, on_a_column=most)
+    max_on_a_column = max(int(mixture.by_column.shape[1]) for mixture in mixtures)
+    return ExpertsResult(count=mixtures[0].count, active=mixtures[0].active, on_a_column=max_on_a_column)
 
 
 def cut_bytes_per_token(program: Program) -> int:
-    """Return the bytes that one decoded token sends from region to region, over the mesh and between wafers."""
+    """Return the bytes that a decoded token sends between regions, on and between wafers."""
     phase = program.decode
     moves = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
     return sum(transfer_of(program, phase, step, program.cache_slots(0)).handed_bytes for step in moves)
 
 
 def model_line(model: ModelResult) -> str:
-    """Name, size and number formats of a model."""
+    """Return a line with the name, size and number formats of a model."""
     activations = "" if model.activations == model.dtype else f"activations as {model.activations}, "
     return (
         f"{printable(model.name)}: {count(model.parameters)} parameters, {in_bytes(model.bytes)} "
@@ -236,18 +256,25 @@ def model_line(model: ModelResult) -> str:
 
 
 def used_text(wafer: WaferResult, system: SystemResult) -> str:
-    """Return the rectangle of a wafer's PEs that regions are on, and its share.
+    """Return the rectangle of a wafer's PEs that regions use, with its fraction of the PEs.
 
-    Nothing where it is about all of them.
+    The text is empty if almost all PEs are used.
     """
-    used = system.used_rows * system.used_cols / (wafer.rows * wafer.cols)
-    if used >= ABOUT_ALL:
+    used_fraction = system.used_rows * system.used_cols / (wafer.rows * wafer.cols)
+    if used_fraction >= ABOUT_ALL:
         return ""
-    return f"{system.used_rows}x{system.used_cols} in use, {percent(used)}"
+    return f"{system.used_rows}x{system.used_cols} in use, {percent(used_fraction)}"
 
 
 def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult, note: str | None = None) -> Table:
-    """Return a table of the wafer, the model, the place of the model on the wafer, and the ``note`` of the result."""
+    """Return the table of the wafer, the model, and its placement on the wafer.
+
+    Args:
+        model: The model.
+        wafer: The wafer.
+        system: The stages of the model.
+        note: A note to add as the last row, or None.
+    """
     stages = [stage for stage in system.stages if stage.layers or stage.embedding or stage.head]
     shapes = sorted({(s.rows, s.cols) for s in stages})
     shape = " or ".join(f"{rows}x{cols}" for rows, cols in shapes)
@@ -256,35 +283,38 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
     tokens = plural(sum(chunks), "token")
     passes = "in one chunk" if len(chunks) == 1 else f"in {len(chunks)} chunks"
     wafers = wafer_line(wafer.name, wafer.rows, wafer.cols, wafer.clock_hz, system.wafers)
-    used = used_text(wafer, system)
+    used_pes = used_text(wafer, system)
     rows = [
-        ("wafer", f"{wafers}; {used}" if used else wafers),
+        ("wafer", f"{wafers}; {used_pes}" if used_pes else wafers),
         *([("set", " ".join(setting_texts(wafer.replaced)))] if wafer.replaced else []),
         ("model", model_line(model)),
         ("mapping", f"{system.mapping}: {plural(len(stages), 'region')} of {shape} PEs{span}, {_layers(stages)}"),
         ("prefill", f"{tokens} {passes}, matrix product {system.prefill}"),
         ("padding", f"{percent(system.padding_fraction)} of the weight elements in SRAM"),
     ]
-    if narrow := sorted({s.attention[1] - s.attention[0] + 1 for s in stages if s.narrows_attention}):
-        columns = " or ".join(map(str, narrow))
+    if column_counts := sorted({s.attention[1] - s.attention[0] + 1 for s in stages if s.narrows_attention}):
+        columns = " or ".join(map(str, column_counts))
         rows.insert(3, ("attention", f"on the middle {columns} columns of each region that has more"))
     if model.weights is not None:
         rows.insert(2, ("weights", f"{model.weights}: not the weights of the model, so its tokens are meaningless"))
     experts = system.experts
     if experts is not None:
-        spread = experts.on_a_column == experts.count
-        where = "each on all columns" if spread else f"at most {plural(experts.on_a_column, 'expert')} per column"
-        rows.insert(-2, ("experts", f"{experts.active} of {experts.count} per token, {where}"))
+        is_spread = experts.on_a_column == experts.count
+        placement = (
+            "each on all columns" if is_spread else f"at most {plural(experts.on_a_column, 'expert')} per column"
+        )
+        rows.insert(-2, ("experts", f"{experts.active} of {experts.count} per token, {placement}"))
     if note is not None:
         rows.append(("note", printable(note)))
     return pair_table(rows, "Placement")
 
 
 def _layers(stages: Sequence[StageResult]) -> str:
+    """Return a description of the layers of each stage."""
     layers = [s.layers[1] - s.layers[0] + 1 if s.layers else 0 for s in stages]
     if len(stages) == 1:
         return f"used by all {plural(layers[0], 'layer')}"
     low, high = min(layers), max(layers)
-    some = plural(low, "layer") if low == high else f"{low} to {high} layers"
+    layer_text = plural(low, "layer") if low == high else f"{low} to {high} layers"
     cut = len({stage.layers[0] for stage in stages if stage.layers and stage.parts[0]})
-    return f"{some} each" + (f", {cut} of them split" if cut else "")
+    return f"{layer_text} each" + (f", {cut} of them split" if cut else "")

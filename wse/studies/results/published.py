@@ -1,7 +1,8 @@
-"""Published speeds of a model, and an estimate next to those of its machine.
+"""Published speeds of a model, and their comparison with an estimate.
 
-Two files come with wse, written by ``tools/pack_public_speeds.py``, with a source in every row:
-``wse/data/public_speeds.csv`` has speeds and prices of services, ``wse/data/gpu_speeds.csv`` benchmarks on GPUs.
+Two files come with wse. They are written by ``tools/pack_public_speeds.py``, and each row has its
+source: ``wse/data/public_speeds.csv`` has speeds and prices of services,
+``wse/data/gpu_speeds.csv`` has benchmarks on GPUs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from wse.serving.gpus.weights import FORMATS
 SERVICES_FILE: Final = "public_speeds.csv"
 GPUS_FILE: Final = "gpu_speeds.csv"
 LONGEST_PATH: Final = 60
-"""Characters of the path of an address that a line shows; the JSON has the whole address."""
+"""Maximum number of characters of an address's path in a table; the JSON has the whole address."""
 _DRAFTS: Final = {"no": "no", "yes": "yes", "unknown": "not stated", None: "not stated"}
 
 
@@ -35,39 +36,43 @@ class PublicPoint(Result):
 
     model: Annotated[str, Doc("the model as its source names it")]
     system: Annotated[str, Doc("the machine or service")]
-    machine: Annotated[str | None, Doc("name of the wafer or GPU, where wse has it")] = None
-    chips: Annotated[int | None, Doc("number of wafers, GPUs or other chips, where it is known")] = None
-    users: Annotated[int | None, Doc("users at the same time, where they are known")] = None
-    weight_bits: Annotated[int | None, Doc("bits of a weight, where the source states its type")] = None
-    context: Annotated[str | None, Doc("lengths as the source states them: prompt and answer, or the limit")] = None
+    machine: Annotated[str | None, Doc("name of the wafer or GPU, if wse knows it")] = None
+    chips: Annotated[int | None, Doc("number of wafers, GPUs or other chips, if known")] = None
+    users: Annotated[int | None, Doc("concurrent users, if known")] = None
+    weight_bits: Annotated[int | None, Doc("bits of a weight, if the source states its type")] = None
+    context: Annotated[
+        str | None, Doc("lengths as the source states them: prompt and generated tokens, or the limit")
+    ] = None
     tokens_per_s_per_user: Annotated[float, Doc("generated tokens of a user", "1/s")]
     usd_per_million_tokens: Annotated[float | None, Doc("price or cost of a million generated tokens", "USD")] = None
     drafts: Annotated[str | None, Doc("whether tokens are drafted: yes, no or unknown")] = None
     by: Annotated[str, Doc("`vendor` or `independent`")]
     date: Annotated[str, Doc("date of the source")]
-    source: Annotated[str, Doc("address of the speed")]
-    price_source: Annotated[str | None, Doc("address of the price")] = None
+    source: Annotated[str, Doc("web address of the speed")]
+    price_source: Annotated[str | None, Doc("web address of the price")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSpeed(PublicPoint):
     """A published speed on the machine of an estimate, and the ratio of the estimate to it."""
 
-    estimated_tokens_per_s_per_user: Annotated[float, Doc("the estimate that it is compared with", "1/s")]
-    ratio: Annotated[float, Doc("the estimate over the published speed")]
+    estimated_tokens_per_s_per_user: Annotated[float, Doc("the estimated speed", "1/s")]
+    ratio: Annotated[float, Doc("the estimated speed, divided by the published speed")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedSpeed:
-    """The speed that an estimate gives a user, and what published speeds must share with it to stand next to it.
+    """The speed of an estimate for a user, and the conditions to compare with published speeds.
 
     Attributes:
         machine: Name of the wafer or GPU.
-        chips: Number of GPUs. None for wafers, whose published speeds are of any number.
-        users: Users at the same time.
+        chips: Number of GPUs. None for wafers, where published speeds for any number of wafers are
+            comparable.
+        users: Concurrent users.
         dtype: Number format of the weights.
-        tokens_per_s_per_user: Generated tokens of a user, without drafts.
-        drafted_tokens_per_s_per_user: The same with drafts, where the request asks for drafts.
+        tokens_per_s_per_user: Generated tokens/s of a user without drafts.
+        drafted_tokens_per_s_per_user: Generated tokens/s of a user with drafts; None if the request
+            has no drafts.
     """
 
     machine: str
@@ -78,7 +83,11 @@ class EstimatedSpeed:
     drafted_tokens_per_s_per_user: float | None = None
 
     def compares_with(self, point: PublicPoint) -> bool:
-        """Return whether machine, users and, where the source states them, number of GPUs and bits of weights agree."""
+        """Return whether a published speed was measured under the same conditions.
+
+        Machine and users must agree. Number of GPUs and bits of weights must agree if the source
+        states them.
+        """
         return (
             (point.machine, point.users) == (self.machine, self.users)
             and (self.chips is None or point.chips in (None, self.chips))
@@ -86,36 +95,41 @@ class EstimatedSpeed:
         )
 
     def beside(self, point: PublicPoint) -> PublishedSpeed:
-        """Return the published speed with the ratio; speeds with drafts are compared with the estimate with drafts."""
-        drafted = None if point.drafts == "no" else self.drafted_tokens_per_s_per_user
-        speed = drafted or self.tokens_per_s_per_user
+        """Return the published speed with the ratio of the estimate to it.
+
+        The estimate with drafts is used unless the published speed is without drafts.
+        """
+        drafted_speed = None if point.drafts == "no" else self.drafted_tokens_per_s_per_user
+        speed = drafted_speed or self.tokens_per_s_per_user
         ratio = speed / point.tokens_per_s_per_user
         return point.convert(PublishedSpeed, estimated_tokens_per_s_per_user=speed, ratio=ratio)
 
 
 def public_points(spec: ModelSpec) -> tuple[PublicPoint, ...]:
-    """Return the published speeds of services of a model with these layers, the fastest first."""
+    """Return the published speeds of services for models with the same layers, fastest first."""
     points = _points(spec, SERVICES_FILE, lambda _: True)
     return tuple(sorted(points, key=lambda point: -point.tokens_per_s_per_user))
 
 
 def published_speeds(spec: ModelSpec, estimated: EstimatedSpeed) -> tuple[PublishedSpeed, ...] | None:
-    """Return at most two published speeds of a model on the machine of an estimate; None where there are none.
+    """Return comparable published speeds of a model on the machine of an estimate.
 
-    They are the fastest without drafts, and the fastest with drafts. Where no source states that it drafts, the second
-    is the fastest of those that do not say.
+    Returns:
+        The fastest without drafts and the fastest with drafts, as far as there are any. If no
+        source states that it uses drafts, the second is the fastest of those that do not say. None
+        if there is no comparable speed.
     """
     comparable = [
         point for file in (SERVICES_FILE, GPUS_FILE) for point in _points(spec, file, estimated.compares_with)
     ]
     groups = {word: [p for p in comparable if p.drafts == word] for word in ("no", "yes", "unknown")}
-    shown = [group for group in (groups["no"], groups["yes"] or groups["unknown"]) if group]
-    fastest = (max(group, key=lambda point: point.tokens_per_s_per_user) for group in shown)
-    return tuple(estimated.beside(point) for point in fastest) or None
+    reported_groups = [group for group in (groups["no"], groups["yes"] or groups["unknown"]) if group]
+    fastest_points = (max(group, key=lambda point: point.tokens_per_s_per_user) for group in reported_groups)
+    return tuple(estimated.beside(point) for point in fastest_points) or None
 
 
 def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
-    """Return a row for each published speed, with its conditions, its source, and the ratio of the estimate to it."""
+    """Return the table of published speeds, with their sources and the estimate's ratio to each."""
     columns = (
         number("tokens_per_s_per_user", "tok/s/user"),
         number("ratio", "estimate", cell=lambda row: f"{row.ratio:.2f} times"),
@@ -131,12 +145,18 @@ def published_table(speeds: Sequence[PublishedSpeed]) -> Table:
 
 
 def weight_bits(dtype: str) -> int:
-    """Return the bits of a weight in a number format, without its scales."""
+    """Return the number of bits of a weight in a number format, without scales."""
     return int(FORMATS[dtype].bits)
 
 
 def _points(spec: ModelSpec, file: str, selects: Callable[[PublicPoint], bool]) -> Iterable[PublicPoint]:
-    """Return the selected published speeds in a file, of models with these layers."""
+    """Return the published speeds in a file for models with the same layers.
+
+    Args:
+        spec: The model.
+        file: Name of the file.
+        selects: Function that returns whether to include a published speed.
+    """
     shape = _shape(spec)
     selected = ((name, point) for name, point in _all_points(file) if selects(point))
     return (point for name, point in selected if _shape_of(name) == shape)
@@ -144,22 +164,27 @@ def _points(spec: ModelSpec, file: str, selects: Callable[[PublicPoint], bool]) 
 
 @cache
 def _all_points(file: str) -> tuple[tuple[str, PublicPoint], ...]:
-    """Return all published speeds in a file, each with the name of the configuration of its model."""
+    """Return all published speeds in a file, each with the name of its model's configuration."""
     text = (files("wse") / "data" / file).read_text(encoding="utf-8")
     return tuple((row["configuration"], _point(row)) for row in csv.DictReader(text.splitlines()))
 
 
 @cache
 def _shape_of(configuration: str) -> tuple[int, int, int]:
+    """Return the shape of the model of a bundled configuration."""
     return _shape(load_model(configuration, with_weights=False).spec)
 
 
 def _shape(spec: ModelSpec) -> tuple[int, int, int]:
-    """Layers, hidden size and parameters: what models of the same layers have in common."""
+    """Return numbers by which models with the same layers are recognised.
+
+    They are the number of layers, the hidden size and the number of parameters.
+    """
     return spec.layer_count, spec.hidden_size, parameter_count(spec)
 
 
 def _point(row: dict[str, str]) -> PublicPoint:
+    """Return the published speed in a row of a file."""
     price = row["usd_per_million_tokens"]
     return PublicPoint(
         model=row["model"],
@@ -180,12 +205,13 @@ def _point(row: dict[str, str]) -> PublicPoint:
 
 
 def _count(cell: str) -> int | None:
+    """Return the integer in a cell; None if the cell is empty."""
     return int(cell) if cell else None
 
 
 def _short_address(address: str) -> str:
-    """Host and path of an address, a long path cut."""
+    """Return host and path of a web address, with a long path shortened."""
     parts = urlsplit(address)
     path = printable(parts.path.rstrip("/"))
-    short = path if len(path) <= LONGEST_PATH else f"{path[:LONGEST_PATH]}..."
-    return f"{parts.netloc.removeprefix('www.')}{short}"
+    short_path = path if len(path) <= LONGEST_PATH else f"{path[:LONGEST_PATH]}..."
+    return f"{parts.netloc.removeprefix('www.')}{short_path}"

@@ -1,4 +1,4 @@
-"""``rewrites`` of a result: the rewrites of a layer's steps that were tried, with the cycles that each saves."""
+"""``rewrites`` of a result: the rewrites of a layer's steps, with the cycles that each saves."""
 
 from __future__ import annotations
 
@@ -17,30 +17,39 @@ from wse.reports.terminal import short_number
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteResult(Result):
-    """A rewrite of the steps of a layer."""
+    """A rewrite of the steps of a layer, and whether it is used."""
 
-    name: Annotated[str, Doc("rewrite")]
-    used: Annotated[bool, Doc("whether the Program has it")]
-    setting: Annotated[int | None, Doc("its setting; absent where it has none, or is not used")] = None
+    name: Annotated[str, Doc("name of the rewrite")]
+    used: Annotated[bool, Doc("whether the rewrite is used")]
+    setting: Annotated[int | None, Doc("its setting; absent if it has none or is not used")] = None
     saved_cycles: Annotated[
-        float | None, Doc("what a generated token, or the pass, saves by it, with all others that are used", "cycles")
+        float | None, Doc("cycles of a token or pass that it saves, with all other used rewrites in place", "cycles")
     ] = None
-    reason: Annotated[str | None, Doc("why it is not used")] = None
+    reason: Annotated[str | None, Doc("why the rewrite is not used")] = None
 
 
 def rewrites_result(
-    spec: ModelSpec, options: Options, paying: Sequence[RewriteTrial]
+    spec: ModelSpec, options: Options, used_rewrites: Sequence[RewriteTrial]
 ) -> tuple[RewriteResult, ...] | None:
-    """Return the rewrites of a request in the order in which they are applied; None for the released schedule."""
+    """Return all known rewrites for a request, in the order in which they are applied.
+
+    Args:
+        spec: The model.
+        options: Options of the compiler.
+        used_rewrites: The rewrites that are used, with the cycles that they save.
+
+    Returns:
+        The rewrites, or None for the released schedule.
+    """
     if options.schedule == RELEASED:
         return None
-    used = {one.name: one for one in paying}
+    trial_by_name = {trial.name: trial for trial in used_rewrites}
     results = []
     for name, rewrite in known_rewrites().items():
-        if name in used:
-            setting = used[name].setting if len(rewrite.settings) > 1 else None
-            saved = used[name].saved_cycles
-            results.append(RewriteResult(name=name, used=True, setting=setting, saved_cycles=saved))
+        if name in trial_by_name:
+            setting = trial_by_name[name].setting if len(rewrite.settings) > 1 else None
+            saved_cycles = trial_by_name[name].saved_cycles
+            results.append(RewriteResult(name=name, used=True, setting=setting, saved_cycles=saved_cycles))
             continue
         reason = rewrite.invalid(spec, options) or (
             "it saves no cycles" if options.schedule == FUSED else "it was not asked for"
@@ -50,7 +59,13 @@ def rewrites_result(
 
 
 def rewrites_table(rewrites: tuple[RewriteResult, ...], cycles: float, saver: str = "token") -> Table:
-    """The rewrites of a layer's steps: what a token or a pass of so many cycles saves by each, or why it is unused."""
+    """Return the table of rewrites: the cycles that each saves, or why it is not used.
+
+    Args:
+        rewrites: The rewrites.
+        cycles: Cycles of a token or pass with all used rewrites.
+        saver: "token" or "pass".
+    """
     columns = (
         Column(key="name", title="rewrite", cell=lambda row: row.name + (f" by {row.setting}" if row.setting else "")),
         number("saved_cycles", f"cycles a {saver}", short_number),

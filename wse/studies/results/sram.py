@@ -1,4 +1,7 @@
-"""``sram`` of a result: the SRAM of the fullest PE by use, and its table; some studies add fields of their own."""
+"""``sram`` of a result: the SRAM of the fullest PE by use, with its table.
+
+Some studies add fields of their own.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,21 @@ BytesByUse = Mapping[Use, int]
 
 @dataclass(frozen=True, kw_only=True)
 class SramResult(Result):
-    """The fullest PE, and the tokens that caches have room for."""
+    """SRAM of the fullest PE, and the tokens for whose KV caches there is room."""
 
-    bytes_per_pe: Annotated[BytesByUse, Doc("SRAM of the fullest PE by use; adds up to all of it", "B")]
-    fullest_pe_fraction: Annotated[float, Doc("SRAM of the fullest PE that is in use")]
-    kv_capacity_tokens: Annotated[int, Doc("tokens of each user's KV cache that fit with all SRAM that is free")]
-    fits: Annotated[bool, Doc("whether everything fits; false with `--capacity report` alone")]
+    bytes_per_pe: Annotated[BytesByUse, Doc("SRAM of the fullest PE by use, including free bytes", "B")]
+    fullest_pe_fraction: Annotated[float, Doc("fraction of the fullest PE's SRAM that is in use")]
+    kv_capacity_tokens: Annotated[int, Doc("tokens of each user's KV cache that fit if all free SRAM is used")]
+    fits: Annotated[bool, Doc("whether the model fits; can be false only with `--capacity report`")]
 
 
 def sram_result(program: Program, sram_bytes: int) -> SramResult:
-    """Return the fullest PE of a Program by use, and the tokens that fit each user's cache with all that is free."""
+    """Return the SRAM of a Program's fullest PE by use, and the capacity of its KV caches.
+
+    Args:
+        program: The compiled model.
+        sram_bytes: Size of a PE's SRAM.
+    """
     uses = use_bytes(program, fullest_stage(program), sram_bytes)
     return SramResult(
         bytes_per_pe=uses,
@@ -41,7 +49,13 @@ def sram_result(program: Program, sram_bytes: int) -> SramResult:
 
 
 def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table:
-    """SRAM of the fullest PE by use; beside the title the share in use, and the tokens of cache with room."""
+    """Return the table of the fullest PE's SRAM by use.
+
+    Args:
+        sram: SRAM to show.
+        batch: Users of a pass.
+        width: Width of the terminal in characters.
+    """
     users = f" for each of {batch} users" if batch > 1 else ""
     tokens = count(sram.kv_capacity_tokens)
     note = f"{percent(sram.fullest_pe_fraction)} in use; room for {tokens} tokens of KV cache{users}"
@@ -49,12 +63,18 @@ def fullest_table(sram: SramResult, batch: int, *, width: int = WIDEST) -> Table
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:
-    """SRAM of a PE of a stage by use."""
+    """Return the SRAM of a PE of one stage by use.
+
+    Args:
+        program: The compiled model.
+        stage: Index of the stage.
+        sram_bytes: Size of a PE's SRAM.
+    """
     return stage_bytes(program, stage, sram_bytes)  # type: ignore[return-value]
 
 
 def kv_capacity_tokens(program: Program) -> int:
-    """Return the tokens of each user's KV cache that fit; the context where no stage has a cache."""
+    """Return the tokens of each user's KV cache that fit; the context if no stage has a cache."""
     if not any(cache for cache, _ in program.cache_bytes()):
         return program.context
     return cache_capacity(program, program.context).tokens // program.batch

@@ -1,4 +1,4 @@
-"""``fabric`` and ``crossing`` of a result: words of a decoded token over links, and bytes between wafers."""
+"""``fabric`` and ``crossing`` of a result: words on links, and bytes between wafers, per token."""
 
 from __future__ import annotations
 
@@ -13,28 +13,33 @@ from wse.reports.result import Doc, Result
 
 Side = Literal["north", "east", "south", "west"]
 TOWARDS: tuple[Side, ...] = ("north", "east", "south", "west")
+"""Sides of a PE, in the order of the link planes of a wafer."""
 MOST_LINKS = 4
+"""Maximum number of links that are reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BusyLink(Result):
-    """A link that is among the busiest."""
+    """One of the busiest links of a wafer's mesh."""
 
     wafer: Annotated[int, Doc("index of its wafer")]
     row: Annotated[int, Doc("row of the PE that sends")]
     col: Annotated[int, Doc("column of the PE that sends")]
     to: Annotated[Side, Doc("side of that PE where the link is")]
-    words_per_token: Annotated[float, Doc("words of 32 bits over it", "words")]
+    words_per_token: Annotated[float, Doc("32-bit words on the link", "words")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FabricResult(Result):
-    """Colours in use, and the words that a mean decoded token of all users sends; absent where nothing is decoded."""
+    """Colours in use, and words that the mean decoded token of all users sends.
 
-    colours_used: Annotated[int, Doc("colours that the stage with the most of them uses")]
-    words_per_token: Annotated[float | None, Doc("words that messages carry", "words")] = None
-    wavelet_hops_per_token: Annotated[float | None, Doc("links that these words go over", "hops")] = None
-    busiest_link_words_per_token: Annotated[float | None, Doc("words over the busiest link", "words")] = None
+    Fields about words are absent if nothing is decoded.
+    """
+
+    colours_used: Annotated[int, Doc("colours used by the stage that uses the most colours")]
+    words_per_token: Annotated[float | None, Doc("words of all messages", "words")] = None
+    wavelet_hops_per_token: Annotated[float | None, Doc("hops of these words over links", "hops")] = None
+    busiest_link_words_per_token: Annotated[float | None, Doc("words on the busiest link", "words")] = None
     busiest_links: Annotated[tuple[BusyLink, ...] | None, Doc("the busiest links, the busiest first")] = None
 
 
@@ -49,16 +54,16 @@ class CutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingResult(Result):
-    """Bytes that a mean decoded token of all users sends between wafers, and to and from the host."""
+    """Bytes of the mean decoded token of all users between wafers, and to and from the host."""
 
-    bytes_per_token: Annotated[float, Doc("bytes between wafers, of all cuts", "B")]
+    bytes_per_token: Annotated[float, Doc("bytes between all pairs of wafers", "B")]
     host_bytes_per_token: Annotated[float, Doc("bytes to and from the host", "B")]
-    s_per_token: Annotated[float, Doc("time in which nothing else happens", "s")]
-    cuts: Annotated[tuple[CutResult, ...], Doc("each pair of wafers that send to each other")]
+    s_per_token: Annotated[float, Doc("time that crossings add to a token", "s")]
+    cuts: Annotated[tuple[CutResult, ...], Doc("pairs of a sending and a receiving wafer")]
 
 
 def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
-    """Wavelet hops and the busiest links of a mean token of all users, and colours of the stage with the most."""
+    """Return the traffic of the mean token of all users, and the number of colours in use."""
     if not totals.runs:
         return FabricResult(colours_used=colours_used(program))
     busiest = totals.busiest_links()
@@ -81,7 +86,7 @@ def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
 
 
 def colours_used(program: Program) -> int:
-    """Colours that the stage with the most of them occupies."""
+    """Return the number of colours in the stage that uses the most colours."""
     colours_by_stage: dict[int, set[int]] = {}
     for use in program.colour_uses:
         colours_by_stage.setdefault(use.stage, set()).update(range(use.first, use.first + use.colours))
@@ -89,17 +94,22 @@ def colours_used(program: Program) -> int:
 
 
 def crossing_result(totals: PhaseTotals, clock_hz: float) -> CrossingResult:
-    """Bytes between wafers of a mean decoded token and their time, in all and cut by cut, and the host's bytes."""
+    """Return the bytes between wafers of the mean decoded token, their time, and the host's bytes.
+
+    Args:
+        totals: Totals over all decoded tokens.
+        clock_hz: Clock of the wafer.
+    """
     crossing = float(totals.by_cause[CAUSES.index("crossing")])
     cuts = tuple(
-        CutResult(from_wafer=source, to_wafer=target, bytes_per_token=carried / totals.runs)
-        for (source, target), carried in sorted(totals.crossed.items())
+        CutResult(from_wafer=source, to_wafer=target, bytes_per_token=total_bytes / totals.runs)
+        for (source, target), total_bytes in sorted(totals.crossed.items())
         if HOST not in (source, target)
     )
-    host = sum(carried for ends, carried in totals.crossed.items() if HOST in ends)
+    host_bytes = sum(total_bytes for ends, total_bytes in totals.crossed.items() if HOST in ends)
     return CrossingResult(
         bytes_per_token=sum(cut.bytes_per_token for cut in cuts),
-        host_bytes_per_token=host / totals.runs,
+        host_bytes_per_token=host_bytes / totals.runs,
         s_per_token=crossing / totals.runs / clock_hz,
         cuts=cuts,
     )

@@ -1,4 +1,4 @@
-"""The users whose KV caches a Program has room for."""
+"""Number of users whose KV caches fit in a compiled Program."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ from wse.program.program import Program
 
 
 class CacheCapacity(NamedTuple):
-    """The room for KV caches on the stage where it is shortest.
+    """Room for KV caches on the stage that limits the number of users.
 
-    A cache of n tokens takes ceil(n / block_tokens) blocks, for the tokens are spread over the rows of the stage.
+    The tokens of a cache are distributed over the rows of the stage. A cache of n tokens therefore
+    needs ceil(n / block_tokens) blocks.
 
     Attributes:
-        tokens: Tokens of all users together that caches have room for, a multiple of the block.
-        block_tokens: Tokens of one cache slot on every row of the stage.
+        tokens: Tokens of all users together for which there is room, a multiple of
+            ``block_tokens``.
+        block_tokens: Tokens of one cache slot on each row of the stage.
     """
 
     tokens: int
     block_tokens: int
 
     def users(self, context: int) -> int:
-        """Return the users whose caches of some tokens fit."""
+        """Return the number of users whose caches of ``context`` tokens fit."""
         return self.tokens // (-(-context // self.block_tokens) * self.block_tokens)
 
 
 def cache_capacity(program: Program, context: int) -> CacheCapacity:
-    """Return the room for caches beside what one pass of the Program needs.
+    """Return the room for KV caches in addition to what one pass of the Program needs.
 
     Args:
-        program: The compiled model. A stage without a cache fits any number of users.
-        context: Tokens of each cache; which stage is the shortest depends on it.
+        program: The compiled model. A stage without a cache does not limit the number of users.
+        context: Tokens of each cache. It determines which stage limits the number of users.
     """
     capacities = [
         CacheCapacity(max(0, room) * slots * program.batch // cache * stage.rect.rows, stage.rect.rows)
@@ -43,5 +45,10 @@ def cache_capacity(program: Program, context: int) -> CacheCapacity:
 
 
 def users_at(program: Program, context: int) -> int:
-    """Return the users whose caches of some tokens fit beside what one pass of the Program needs."""
+    """Return the number of users whose KV caches fit in addition to what one pass needs.
+
+    Args:
+        program: The compiled model.
+        context: Tokens of each user's cache.
+    """
     return cache_capacity(program, context).users(context)

@@ -68,8 +68,8 @@ def what_if(
     Arguments that are not listed here are those of `wse.estimate`.
 
     Args:
-        changes: Texts such as ``clock=x2`` or ``wafer.hop_cycles=1``, or one with commas between; ``default``
-            has eight.
+        changes: Texts such as ``clock=x2`` or ``wafer.hop_cycles=1``, or one with commas between;
+            ``default`` has eight.
         jobs: Processes; all cores where None.
         on_progress: Called with (estimates done, all, the change that is done).
     """

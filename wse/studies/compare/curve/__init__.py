@@ -1,1 +1,1 @@
-"""Tokens a second of a user against dollars and joules of a token, on wafers and GPUs, as the batch varies."""
+"""Comparison of wafers and GPUs: speed per user against cost and energy of a token."""

@@ -1,8 +1,9 @@
-"""Crossovers: speeds at which the cheapest token changes from GPUs to wafers or back, found by solving for them.
+"""Crossovers: speeds per user at which the cheapest token changes between two groups of machines.
 
-At each speed, every machine of a group serves the most users to whom it gives this speed, and the cheapest token of
-the group is that of its cheapest machine. The prices of two groups are compared on a fine grid of speeds. Where the
-cheaper group changes between two speeds of the grid, bisection finds the speed of the change.
+At a given speed, each machine serves the most users that each get this speed. The cheapest token of
+a group is that of its cheapest machine. The prices of two groups are compared on a fine grid of
+speeds. If the cheaper group changes between two speeds of the grid, bisection finds the speed of
+the change.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from wse.serving.plan import users_at_speed
 from wse.studies.compare.machine import Machine
 
 SPEEDS: Final = 64
-"""Speeds of the grid, at equal ratios from the slowest to the fastest."""
+"""Number of speeds of the grid, at equal ratios from the slowest to the fastest."""
 HALVINGS: Final = 20
+"""Number of bisection steps."""
 SLOWEST: Final = 1.0
-"""Tokens/s per user below which nobody compares machines."""
+"""Slowest speed of the grid, in tokens/s per user."""
 
 End = Literal["low", "value", "high"]
+"""End of the range of a price: low end, central value, or high end."""
 
 
 class Interval(NamedTuple):
@@ -31,12 +34,15 @@ class Interval(NamedTuple):
 
 
 def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = "value") -> float:
-    """Return the price of a million tokens where users get a speed; infinite where no machine gives it to one user.
+    """Return the cost of a million tokens on the cheapest machine that gives users a speed.
 
     Args:
         machines: The machines to choose from.
-        tokens_per_s: Tokens/s of each user, at least.
-        end: The low end of prices, the central value, or the high end.
+        tokens_per_s: Minimum tokens/s of each user.
+        end: End of the range of prices to use.
+
+    Returns:
+        The cost in USD; infinite if no machine gives this speed even to one user.
     """
     prices = []
     for machine in machines:
@@ -48,31 +54,38 @@ def cheapest_token(machines: Sequence[Machine], tokens_per_s: float, end: End = 
 
 
 def cheaper_speeds(
-    machines: Sequence[Machine], others: Sequence[Machine], ends: tuple[End, End] = ("value", "value")
+    machines: Sequence[Machine], other_machines: Sequence[Machine], ends: tuple[End, End] = ("value", "value")
 ) -> tuple[Interval, ...]:
-    """Return the speeds at which the first machines have the cheaper token, the slowest first.
+    """Return the speeds at which the first group of machines has the cheaper token.
+
+    1. Determine at each speed of a grid which group is cheaper.
+    2. Find each change between neighbouring speeds by bisection, and collect the intervals.
 
     Args:
-        machines: Machines of one group.
-        others: Machines of the other group.
-        ends: Ends of the prices of the first and of the second group.
+        machines: Machines of the first group.
+        other_machines: Machines of the second group.
+        ends: Ends of the range of prices to use for the first and for the second group.
+
+    Returns:
+        Intervals of speeds, slowest first. The last one may be unbounded.
     """
 
     def is_cheaper(speed: float) -> bool:
-        return cheapest_token(machines, speed, ends[0]) < cheapest_token(others, speed, ends[1])
+        """Return whether the first group has the cheaper token at a speed."""
+        return cheapest_token(machines, speed, ends[0]) < cheapest_token(other_machines, speed, ends[1])
 
-    fastest = max(fastest_speed(machine) for machine in (*machines, *others))
-    low = min(SLOWEST, fastest / 2)
-    speeds = [low * (fastest / low) ** (step / (SPEEDS - 1)) for step in range(SPEEDS)]
-    speeds[-1] = fastest
+    fastest_of_all = max(fastest_speed(machine) for machine in (*machines, *other_machines))
+    low = min(SLOWEST, fastest_of_all / 2)
+    speeds = [low * (fastest_of_all / low) ** (step / (SPEEDS - 1)) for step in range(SPEEDS)]
+    speeds[-1] = fastest_of_all
     cheaper = [is_cheaper(speed) for speed in speeds]
     intervals: list[Interval] = []
     start = speeds[0] if cheaper[0] else None
-    for below, above, was, now in zip(speeds, speeds[1:], cheaper, cheaper[1:], strict=False):
-        if was == now:
+    for speed, next_speed, was_cheaper, is_next_cheaper in zip(speeds, speeds[1:], cheaper, cheaper[1:], strict=False):
+        if was_cheaper == is_next_cheaper:
             continue
-        change = _change(is_cheaper, below, above, holds_below=was)
-        if now:
+        change = _change(is_cheaper, speed, next_speed, holds_below=was_cheaper)
+        if is_next_cheaper:
             start = change
         else:
             intervals.append(Interval(start or low, change))
@@ -81,12 +94,19 @@ def cheaper_speeds(
 
 
 def fastest_speed(machine: Machine) -> float:
-    """Return the tokens/s of a user who is alone on a machine."""
+    """Return the tokens/s of a single user on a machine."""
     return machine.point(1).tokens_per_s_per_user or 0.0
 
 
 def _change(holds: Callable[[float], bool], low: float, high: float, *, holds_below: bool) -> float:
-    """Return the speed between two at which a condition changes."""
+    """Return the speed at which a condition changes, by bisection.
+
+    Args:
+        holds: The condition.
+        low: Speed below the change.
+        high: Speed above the change.
+        holds_below: Whether the condition holds at ``low``.
+    """
     for _ in range(HALVINGS):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if holds(middle) == holds_below else (low, middle)

@@ -1,4 +1,4 @@
-"""Frontiers of speed and cost: for each speed that a user may want, the cheapest token of some machines."""
+"""Frontiers of speed and cost: the rows with the cheapest token for each speed per user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from wse.studies.compare.machine import WAFER
 
 
 def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
-    """The rows, those marked than which none of the same kind is as fast and cheaper: all wafers, or each GPU."""
+    """Return the rows with ``best`` set for the rows on the frontier of their group.
+
+    A group consists of all wafers together, or of one machine of GPUs.
+    """
     groups: dict[str, list[CurveRow]] = {}
     for row in rows:
         groups.setdefault(group_of(row), []).append(row)
@@ -19,12 +22,16 @@ def with_best(rows: Sequence[CurveRow]) -> tuple[CurveRow, ...]:
 
 
 def group_of(row: CurveRow) -> str:
-    """The machines that a row is compared with: all wafers are alternatives of each other, a GPU stands for itself."""
+    """Return the group in which a row is compared.
+
+    All wafers form one group, because they are alternatives to each other. Each machine of GPUs is
+    a group of its own.
+    """
     return row.kind if row.kind == WAFER else row.machine
 
 
 def frontier(rows: Iterable[CurveRow]) -> list[CurveRow]:
-    """Return the rows than which no other is as fast for a user and cheaper, the fastest first."""
+    """Return the rows for which no other row is at least as fast and cheaper, fastest first."""
     best: list[CurveRow] = []
     for row in sorted(rows, key=lambda row: (-row.tokens_per_s_per_user, row.usd_per_million_tokens)):
         if not best or row.usd_per_million_tokens < best[-1].usd_per_million_tokens:

@@ -1,4 +1,4 @@
-"""The page of a comparison of wafers and GPUs, as one file: verdict, tables, and both drawings with tooltips."""
+"""HTML page of a comparison of wafers and GPUs: verdict, tables, and two charts with tooltips."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTE: Final = (
 
 
 def curve_as_html(result: CurveResult) -> bytes:
-    """Return the page, UTF-8."""
+    """Return the page, encoded in UTF-8."""
     best = best_machines(result.rows)
     return comparison_page(
         title=result.title,
@@ -46,35 +46,43 @@ def curve_as_html(result: CurveResult) -> bytes:
 
 
 def _chart(result: CurveResult, key: str, label: str) -> dict[str, Any]:
-    """Return a chart as the script draws it."""
+    """Return the data of a chart for the script."""
     machines = dict.fromkeys(row.machine for row in result.rows)
     lines = [_line(result.rows, machine, key) for machine in machines]
-    return {"title": label, "across": SPEED, "lines": lines, "public": [_public(one, key) for one in result.public]}
+    public = [_public(point, key) for point in result.public]
+    return {"title": label, "across": SPEED, "lines": lines, "public": public}
 
 
 def _line(rows: Sequence[CurveRow], machine: str, key: str) -> dict[str, Any]:
-    """Return the line of a machine as the script draws it."""
-    own = [row for row in rows if row.machine == machine]
-    return {"series": machine, "kind": own[0].kind, "points": [_point(row, key) for row in own]}
+    """Return the data of a machine's line for the script."""
+    machine_rows = [row for row in rows if row.machine == machine]
+    return {"series": machine, "kind": machine_rows[0].kind, "points": [_point(row, key) for row in machine_rows]}
 
 
 def _point(row: CurveRow, key: str) -> dict[str, Any]:
+    """Return the data of a row's point for the script."""
     numbers = [f"{column.title}: {column.text(row)}" for column in LINE if column.numeric]
     lines = [row.machine, *([f"{row.tier} tier"] if row.tier else []), *numbers]
     return {"x": row.tokens_per_s_per_user, "y": getattr(row, key), "tier": " ".join(row.tiers) or None, "lines": lines}
 
 
 def _public(point: PublicPoint, key: str) -> dict[str, Any]:
-    """Return a published speed; without a value where it has no price, or the drawing is of joules."""
+    """Return the data of a published speed for the script.
+
+    The value is None if the speed has no price, or if the chart shows energy.
+    """
     price = point.usd_per_million_tokens if key == PANELS[0][0] else None
     chips = [] if point.chips is None else [plural(point.chips, "chip")]
-    told = [f"{point.tokens_per_s_per_user:,g} tokens/s of a user", *([f"{price:,g} USD a million"] if price else [])]
-    lines = [printable(point.system), *chips, printable(point.model), *told, f"{point.by}, {printable(point.date)}"]
+    numbers = [
+        f"{point.tokens_per_s_per_user:,g} tokens/s of a user",
+        *([f"{price:,g} USD a million"] if price else []),
+    ]
+    lines = [printable(point.system), *chips, printable(point.model), *numbers, f"{point.by}, {printable(point.date)}"]
     return {"x": point.tokens_per_s_per_user, "y": price, "lines": lines}
 
 
 def _sources(public: Sequence[PublicPoint]) -> list[tuple[str, str]]:
-    """Service and addresses of each speed."""
+    """Return the service and the web addresses of each published speed."""
     return [
         (
             f"{printable(point.system)}, {point.tokens_per_s_per_user:,g} tokens/s",

@@ -1,7 +1,8 @@
-"""The plot of wafers and GPUs: dollars and joules of a token over tokens a second of a user, both logarithmic.
+"""Plot of wafers and GPUs: cost and energy of a token over speed per user, on logarithmic axes.
 
-A line joins the users of a machine; what is best of its kind is in colour, all other wafers are grey. Shades are the
-ranges of prices and powers. Published speeds without a price are ticks at the upper edge.
+A line connects the operating points of one machine. Machines with a row on the frontier are
+coloured, and all others are grey. Shaded areas are the ranges of prices and powers. Published
+speeds without a price are ticks at the upper edge.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def curve_as_png(result: CurveResult) -> bytes:
 
 
 def curve_figure(result: CurveResult) -> Figure:
-    """Two panels over the speed of a user: dollars and joules."""
+    """Return a figure of cost and energy of a token over the speed per user."""
     from wse.reports.figure import NotebookFigure
 
     figure = NotebookFigure(figsize=(14, 6.6), layout="constrained")
@@ -61,20 +62,21 @@ def curve_figure(result: CurveResult) -> Figure:
 
 
 def best_machines(rows: Sequence[CurveRow]) -> list[str]:
-    """Return the machines with rows that are best of their kind, in their order."""
+    """Return the machines that have a row on the frontier, in their order."""
     return list(dict.fromkeys(row.machine for row in rows if row.best))
 
 
 def _points(rows: Sequence[CurveRow], key: str) -> tuple[list[float], list[float]]:
+    """Return the coordinates of rows: their speeds, and the values of a field."""
     return [row.tokens_per_s_per_user for row in rows], [getattr(row, key) for row in rows]
 
 
 def _machine(axes: Any, key: str, rows: Sequence[CurveRow], number: int) -> None:
-    """A machine's line, the range of its price or power, and its tiers."""
+    """Draw the line of a machine, the range of its price or power, and its service tiers."""
     colour = PLOT_SERIES[number % len(PLOT_SERIES)]
-    across, up = _points(rows, key)
+    speeds, values = _points(rows, key)
     axes.plot(
-        *(across, up),
+        *(speeds, values),
         color=colour,
         marker=MARKERS[number % len(MARKERS)],
         markersize=4,
@@ -82,7 +84,7 @@ def _machine(axes: Any, key: str, rows: Sequence[CurveRow], number: int) -> None
         linestyle="-" if rows[0].kind == WAFER else "--",
     )
     low, high = ([getattr(row, f"{key}_{end}") for row in rows] for end in ("low", "high"))
-    axes.fill_between(across, low, high, color=colour, alpha=0.07, linewidth=0)
+    axes.fill_between(speeds, low, high, color=colour, alpha=0.07, linewidth=0)
     for row in rows:
         for tier in row.tiers:
             axes.plot(
@@ -97,7 +99,7 @@ def _machine(axes: Any, key: str, rows: Sequence[CurveRow], number: int) -> None
 
 
 def _public(axes: Any, key: str, public: Sequence[PublicPoint]) -> None:
-    """Published speeds: where they have a price at that, and ticks at the upper edge where they have none."""
+    """Draw published speeds at their price, or as ticks at the upper edge without one."""
     for point in public:
         price = point.usd_per_million_tokens if key == PANELS[0][0] else None
         if price is None:
@@ -123,9 +125,15 @@ def _public(axes: Any, key: str, public: Sequence[PublicPoint]) -> None:
             )
 
 
-def scale(axes: Any, label: str, across: str) -> None:
-    """Logarithmic axes under a title."""
-    axes.set(xscale="log", yscale="log", xlabel=across, title=label)
+def scale(axes: Any, label: str, x_label: str) -> None:
+    """Set up logarithmic axes with a title.
+
+    Args:
+        axes: Axes to set up.
+        label: Title.
+        x_label: Name of the horizontal axis.
+    """
+    axes.set(xscale="log", yscale="log", xlabel=x_label, title=label)
     axes.title.set_fontsize(9)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
@@ -136,6 +144,7 @@ def scale(axes: Any, label: str, across: str) -> None:
 
 
 def _legend(result: CurveResult, best: Sequence[str]) -> list[Any]:
+    """Return the handles of the legend: machines, tiers and published speeds."""
     from matplotlib.lines import Line2D
 
     kinds = {row.machine: row.kind for row in result.rows}

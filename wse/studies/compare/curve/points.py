@@ -1,4 +1,4 @@
-"""The rows of a machine in a comparison of speed and cost: numbers of users, and the tiers."""
+"""Rows of a machine in a comparison of speed and cost: its operating points and service tiers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from wse.studies.results.operating_points import user_counts
 
 
 def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, ...]:
-    """Return the operating points of a machine, the fewest users first.
+    """Return the operating points of a machine, fewest users first.
 
-    Users are powers of two up to those that saturate the machine or have room, and those of the tiers.
+    Numbers of users are those of the tiers, and powers of two up to the number that saturates the
+    machine or fits.
 
     Args:
-        machine: The machine, with room for one user at least.
-        plain_tokens_per_s: Speed of the plain tier, tokens/s per user.
+        machine: The machine, with room for at least one user.
+        plain_tokens_per_s: Speed of the plain tier in tokens/s per user.
     """
     users = machine.useful_users
     speeds = {PLAIN: plain_tokens_per_s, FAST: FAST_TIMES * plain_tokens_per_s}
@@ -29,7 +30,13 @@ def curve_rows(machine: Machine, plain_tokens_per_s: float) -> tuple[CurveRow, .
 
 
 def curve_row(machine: Machine, users: int, tier: str | None = None) -> CurveRow:
-    """Return the operating point of some users on a machine as a row."""
+    """Return the operating point of a number of users on a machine as a row.
+
+    Args:
+        machine: The machine, whose price and power are known.
+        users: Number of concurrent users.
+        tier: Names of the tiers of this number of users, or None.
+    """
     point = machine.point(users)
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     assert cost is not None  # machines of a comparison have prices

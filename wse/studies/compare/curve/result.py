@@ -1,4 +1,4 @@
-"""CurveResult: wafers and GPUs side by side as the batch varies, published speeds, and the verdict."""
+"""CurveResult: operating points of wafers and GPUs, published speeds, and the verdict."""
 
 from __future__ import annotations
 
@@ -23,25 +23,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveResult(Result):
-    """A model on wafers and on GPUs: tokens a second of a user, dollars and joules of a token, by users."""
+    """Comparison of wafers and GPUs for a model: speed per user, and cost and energy of a token."""
 
-    inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
-    note: Annotated[str | None, Doc("what was decided unasked: lengths, or an element type that no file states")] = None
+    inputs: Annotated[Mapping[str, Any], Doc("the options with defaults filled in")]
+    note: Annotated[
+        str | None, Doc("lengths, or an element type, that were chosen because neither request nor files state them")
+    ] = None
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
     wafer: Annotated[Mapping[str, Any], Doc("name, rows and cols of a wafer")]
-    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions that power and dollars rest on, by machine")]
-    rows: Annotated[tuple[CurveRow, ...], Doc("wafers, then GPUs; of each machine the fewest users first")]
+    economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions on which power and cost depend, by machine")]
+    rows: Annotated[tuple[CurveRow, ...], Doc("wafers, then GPUs; for each machine, fewest users first")]
     public: Annotated[tuple[PublicPoint, ...], Doc("published speeds of services of the model, the fastest first")]
     published: Annotated[
         tuple[PublishedSpeed, ...] | None,
         Doc("published speeds of the model on these machines, and the ratio of the machine's fastest row to each"),
     ] = None
-    impossible: Annotated[Mapping[str, str] | None, Doc("machines that cannot be, with the reason")] = None
-    verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences that follow from the machines by rule")]
+    impossible: Annotated[Mapping[str, str] | None, Doc("machines that are impossible, with the reasons")] = None
+    verdict: Annotated[tuple[str, ...], Doc("sentences derived from the machines")]
 
     @property
     def title(self) -> str:
-        """The model and the tokens, in a line."""
+        """One line with the model, its types, and the lengths of requests."""
         inputs = self.inputs
         tokens = f"{inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens"
         types = {kind: ", ".join(dict.fromkeys(r.dtype for r in self.rows if r.kind == kind)) for kind in (WAFER, GPU)}
@@ -51,7 +53,12 @@ class CurveResult(Result):
         return f"{printable(self.model.name)} as {types[WAFER]} on {machines}; {tokens}"
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Tiers, the rows that are best of their kind, and published speeds; all rows with ``detail``."""
+        """Return the tables of service tiers, operating points and published speeds.
+
+        Args:
+            detail: Whether to show all rows instead of those on the frontier.
+            width: Not used.
+        """
         published = () if self.published is None else (published_table(self.published),)
         tables = curve_tables(
             self.rows, self.public, self.inputs["plain_speed"], detail=detail, footer=price_footer(self.economics)
@@ -59,7 +66,7 @@ class CurveResult(Result):
         return (*tables, *published)
 
     def plot(self) -> Figure:
-        """Dollars and joules of a token over tokens a second of a user: a figure of matplotlib."""
+        """Return a figure of cost and energy of a token over the speed per user."""
         from wse.studies.compare.curve.plot import curve_figure
 
         return curve_figure(self)

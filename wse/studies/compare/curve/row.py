@@ -1,4 +1,4 @@
-"""CurveRow: what some users at a time get on one machine, and what a token costs there."""
+"""CurveRow: the operating point of a number of users on one machine."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ from typing import Annotated, Final
 from wse.reports.result import Doc, Result
 
 PLAIN, FAST = "plain", "fast"
-"""Tiers: the most users that each get a plain service speed, and the most that each get `FAST_TIMES` that speed."""
+"""Service tiers.
+
+A row of the plain tier has the most users that each get the plain service speed. A row of the fast
+tier has the most users that each get `FAST_TIMES` that speed.
+"""
 TIER_SEPARATOR: Final = ", "
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurveRow(Result):
-    """Users of one machine at a time: an operating point."""
+    """Operating point of a number of concurrent users on one machine."""
 
-    machine: Annotated[str, Doc("the machine, in words")]
+    machine: Annotated[str, Doc("description of the machine")]
     kind: Annotated[str, Doc("`wafer` or `gpu`")]
     name: Annotated[str, Doc("name of the wafer or GPU")]
-    chips: Annotated[int, Doc("wafers or GPUs")]
-    dtype: Annotated[str, Doc("element type of the weights of linear layers; of mixtures in 4 bits of the experts")]
+    chips: Annotated[int, Doc("number of wafers or GPUs")]
+    dtype: Annotated[str, Doc("element type of the weights of linear layers; in 4-bit mixtures, of the experts")]
     software: Annotated[str, Doc("mapping on wafers, serving stack on GPUs")]
-    users: Annotated[int, Doc("users at a time: requests in flight")]
+    users: Annotated[int, Doc("concurrent users: requests in flight")]
     ttft_s: Annotated[float, Doc("mean time to first token", "s")]
     tokens_per_s_per_user: Annotated[
-        float, Doc("output tokens of each user after the first, prompts of the others read meanwhile", "1/s")
+        float, Doc("output tokens of each user after the first, while prompts of other users are read", "1/s")
     ]
     tokens_per_s: Annotated[float, Doc("output tokens of all users", "1/s")]
     usd_per_million_tokens: Annotated[float, Doc("price of a million output tokens, prompts included", "USD")]
@@ -39,14 +43,14 @@ class CurveRow(Result):
         Doc("`plain`: the most users at the plain service speed; `fast`: the most at 2.5 times that; or both"),
     ] = None
     best: Annotated[
-        bool, Doc("whether none of the same kind (wafers together, each GPU by itself) is as fast and cheaper")
+        bool, Doc("whether no row of the same kind (all wafers, or the same GPUs) is at least as fast and cheaper")
     ] = False
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """The tiers that the row is."""
+        """Service tiers of the row."""
         return () if self.tier is None else tuple(self.tier.split(TIER_SEPARATOR))
 
 
 COLUMNS: Final = tuple(field.name for field in fields(CurveRow))
-"""The columns of CSV files, in their order."""
+"""Columns of CSV files, in order."""

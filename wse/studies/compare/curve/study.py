@@ -1,4 +1,4 @@
-"""``wse compare MODEL --gpu``: wafers and GPUs side by side, speed of a user against cost of a token."""
+"""The study of ``wse compare MODEL --gpu``: wafers and GPUs, by speed per user and cost."""
 
 from __future__ import annotations
 
@@ -34,39 +34,52 @@ def curve(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> CurveResult:
-    """Return the rows of wafers and GPUs as users vary, and the verdict; by default with the links of the wafers.
+    """Compare wafers and GPUs over numbers of users.
 
-    Arguments and errors are those of `wse.studies.compare.grid.study.compare`.
+    1. Prepare the GPUs in the smallest number that serves a user.
+    2. Compile the model on all combinations of wafers, mappings and links. By default, the only
+       link is the wafers' own.
+    3. Compute the operating points of all machines, and the verdict.
+
+    Args:
+        request: The model and the machines.
+        on_progress: Called with (number of combinations done, their number, the last combination).
+        jobs: Number of processes; None uses all cores.
+        engine: Engine that runs the processes.
 
     Raises:
-        BadInput: The GPUs cannot be used.
-        DoesNotFit: The model does not fit the GPUs.
+        BadInput: The GPUs cannot be used, or the request is invalid as for
+            `wse.studies.compare.grid.study.compare`.
+        DoesNotFit: The model fits on none of the wafers, or on none of the GPUs.
     """
     check(request)
-    serving, impossible = prepared_gpus(request)
-    if not serving:
-        raise _does_not_fit(impossible)
-    fewest: dict[str, PreparedGpuEstimate] = {}
-    for one in serving:
-        fewest.setdefault(one.gpu, one)
-    prepared = tuple(fewest.values())
+    # 1. GPUs.
+    all_prepared, impossible_gpus = prepared_gpus(request)
+    if not all_prepared:
+        raise _does_not_fit(impossible_gpus)
+    fewest_by_gpu: dict[str, PreparedGpuEstimate] = {}
+    for estimate in all_prepared:
+        fewest_by_gpu.setdefault(estimate.gpu, estimate)
+    prepared = tuple(fewest_by_gpu.values())
     plain_speed = request.plain_speed_tokens_per_s or PLAIN_SPEED_TOKENS_PER_S
-    gpus = [gpu_machine(one) for one in prepared]
+    gpus = [gpu_machine(estimate) for estimate in prepared]
     price = prices_without_gpus(request.base.costs.price, request.gpu or ())
-    own = replace(request, own_link=True, base=replace_options(request.base, price=price))
+    # 2. Wafers.
+    wafer_request = replace(request, own_link=True, base=replace_options(request.base, price=price))
     with engine_pool(engine, jobs) as pool:
-        grid = grid_of(own, on_progress, pool)
+        grid = grid_of(wafer_request, on_progress, pool)
     wafers = list(wafer_machines(grid.results))
-    impossible_wafers = dict(_impossible(grid.results))
+    impossible_wafers = dict(_impossible_combinations(grid.results))
     if not wafers:
         raise _does_not_fit(impossible_wafers)
+    # 3. Operating points.
     machines: list[Machine] = [*wafers, *gpus]
     economics = assumptions_of(grid.first.economics)
     for gpu in gpus:
         economics |= assumptions_of(gpu.deployment.economics, gpu.name)
     rows = with_best([row for machine in machines for row in curve_rows(machine, plain_speed)])
     return CurveResult(
-        inputs={**_inputs(own, grid, prepared), "plain_speed": plain_speed},
+        inputs={**_inputs(wafer_request, grid, prepared), "plain_speed": plain_speed},
         note="; ".join(filter(None, (grid.first.note, _four_bits_note(grid, prepared[0])))) or None,
         model=grid.model,
         wafer=wafer_size(grid.first),
@@ -74,25 +87,31 @@ def curve(
         rows=rows,
         public=public_points(grid.first.spec),
         published=_published(grid, rows),
-        impossible={**impossible_wafers, **impossible} or None,
+        impossible={**impossible_wafers, **impossible_gpus} or None,
         verdict=curve_verdict(machines),
     )
 
 
 def _does_not_fit(impossible: Mapping[str, str]) -> DoesNotFit:
-    """Return the error where no wafers serve, or no GPUs, with the first of the reasons."""
+    """Return the error for the case that no wafers, or no GPUs, serve the model.
+
+    Its text is the first of the reasons.
+
+    Args:
+        impossible: Reasons by machine.
+    """
     name, reason = next(iter(impossible.items()))
     return DoesNotFit(f"{name}: {reason}")
 
 
 def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ...] | None:
-    """Return the published speeds on the wafer and on each GPU, next to the fastest row of that machine.
+    """Return published speeds on the wafer and on each GPU, with the fastest row of that machine.
 
-    That row is one with the fewest users: no user becomes faster with more of them.
+    The fastest row has the fewest users, because more users do not make any user faster.
     """
-    fastest: dict[str, CurveRow] = {}
+    fastest_rows: dict[str, CurveRow] = {}
     for row in sorted(rows, key=lambda row: (row.users, -row.tokens_per_s_per_user)):
-        fastest.setdefault(row.name, row)
+        fastest_rows.setdefault(row.name, row)
     estimated = (
         EstimatedSpeed(
             machine=row.name,
@@ -101,14 +120,14 @@ def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ..
             dtype=row.dtype,
             tokens_per_s_per_user=row.tokens_per_s_per_user,
         )
-        for row in fastest.values()
+        for row in fastest_rows.values()
     )
     speeds = (published_speeds(grid.first.spec, speed) or () for speed in estimated)
-    return tuple(speed for of_machine in speeds for speed in of_machine) or None
+    return tuple(speed for machine_speeds in speeds for speed in machine_speeds) or None
 
 
 def _four_bits_note(grid: Grid, prepared: PreparedGpuEstimate) -> str:
-    """Return a sentence where a type of 4 bits applies to other layers on wafers than on GPUs; "" where it does not."""
+    """Return a note if a 4-bit type applies to other layers on wafers than on GPUs; else ""."""
     spec, weights = grid.first.spec, prepared.server.weights
     if spec.experts is None or not weights.is_of_four_bits or weights.name == spec.packing.method:
         return ""
@@ -116,14 +135,14 @@ def _four_bits_note(grid: Grid, prepared: PreparedGpuEstimate) -> str:
 
 
 def wafer_machines(results: Iterable[CombinationRows]) -> Iterator[Machine]:
-    """Return the machines of combinations that can be, each layout once."""
+    """Return the machines of possible combinations of wafers, with each layout only once."""
     pairs = [pair for result in results for pair in zip(result.rows, result.machines, strict=False)]
     machines = (pairs[position][1] for position in distinct_rows([row for row, _ in pairs]))
     return (machine for machine in machines if isinstance(machine, Machine))
 
 
-def _impossible(results: Iterable[CombinationRows]) -> Iterator[tuple[str, str]]:
-    """Combinations that cannot be, or serve nobody, with the reason."""
+def _impossible_combinations(results: Iterable[CombinationRows]) -> Iterator[tuple[str, str]]:
+    """Yield the combinations that are impossible or cannot serve a user, with reasons."""
     for result in results:
         reasons = [m for m in result.machines if isinstance(m, str)]
         for row in result.rows:
@@ -133,6 +152,7 @@ def _impossible(results: Iterable[CombinationRows]) -> Iterator[tuple[str, str]]
 
 
 def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[PreparedGpuEstimate]) -> Report:
+    """Return the options of the comparison with defaults filled in."""
     return {
         **grid_inputs(request, grid),
         "gpu": [prepared.gpu for prepared in gpus],

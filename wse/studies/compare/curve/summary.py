@@ -1,4 +1,4 @@
-"""A comparison of wafers and GPUs on a terminal: the verdict, tiers, users at the same time, published speeds."""
+"""Output of a comparison of wafers and GPUs: verdict, tiers, operating points, published speeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from wse.studies.compare.tables import IMPOSSIBLE, notes
 
 
 def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) -> None:
-    """Print the verdict first; with ``detail`` all rows, what cannot be, the assumptions and inputs."""
+    """Print the verdict and the tables of a comparison of wafers and GPUs.
+
+    Args:
+        result: The comparison.
+        stream: Where to print.
+        detail: Whether to print all rows, impossible machines, assumptions and options.
+    """
     console = console_on(stream)
     heading(console, result.title)
     for sentence in (*result.verdict, *([result.note] if result.note else ())):
@@ -28,10 +34,10 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
         heading(console, "Asked for")
         print_text(console, ", ".join(input_texts(result.inputs)))
         print_table(console, pair_table(assumption_texts(result), "Assumptions"))
-    elif others := sum(not row.best for row in result.rows):
-        print_text(console, f"{plural(others, 'more row')} with --detail.", style="bright_black")
+    elif more_rows := sum(not row.best for row in result.rows):
+        print_text(console, f"{plural(more_rows, 'more row')} with --detail.", style="bright_black")
 
 
 def assumption_texts(result: CurveResult) -> list[tuple[str, str]]:
-    """Name and text of each assumption."""
+    """Return the name and the text of each assumption."""
     return [(name, printable(assumed.text)) for name, assumed in result.economics.items()]

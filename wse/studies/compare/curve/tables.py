@@ -1,4 +1,4 @@
-"""The tables of a comparison of wafers and GPUs: tiers, users at the same time, and published speeds."""
+"""Tables of a comparison of wafers and GPUs: service tiers, operating points, published speeds."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ from wse.studies.results.published import PublicPoint
 
 
 def price(number: float) -> str:
-    """Dollars, with cents where they matter, and three digits of less than ten cents."""
+    """Return a price as text, with cents below 100 USD and three digits below 10 cents."""
     return dollars(number) if number >= 0.1 else f"{number:.3g}"
 
 
 def _joules(number: float) -> str:
+    """Return an energy as text."""
     return three_figures(number)
 
 
 def _speed(row: Any) -> str:
+    """Return the cell with the speed per user of a row."""
     return three_figures(row.tokens_per_s_per_user)
 
 
 def _column(key: str, title: str, **settings: Any) -> Column:
+    """Return a column whose explanation is that of the field, unless ``doc`` is given."""
     return Column(**{"key": key, "title": title, "doc": docs_of(CurveRow)[key].text, **settings})
 
 
@@ -61,23 +64,37 @@ def curve_tables(
     detail: bool,
     footer: Sequence[tuple[str, str]],
 ) -> tuple[Table, ...]:
-    """Return the tiers of machines with a best row, the best rows or all, and published speeds; prices below rows."""
+    """Return the tables of service tiers, of operating points, and of published speeds.
+
+    Args:
+        rows: Operating points of all machines.
+        public: Published speeds of services.
+        plain_speed: Speed of the plain tier in tokens/s per user.
+        detail: Whether to show all rows instead of those on the frontier.
+        footer: Lines below the operating points: the prices.
+    """
     machines = {row.machine for row in rows if row.best or detail}
-    shown = [row for row in rows if row.best or detail]
+    shown_rows = [row for row in rows if row.best or detail]
     title = "Users at a time" if detail else "Users at a time, where no machine of the kind is cheaper"
     return (
         _tier_table([row for row in rows if row.machine in machines], plain_speed),
-        Table(columns=LINE, rows=shown, title=title, footer=[*DEFINITIONS, *footer]),
+        Table(columns=LINE, rows=shown_rows, title=title, footer=[*DEFINITIONS, *footer]),
         *([public_table(public)] if public else []),
     )
 
 
 def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
-    """Return a row for each tier of a machine; the fast one with its speed and price over those of the plain one."""
+    """Return the table of service tiers, with a row for each tier of a machine.
+
+    A row of the fast tier has its speed and price relative to those of the plain tier.
+    """
     plain = {row.machine: row for row in rows if PLAIN in row.tiers}
 
     def times(key: str) -> Column:
+        """Return the column of a field relative to the plain tier."""
+
         def cell(row: CurveRow) -> str:
+            """Return the ratio of a row to the plain tier; empty for the plain tier itself."""
             if row.tier != FAST or row.machine not in plain:
                 return ""
             return f"{getattr(row, key) / getattr(plain[row.machine], key):.2g} x"
@@ -102,7 +119,7 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
 
 
 def public_table(public: Sequence[PublicPoint]) -> Table:
-    """Published speeds of services of the model."""
+    """Return the table of published speeds of services for the model."""
     columns = (
         Column(key="system", title="service", wraps=True),
         Column(key="model", title="model", priority=2),

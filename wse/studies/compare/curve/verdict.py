@@ -1,4 +1,4 @@
-"""The verdict on wafers and GPUs: which is faster for one user, and at which speeds which is cheaper."""
+"""Verdict on wafers and GPUs: which is faster for one user, and which is cheaper at which speed."""
 
 from __future__ import annotations
 
@@ -18,53 +18,68 @@ EQUAL: Final = 0.005
 
 
 def curve_verdict(machines: Sequence[Machine]) -> tuple[str, ...]:
-    """Return which machine is faster for one user, which has the cheapest token, and the speeds at which wafers are.
+    """Return the verdict on wafers and GPUs as three sentences.
+
+    They state which machine is faster for one user, which has the cheapest token, and at which
+    speeds wafers have the cheaper token.
 
     Args:
         machines: Wafers and GPUs, at least one of each.
     """
-    wafers, gpus = ([one for one in machines if one.kind == kind] for kind in (WAFER, GPU))
+    wafers, gpus = ([machine for machine in machines if machine.kind == kind] for kind in (WAFER, GPU))
     return _speed(wafers, gpus), _cheapest(wafers, gpus), _crossover(wafers, gpus)
 
 
 def _speed(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
-    """Return which is faster for one user, and by how much."""
-    fastest = [max(group, key=fastest_speed) for group in (wafers, gpus)]
-    winner, loser = sorted(fastest, key=lambda machine: -fastest_speed(machine))
+    """Return a sentence that states which machine is faster for one user, and by which factor."""
+    fastest_machines = [max(group, key=fastest_speed) for group in (wafers, gpus)]
+    winner, loser = sorted(fastest_machines, key=lambda machine: -fastest_speed(machine))
     times = fastest_speed(winner) / fastest_speed(loser)
     rates = f"{rate(fastest_speed(winner))} against {rate(fastest_speed(loser))}"
-    how = "as fast" if times < 1 + EQUAL else f"{_times(times)} as fast"
-    return f"One user is {how} on {winner.text} as on {loser.text}: {rates}."
+    comparison = "as fast" if times < 1 + EQUAL else f"{_times(times)} as fast"
+    return f"One user is {comparison} on {winner.text} as on {loser.text}: {rates}."
 
 
 def _cheapest(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
-    """Return the cheapest token of wafers and that of GPUs, at whatever speed."""
+    """Return a sentence with the cheapest token on wafers and on GPUs, at any speed."""
     pairs = [min(((m, _full(m)) for m in group), key=lambda pair: _usd(pair[1])) for group in (wafers, gpus)]
-    (winner, best), (loser, other) = sorted(pairs, key=lambda pair: _usd(pair[1]))
+    (winner, winner_point), (loser, loser_point) = sorted(pairs, key=lambda pair: _usd(pair[1]))
     return (
-        f"A token is cheapest on {winner.text}, {_price(best)} with {plural(best.concurrency, 'user')} of "
-        f"{rate(best.tokens_per_s_per_user or 0.0)}, against {_price(other)} on {loser.text}{_overlap(best, other)}."
+        f"A token is cheapest on {winner.text}, {_price(winner_point)} with "
+        f"{plural(winner_point.concurrency, 'user')} of {rate(winner_point.tokens_per_s_per_user or 0.0)}, "
+        f"against {_price(loser_point)} on {loser.text}{_overlap(winner_point, loser_point)}."
     )
 
 
 def _crossover(wafers: Sequence[Machine], gpus: Sequence[Machine]) -> str:
-    """Return the speeds at which wafers are cheaper: at central prices, and at the ends that favour either side."""
-    most = max(fastest_speed(machine) for machine in gpus)
-    only = max(fastest_speed(machine) for machine in wafers) > most
-    alone = f" Above {rate(most)} per user only wafers are fast enough." if only else ""
-    central = _speeds(cheaper_speeds(wafers, gpus), most)
-    generous = _speeds(cheaper_speeds(wafers, gpus, ("low", "high")), most)
-    cautious = _speeds(cheaper_speeds(wafers, gpus, ("high", "low")), most)
+    """Return a sentence with the speeds at which wafers have the cheaper token.
+
+    It covers central prices, the prices most favourable to wafers, and those most favourable to
+    GPUs.
+    """
+    fastest_gpu_speed = max(fastest_speed(machine) for machine in gpus)
+    wafers_are_faster = max(fastest_speed(machine) for machine in wafers) > fastest_gpu_speed
+    wafers_only_text = (
+        f" Above {rate(fastest_gpu_speed)} per user only wafers are fast enough." if wafers_are_faster else ""
+    )
+    central = _speeds(cheaper_speeds(wafers, gpus), fastest_gpu_speed)
+    generous = _speeds(cheaper_speeds(wafers, gpus, ("low", "high")), fastest_gpu_speed)
+    cautious = _speeds(cheaper_speeds(wafers, gpus, ("high", "low")), fastest_gpu_speed)
     if central == generous == cautious:
-        return f"At all prices within the ranges wafers have the cheaper token {central}.{alone}"
+        return f"At all prices within the ranges wafers have the cheaper token {central}.{wafers_only_text}"
     return (
         f"At central prices wafers have the cheaper token {central}; at the lowest price of wafers and the highest of "
-        f"GPUs {generous}; at the highest of wafers and the lowest of GPUs {cautious}.{alone}"
+        f"GPUs {generous}; at the highest of wafers and the lowest of GPUs {cautious}.{wafers_only_text}"
     )
 
 
-def _speeds(intervals: Sequence[Interval], most: float) -> str:
-    """Return intervals of speeds in words; ``most`` is the speed above which GPUs serve nobody."""
+def _speeds(intervals: Sequence[Interval], fastest_gpu_speed: float) -> str:
+    """Return a description of intervals of speeds.
+
+    Args:
+        intervals: The intervals.
+        fastest_gpu_speed: Highest speed that GPUs reach, in tokens/s per user.
+    """
     if not intervals:
         return "at no speed"
     texts = []
@@ -72,32 +87,40 @@ def _speeds(intervals: Sequence[Interval], most: float) -> str:
         if low <= 1:
             texts.append("at every speed" if math.isinf(high) else f"up to {rate(high)} per user")
         elif math.isinf(high):
-            texts.append("only where GPUs are too slow" if low >= most * (1 - EQUAL) else f"above {rate(low)} per user")
+            texts.append(
+                "only where GPUs are too slow"
+                if low >= fastest_gpu_speed * (1 - EQUAL)
+                else f"above {rate(low)} per user"
+            )
         else:
             texts.append(f"between {rate(low)} and {rate(high)} per user")
     return " and ".join(texts)
 
 
 def _full(machine: Machine) -> OperatingPoint:
+    """Return the operating point of a machine that is saturated or full."""
     return machine.point(machine.useful_users)
 
 
-def _overlap(best: OperatingPoint, other: OperatingPoint) -> str:
-    """Return a remark where the ranges of prices leave open which token is cheaper."""
-    if best.usd_per_million_tokens is None or other.usd_per_million_tokens is None:
+def _overlap(best: OperatingPoint, other_point: OperatingPoint) -> str:
+    """Return a remark if the ranges of prices overlap, so that either token may be cheaper."""
+    if best.usd_per_million_tokens is None or other_point.usd_per_million_tokens is None:
         return ""
-    overlaps = other.usd_per_million_tokens.low <= best.usd_per_million_tokens.high
+    overlaps = other_point.usd_per_million_tokens.low <= best.usd_per_million_tokens.high
     return " (within the published range of prices it may be the other way round)" if overlaps else ""
 
 
 def _usd(point: OperatingPoint) -> float:
+    """Return the cost of a million tokens in USD; infinite if the price is unknown."""
     return math.inf if point.usd_per_million_tokens is None else point.usd_per_million_tokens.value
 
 
 def _price(point: OperatingPoint) -> str:
+    """Return the cost of a million tokens with its range as text; empty if the price is unknown."""
     cost = point.usd_per_million_tokens
     return "" if cost is None else f"{ranged(cost.value, cost.low, cost.high, price, ' USD')} per million"
 
 
 def _times(times: float) -> str:
+    """Return a factor as text."""
     return f"{times:,.0f} times" if times >= 10 else f"{times:.1f} times"

@@ -1,1 +1,1 @@
-"""Wafers, mappings and links side by side: one row for each combination, and the verdict on them."""
+"""Comparison of wafers, mappings and links: a row for each combination, and the verdict."""

@@ -1,8 +1,8 @@
-"""Combination: the layout of a mapping for an objective on a number of wafers, timed with every link.
+"""Combination: a mapping on a number of wafers, for an objective, timed with every link.
 
-A link changes how long crossings take, and with that which of several layouts is the fastest: where a mapping has
-several, each link has a search of its own. Layouts for throughput are timed with other links only where these were
-requested.
+A link determines the time of crossings between wafers, and so which of several layouts is the
+fastest. If a mapping has several layouts, each link has its own search. Layouts for throughput are
+timed with other links only if links were requested.
 """
 
 from __future__ import annotations
@@ -31,21 +31,26 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 
 class Combination(NamedTuple):
-    """A combination that is compiled."""
+    """A combination of mapping, number of wafers and objective that is compiled."""
 
     mapping: str
     wafers: int
     objective: str
 
     def __str__(self) -> str:
+        """Return the description of the combination for messages."""
         return f"{self.mapping}, {plural(self.wafers, 'wafer')}{purpose_text(self.objective)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinationRows:
-    """The rows of a combination, one per link and layout, and the model; the traceback where it ended in a bug in wse.
+    """The rows of a combination, one for each link and layout.
 
-    ``machines`` has the wafers of each row, or the reason why they serve nobody.
+    Attributes:
+        rows: The rows.
+        machines: For each row, its wafers as a machine, or the reason why they cannot serve a user.
+        model: The model; None if the combination cannot be compiled.
+        bug: Traceback if the combination ended in a bug in wse; empty otherwise.
     """
 
     rows: tuple[ComparisonRow, ...] = ()
@@ -55,7 +60,11 @@ class CombinationRows:
 
 
 def combination_rows(request: CompareRequest, combination: Combination) -> CombinationRows:
-    """Compile a combination and time it with every link; one row with the reason where it cannot be compiled."""
+    """Compile a combination and time it with every link.
+
+    Errors are returned and not raised, because the function runs in worker processes. An impossible
+    combination has one row with the reason.
+    """
     base = replace_options(
         request.base, mapping=combination.mapping, wafers=combination.wafers, objective=combination.objective
     )
@@ -73,9 +82,15 @@ def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
 
 
 def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
+    """Compile a combination and time it with every link; raise an error if this is impossible.
+
+    Args:
+        request: The comparison.
+        base: The request of the combination.
+    """
     prepared = prepare_estimate(base)
-    chosen = _layouts_by_users(request, prepared)
-    program, trials = chosen[None].compilation.program, chosen[None].compilation.trials
+    layouts = _layouts_by_users(request, prepared)
+    program, trials = layouts[None].compilation.program, layouts[None].compilation.trials
     links: Sequence[WaferLink | None] = (None,)
     if program.wafers > 1:
         links = request.links(prepared.wafer)
@@ -83,48 +98,50 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
     rows, machines = [], []
     for link in links:
         linked = with_link(prepared, link)
-        again = len(trials) > 1 and linked.wafer != prepared.wafer
-        for users, layout in (_layouts_by_users(request, linked) if again else chosen).items():
-            timed = timed_estimate(with_link(layout.prepared, link), layout.compilation.program)
-            chosen_for = base if users is None else replace_options(base, users=users, objective=LATENCY)
-            row = row_of(timed, chosen_for, link, prepared.economics)
+        needs_search = len(trials) > 1 and linked.wafer != prepared.wafer
+        for users, layout in (_layouts_by_users(request, linked) if needs_search else layouts).items():
+            timed_layout = timed_estimate(with_link(layout.prepared, link), layout.compilation.program)
+            layout_request = base if users is None else replace_options(base, users=users, objective=LATENCY)
+            row = row_of(timed_layout, layout_request, link, prepared.economics)
             rows.append(row)
-            machines.append(_machine(timed, row, link_text(row) if len(links) > 1 else ""))
+            machines.append(_machine(timed_layout, row, link_text(row) if len(links) > 1 else ""))
     model = model_result(prepared.spec, program)
     return CombinationRows(rows=tuple(rows), machines=tuple(machines), model=model)
 
 
 def _layouts_by_users(request: CompareRequest, prepared: PreparedEstimate) -> dict[int | None, ChosenLayout]:
-    """Return the layouts of a combination by number of users; None has the one chosen for the objective.
+    """Return the layouts of a combination by number of users.
 
-    A comparison with GPUs varies the users, so for throughput it has the fastest layouts for 2, 4, 8 ... users too.
+    The key None has the layout for the objective. A comparison with GPUs varies the number of
+    users. For throughput, it therefore also has the fastest layouts for 2, 4, 8 ... users.
     """
     if request.gpu and prepared.goal.objective == THROUGHPUT:
         return layouts_by_users(prepared, compile_fastest)
     return {None: choose_layout(prepared, compile_fastest)}
 
 
-def _machine(timed: TimedEstimate, row: ComparisonRow, link: str) -> Machine | str:
-    """Return the wafers of an estimate, or the reason why they serve nobody."""
-    deployment, shape = timed.deployment, timed.deployment.shape
+def _machine(timed_layout: TimedEstimate, row: ComparisonRow, link: str) -> Machine | str:
+    """Return the wafers of an estimate as a machine, or the reason why they cannot serve a user."""
+    deployment, shape = timed_layout.deployment, timed_layout.deployment.shape
     if not deployment.max_concurrency:
         return no_room(shape)
     return Machine(
         kind=WAFER,
-        name=timed.result.wafer.name,
+        name=timed_layout.result.wafer.name,
         software=mapping_text(row),
-        dtype=timed.result.model.dtype,
+        dtype=timed_layout.result.model.dtype,
         link=link,
         deployment=deployment,
     )
 
 
 def with_link(prepared: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:
-    """Return a request on wafers with another link between them; the same where None is given."""
+    """Return a request with another link between its wafers; None leaves it unchanged."""
     if link is None:
         return prepared
     return replace(prepared, wafer=_with_link(prepared.wafer, link), whole=_with_link(prepared.whole, link))
 
 
 def _with_link(wafer: WaferSpec, link: WaferLink) -> WaferSpec:
+    """Return a wafer with another link."""
     return replace(wafer, wafer_link_bytes_per_s=link.bytes_per_s, wafer_link_latency_s=link.latency_s)

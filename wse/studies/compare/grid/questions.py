@@ -1,6 +1,7 @@
-"""Questions about wafers: one or many, a pipeline of layers or a split of every op, weights in SRAM or streamed.
+"""Questions about wafers: one or many; pipeline or tensor split; weights in SRAM or streamed.
 
-The answer is a comparison with the wafers and mappings that decide, and a verdict that follows from its rows by rule.
+The answer to a question is a comparison of the wafers and mappings that decide it, and a verdict
+derived from the rows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SPLITS: Final = ("region", "pipeline", "tensor")
 RESIDENT: Final = ("region",)
 
 Study = Callable[[CompareRequest, OnProgress], CompareResult]
-"""`compare` with its processes."""
+"""The function `compare`, with its processes already given."""
 
 
 def answer(
@@ -40,11 +41,19 @@ def answer(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> CompareResult:
-    """Return the comparison that decides a question, with ``question`` and its verdict.
+    """Return the comparison that decides a question, with its verdict.
+
+    Args:
+        question: One of the names in `QUESTIONS`.
+        request: The comparison.
+        on_progress: Called with (number of combinations done, their number, the last combination).
+        jobs: Number of processes; None uses all cores.
+        engine: Engine that runs the processes.
 
     Raises:
-        UnknownName: there is no such question.
-        Others: as of `compare`.
+        UnknownName: There is no such question.
+        BadInput: The request is invalid, as for `compare`.
+        DoesNotFit: No combination is possible.
     """
     if question not in QUESTIONS:
         raise UnknownName("question", question, QUESTIONS, where="--question")
@@ -53,12 +62,15 @@ def answer(
 
 
 def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
-    """The fewest wafers that hold the model against those that were given, or the next more: the usual verdict."""
+    """Compare the fewest wafers on which the model fits with more wafers.
+
+    These are the requested numbers, or the next larger number. The verdict is the usual one.
+    """
     fewest, first = fewest_wafers(replace(request, wafers=None))
-    unasked = wafer_counts(fewest, first.spec.layer_count)
-    counts = {fewest, *(request.wafers or unasked)}
+    default_counts = wafer_counts(fewest, first.spec.layer_count)
+    counts = {fewest, *(request.wafers or default_counts)}
     if len(counts) == 1:
-        counts.update(unasked[:2])
+        counts.update(default_counts[:2])
     result = study(replace(request, wafers=tuple(sorted(counts))), on_progress)
     if len({row.wafers for row in result.possible}) > 1:
         return result
@@ -66,7 +78,7 @@ def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study)
 
 
 def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
-    """Layers on consecutive wafers against every op split over all wafers, on the same wafers."""
+    """Compare layers on consecutive wafers with ops that are split over all wafers."""
     result = study(replace(request, candidates=SPLITS), on_progress)
     groups = [
         group
@@ -85,31 +97,46 @@ def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study:
 
 
 def _rank(praise: str, groups: Sequence[Sequence[ComparisonRow]], key: Callable[[ComparisonRow], float]) -> str:
-    """Return the mappings that are best by a key, their machines, and the factors by which they beat the others."""
+    """Return a sentence with the mappings that are best by a key.
+
+    It states on which machines each mapping is the best, and by which factors it beats the others.
+
+    Args:
+        praise: Start of the sentence.
+        groups: Rows of each machine.
+        key: Function that returns the number to maximise.
+    """
     parts = []
     groups = [_best_of_mappings(group, key) for group in groups]
     winners = [max(group, key=key) for group in groups]
     for name in dict.fromkeys(row.mapping for row in winners):
         wins = [(row, group) for row, group in zip(winners, groups, strict=True) if row.mapping == name]
-        where = "" if len(wins) == len(groups) else f" on {_machines([row for row, _ in wins], groups)}"
+        machines_text = "" if len(wins) == len(groups) else f" on {_machines([row for row, _ in wins], groups)}"
         times: dict[str, list[float]] = {}
         for row, group in wins:
-            for other in group:
-                if other is not row:
-                    times.setdefault(other.mapping, []).append(key(row) / key(other))
-        behind = " and ".join(f"{_range(values, '{:.2f}')} times {other}" for other, values in times.items())
-        parts.append(f"{name}{where}, {behind}")
+            for other_row in group:
+                if other_row is not row:
+                    times.setdefault(other_row.mapping, []).append(key(row) / key(other_row))
+        factors_text = " and ".join(f"{_range(values, '{:.2f}')} times {mapping}" for mapping, values in times.items())
+        parts.append(f"{name}{machines_text}, {factors_text}")
     return f"{praise} with {'; with '.join(parts)}."
 
 
 def _best_of_mappings(rows: Sequence[ComparisonRow], key: Callable[[ComparisonRow], float]) -> list[ComparisonRow]:
-    """Return the best row of each mapping, whose layouts were chosen for several objectives."""
+    """Return the best row of each mapping, because mappings have layouts for several objectives."""
     names = dict.fromkeys(row.mapping for row in rows)
     return [max((row for row in rows if row.mapping == name), key=key) for name in names]
 
 
 def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[ComparisonRow]]) -> str:
-    """Numbers of wafers, with the link where others of as many wafers are not among the rows."""
+    """Return a description of the machines of some rows.
+
+    It has the numbers of wafers, and the links if rows with other links are missing.
+
+    Args:
+        rows: The rows.
+        groups: Rows of all machines.
+    """
     texts = []
     for wafers in dict.fromkeys(row.wafers for row in rows):
         rows_of_wafers = [row for row in rows if row.wafers == wafers]
@@ -121,49 +148,58 @@ def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[Compariso
 
 
 def _crossings(rows: Sequence[ComparisonRow]) -> str:
-    """Return the share of crossings in a token's time with each mapping."""
-    shares: dict[str, list[float]] = {}
+    """Return a sentence with the fraction of a token's time for crossings with each mapping."""
+    percentages: dict[str, list[float]] = {}
     for row in rows:
-        shares.setdefault(row.mapping, []).append(100 * (row.crossing_fraction or 0.0))
-    ordered = sorted(shares, key=lambda name: -max(shares[name]))
-    parts = [f"{_range(shares[name], '{:.1f}')} % with {name}" for name in ordered]
+        percentages.setdefault(row.mapping, []).append(100 * (row.crossing_fraction or 0.0))
+    ordered = sorted(percentages, key=lambda name: -max(percentages[name]))
+    parts = [f"{_range(percentages[name], '{:.1f}')} % with {name}" for name in ordered]
     return f"Crossings between wafers take {', '.join(parts)} of a token's time."
 
 
 def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
-    """Weights in SRAM on the fewest wafers against weights that come in for every pass, to one wafer and to as many."""
+    """Compare weights in SRAM on the fewest wafers with weights that are streamed for every pass.
+
+    1. Compile the model with its weights in SRAM.
+    2. For each rate of streaming, to one wafer and to the same number of wafers, compute bounds for
+       several batch sizes, and the batch size at which streaming breaks even.
+    3. Derive the verdict.
+    """
+    # 1. Weights in SRAM.
     resident_request = replace(request, mappings=request.mappings or RESIDENT)
     if request.wafers is None:
         resident_request = replace(resident_request, wafers=(fewest_wafers(resident_request)[0],))
     result = study(replace(resident_request, link_gb_per_s=None, link_latency_us=None, own_link=True), on_progress)
-    of_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
-    user = max(result.possible, key=speed)
-    prepared = prepare_estimate(replace(request.base, mapping=resident_request.names()[0], wafers=of_all.wafers))
+    best_for_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
+    best_for_one = max(result.possible, key=speed)
+    prepared = prepare_estimate(replace(request.base, mapping=resident_request.names()[0], wafers=best_for_all.wafers))
     weights = weights_of(prepared.spec, prepared.options.dtype, prepared.options.activation_type)
-    pass_s = (user.tpot_s or 0.0) * (1 - (user.crossing_fraction or 0.0))
-    tokens_per_s = of_all.tokens_per_s or 0.0
+    pass_s = (best_for_one.tpot_s or 0.0) * (1 - (best_for_one.crossing_fraction or 0.0))
+    tokens_per_s = best_for_all.tokens_per_s or 0.0
+    # 2. Streamed weights.
     rows, rates = [], []
     for bytes_per_s in _rates(request, prepared.wafer.host_bytes_per_s):
-        for wafers in dict.fromkeys((1, of_all.wafers)):
+        for wafers in dict.fromkeys((1, best_for_all.wafers)):
             streaming = StreamingBound(weights=weights, bytes_per_s=wafers * bytes_per_s, pass_s=pass_s)
-            equal = streaming.users_for(tokens_per_s)
-            batches = sorted({*BATCHES, *([] if equal is None else [equal])})
-            streamed = [streamed_row(prepared, streaming, wafers, batch) for batch in batches]
-            rows += streamed
+            break_even_users = streaming.users_for(tokens_per_s)
+            batches = sorted({*BATCHES, *([] if break_even_users is None else [break_even_users])})
+            streamed_rows = [streamed_row(prepared, streaming, wafers, batch) for batch in batches]
+            rows += streamed_rows
             rates.append(
                 StreamedRate(
-                    one_user=streamed[0],
-                    break_even_users=equal,
-                    break_even_users_per_wafer=streaming.users_for(tokens_per_s * wafers / of_all.wafers),
+                    one_user=streamed_rows[0],
+                    break_even_users=break_even_users,
+                    break_even_users_per_wafer=streaming.users_for(tokens_per_s * wafers / best_for_all.wafers),
                     users_with_room=users_with_room(prepared, wafers),
                 )
             )
-    verdict = (_held_or_streamed(user, rates), _break_even(of_all, rates))
+    # 3. Verdict.
+    verdict = (_resident_or_streamed(best_for_one, rates), _break_even(best_for_all, rates))
     return replace(result, rows=with_best((*result.rows, *rows)), verdict=verdict)
 
 
-def _held_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """Return the rate of one user with weights in SRAM, and at most with streamed ones."""
+def _resident_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
+    """Return a sentence with the speed of one user with weights in SRAM, and streamed."""
     streamed = ", ".join(f"{rate(speed(streams.one_user))} {streams}" for streams in rates)
     times = _range([speed(user) / speed(streams.one_user) for streams in rates], "{:,.3g}")
     return (
@@ -172,34 +208,37 @@ def _held_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) -> str
     )
 
 
-def _break_even(of_all: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
-    """The batches with which streaming serves as many tokens as SRAM, in all and a wafer, and the users with room."""
+def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> str:
+    """Return a sentence with the batches for which streaming serves the same tokens/s as SRAM.
+
+    Batches are given for all wafers and per wafer, with the number of users that fit.
+    """
     parts = []
     for streams in rates:
         if streams.break_even_users is None:
             parts.append(f"no batch makes up for it {streams}")
             continue
         text = f"a batch of {streams.break_even_users:,} {streams}"
-        if streams.break_even_users_per_wafer is not None and of_all.wafers != streams.one_user.wafers:
+        if streams.break_even_users_per_wafer is not None and best_for_all.wafers != streams.one_user.wafers:
             text += f" ({streams.break_even_users_per_wafer:,} for as many a wafer)"
-        needed = (
+        needed_users = (
             streams.break_even_users
             if streams.break_even_users_per_wafer is None
             else streams.break_even_users_per_wafer
         )
-        enough = "where" if needed <= streams.users_with_room else "but"
-        parts.append(f"{text}, {enough} all SRAM has room for the caches of {streams.users_with_room:,}")
-    total = f"{rate(of_all.tokens_per_s or 0.0)} for {plural(of_all.users or 0, 'user')}"
+        conjunction = "where" if needed_users <= streams.users_with_room else "but"
+        parts.append(f"{text}, {conjunction} all SRAM has room for the caches of {streams.users_with_room:,}")
+    total = f"{rate(best_for_all.tokens_per_s or 0.0)} for {plural(best_for_all.users or 0, 'user')}"
     return f"SRAM serves {total}; streaming serves as many tokens with {'; '.join(parts)}."
 
 
-def _rates(request: CompareRequest, own: float) -> tuple[float, ...]:
-    """Return the bytes a second to each wafer: those of ``--link-bandwidth``, or what the wafer has to its host."""
-    return (own,) if request.link_gb_per_s is None else tuple(rate * 1e9 for rate in request.link_gb_per_s)
+def _rates(request: CompareRequest, host_bytes_per_s: float) -> tuple[float, ...]:
+    """Return the bytes/s to each wafer: those of ``--link-bandwidth``, or those of its host."""
+    return (host_bytes_per_s,) if request.link_gb_per_s is None else tuple(rate * 1e9 for rate in request.link_gb_per_s)
 
 
 def _by_machine(rows: Sequence[ComparisonRow]) -> list[list[ComparisonRow]]:
-    """Return the rows in groups with as many wafers and the same link, in the order in which these come."""
+    """Return the rows in groups with the same number of wafers and the same link."""
     groups: dict[object, list[ComparisonRow]] = {}
     for row in rows:
         groups.setdefault((row.wafers, row.link), []).append(row)
@@ -207,11 +246,12 @@ def _by_machine(rows: Sequence[ComparisonRow]) -> list[list[ComparisonRow]]:
 
 
 def _link(row: ComparisonRow) -> str:
+    """Return the description of a row's link."""
     return rate_and_latency(row.link_bytes_per_s or 0.0, row.link_latency_s, joint=" and ")
 
 
 def _range(values: Sequence[float], form: str) -> str:
-    """Return the smallest and the largest of some numbers; one where they read the same."""
+    """Return the smallest and largest of some numbers as text; one number if both are equal."""
     low, high = form.format(min(values)), form.format(max(values))
     return low if low == high else f"{low} to {high}"
 

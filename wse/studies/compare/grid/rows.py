@@ -1,4 +1,4 @@
-"""Rows of a comparison of models: a row for each estimate, and the marks of the best rows."""
+"""Rows of a comparison of wafers: from estimates, without repetitions, best rows marked."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from wse.tracing.query.two_traces.limits import StreamLimits, fraction, limits_o
 
 
 def row_of(
-    timed: TimedEstimate, request: EstimateRequest, link: WaferLink | None, economics: Economics
+    timed_layout: TimedEstimate, request: EstimateRequest, link: WaferLink | None, economics: Economics
 ) -> ComparisonRow:
-    """Return the row of an estimate: one user alone, and as many as the machine has use and room for.
+    """Return the row of an estimate: for one user, and for the number of users that is most useful.
 
     Args:
-        timed: The estimate, with decoded tokens, and its deployment.
-        request: What was requested: the mapping, and the objective that the layout was chosen for.
-        link: The link between wafers that it is for; None with one wafer, which has no use for one.
+        timed_layout: The estimate, with decoded tokens, and its deployment.
+        request: The mapping that was requested, and the objective of the layout.
+        link: Link between wafers; None with one wafer.
         economics: Power and price of a wafer.
     """
-    result, deployment = timed.result, timed.deployment
+    result, deployment = timed_layout.result, timed_layout.deployment
     decode, pipelining, crossing = result.decode, result.schedule, result.crossing
     if decode is None or pipelining is None or crossing is None or result.bounds is None:
         message = "a row of a comparison is of an estimate with decoded tokens"
         raise WseBug(message)
-    system, chosen, mapping = result.system, result.system.mapping, str(request.mapping)
+    system, chosen_mapping, mapping = result.system, result.system.mapping, str(request.mapping)
     limits = limits_of(
         decode.cycles_by,
         longest_line=max(max(stage.rows, stage.cols) for stage in system.stages),
@@ -50,7 +50,9 @@ def row_of(
     )
     return ComparisonRow(
         mapping=mapping,
-        chosen=None if chosen == Path(mapping).name else chosen,  # a file is known by its name without folders
+        chosen=None
+        if chosen_mapping == Path(mapping).name
+        else chosen_mapping,  # a file is known by its name without folders
         objective=request.serving.objective,
         for_users=request.serving.users,
         wafers=system.wafers,
@@ -69,37 +71,42 @@ def row_of(
         prefill_crossing_fraction=fraction(result.prefill.cycles_by, "crossing"),
         sram_fullest_pe_fraction=result.sram.fullest_pe_fraction,
         cycles_by={str(cause): cycles for cause, cycles in decode.cycles_by.items()},
-        **_of_all_users(deployment),
+        **_user_numbers(deployment),
         **limits._asdict(),
     )
 
 
-def _of_all_users(deployment: WaferDeployment) -> dict[str, Any]:
-    """Return the numbers of a row at the users that saturate the machine or have room, and those of one user alone."""
+def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
+    """Return the numbers of a row that depend on the number of users.
+
+    They are those of a single user, and those of the number that saturates the machine or fits. If
+    no user fits, the row only has 0 users.
+    """
     if not deployment.max_concurrency:
         return {"users": 0}
-    point, alone = (operating_point(deployment, users) for users in (saturating_users(deployment), 1))
+    point, one_user_point = (operating_point(deployment, users) for users in (saturating_users(deployment), 1))
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     numbers: dict[str, Any] = {
         "users": point.concurrency,
-        "ttft_s": alone.ttft_s,
+        "ttft_s": one_user_point.ttft_s,
         "tokens_per_s": point.tokens_per_s,
         "tokens_per_s_exact": True,
         "tokens_per_s_per_user_of_all": point.tokens_per_s_per_user,
         "ttft_s_of_all": point.ttft_s,
         "joules_per_token": None if energy is None else energy.value,
     }
-    if cost is not None and alone.usd_per_million_tokens is not None:
+    if cost is not None and one_user_point.usd_per_million_tokens is not None:
         numbers |= {
             "usd_per_million_tokens": cost.value,
             "usd_per_million_tokens_low": cost.low,
             "usd_per_million_tokens_high": cost.high,
-            "usd_per_million_tokens_of_one_user": alone.usd_per_million_tokens.value,
+            "usd_per_million_tokens_of_one_user": one_user_point.usd_per_million_tokens.value,
         }
     return numbers
 
 
 def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
+    """Return the limits of streams through the pipeline, for the description of limits."""
     return StreamLimits(
         limited_by=pipelining.limited_by,
         users_per_stream=pipelining.users_per_stream,
@@ -111,13 +118,14 @@ def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
 
 
 def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
-    """Return the positions of rows, of those that say the same only one.
+    """Return the positions of the rows without those that repeat another row.
 
-    A mapping that tries all others may choose one of which there is a row, and one layout may be chosen for two
-    objectives. Rows without a layout say the same where they have the same reason.
+    A mapping that tries all others may choose one that has its own row. The same layout may also be
+    chosen for two objectives. Rows without a layout are equal if they have the same reason.
     """
     positions: dict[tuple[object, ...], int] = {}
-    for position in sorted(range(len(rows)), key=lambda at: rows[at].chosen is not None):  # names before `auto`
+    # Mappings by name come first, so that `auto` is left out if it chose one of them.
+    for position in sorted(range(len(rows)), key=lambda position: rows[position].chosen is not None):
         row = rows[position]
         layout = (row.wafers, row.link, row.chosen or row.mapping, row.tpot_s, row.tokens_per_s, row.reason)
         positions.setdefault(layout, position)
@@ -125,7 +133,10 @@ def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
 
 
 def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
-    """The rows, those marked that are the best of as many wafers and the same link for one user, and for all users."""
+    """Return the rows with marks for the best rows for one user and for all users.
+
+    Rows with the same number of wafers and the same link are compared.
+    """
     groups: dict[object, list[int]] = {}
     for index, row in enumerate(rows):
         if row.possible:
@@ -142,14 +153,18 @@ _BEST: Final[dict[str, Callable[[ComparisonRow], float]]] = {
     ONE_USER: lambda row: row.tokens_per_s_per_user or 0.0,
     ALL_USERS: lambda row: row.tokens_per_s or 0.0,
 }
+"""Numbers by which the best row is determined, for one user and for all users."""
 
 
 def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, AssumptionResult]:
-    """Return the assumptions about power and price of one machine, by their keys in a file of ``--economics``.
+    """Return the assumptions about the power and price of one machine.
 
     Args:
-        economics: Power and price; None where they are unknown, of which nothing is assumed.
-        machine: A name to append to the keys, behind a dot, where a result has several machines.
+        economics: Power and price; None if they are unknown, which gives an empty result.
+        machine: Name to append to the keys after a dot, for results with several machines.
+
+    Returns:
+        The assumptions, by their keys in a file for ``--economics``.
     """
     if economics is None:
         return {}
@@ -159,7 +174,7 @@ def assumptions_of(economics: Economics | None, machine: str = "") -> dict[str, 
 
 
 def _assumption(number: SourcedNumber) -> AssumptionResult:
-    """Return an assumption as results have it."""
+    """Return the result record of an assumption."""
     return AssumptionResult(
         value=number.value, unit=number.unit, grade=number.grade, source=number.source, range=number.range
     )

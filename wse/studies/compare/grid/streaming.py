@@ -1,4 +1,4 @@
-"""Rows of a model whose weights come from outside the wafer for every pass, at most, and where they break even."""
+"""Bounds for a model whose weights are streamed to the wafers for every pass."""
 
 from __future__ import annotations
 
@@ -16,35 +16,44 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 STREAMED: Final = "streamed"
 BATCHES: Final = (1, 8, 64, 512)
-"""Users whose tokens share a pass, besides where it breaks even."""
+"""Numbers of users of a pass, in addition to the number at which streaming breaks even."""
 _BY_ROW: Final = ("embedding", "positions")
-"""Tables of which a token reads one row."""
+"""Tables of which a token reads a single row."""
 
 
 def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
-    """Return the bytes of a model's weights as they are held: what all tokens use, and what only those of an expert do.
+    """Return the bytes of a model's weights: those that all tokens use, and those of experts.
 
-    A table that a token reads one row of counts for nothing, unless it is the head's too.
+    A table of which a token reads a single row is not counted, unless the output head uses the same
+    table.
+
+    Args:
+        spec: The model.
+        dtype: Element type of the weights of linear layers.
+        activation_type: Element type of all other weights.
     """
     float_bytes = ELEMENT_BYTES[activation_type]
-    always = of_experts = 0
+    always_bytes = expert_bytes = 0
     for name, shape in tensor_shapes(spec).items():
         if name in _BY_ROW and not (name == "embedding" and spec.tied_embedding):
             continue
-        stored = tensor_bytes(shape, coding_of(spec, name, dtype), float_bytes)
+        tensor_size = tensor_bytes(shape, coding_of(spec, name, dtype), float_bytes)
         if ".experts." in name:
-            of_experts += stored
+            expert_bytes += tensor_size
         else:
-            always += stored
+            always_bytes += tensor_size
     if spec.experts is None:
-        return Weights(always_bytes=always)
-    return Weights(always_bytes=always, expert_bytes=of_experts, experts=spec.experts.count, active=spec.experts.active)
+        return Weights(always_bytes=always_bytes)
+    return Weights(
+        always_bytes=always_bytes, expert_bytes=expert_bytes, experts=spec.experts.count, active=spec.experts.active
+    )
 
 
 def users_with_room(prepared: PreparedEstimate, wafers: int) -> int:
-    """Users whose caches would fit if all SRAM held nothing else: no more than these, whatever is streamed.
+    """Return the number of users whose caches would fit if SRAM contained nothing else.
 
-    A layer that sees a window or a chunk of tokens needs to keep no more than those.
+    This is an upper bound for any way to stream weights. A layer that attends to a window or a
+    chunk of tokens stores only these tokens.
     """
     spec, wafer, options = prepared.spec, prepared.wafer, prepared.options
     cached = cache_bytes(spec, options.context, ELEMENT_BYTES[options.activation_type])
@@ -53,13 +62,14 @@ def users_with_room(prepared: PreparedEstimate, wafers: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedRate:
-    """Weights that come in at one rate to a number of wafers, against SRAM.
+    """Streaming at one rate to a number of wafers, compared with weights in SRAM.
 
     Attributes:
-        one_user: The row of one user.
-        break_even_users: Users whose batch gets as many tokens as SRAM serves; None where no batch does.
-        break_even_users_per_wafer: Users whose batch gets as many tokens for a wafer.
-        users_with_room: Users whose caches all SRAM would hold.
+        one_user: The row of a single user.
+        break_even_users: Batch with which streaming gives the same tokens/s as SRAM; None if there
+            is no such batch.
+        break_even_users_per_wafer: Batch with which streaming gives the same tokens/s per wafer.
+        users_with_room: Number of users whose caches would fill all SRAM.
     """
 
     one_user: ComparisonRow
@@ -68,32 +78,39 @@ class StreamedRate:
     users_with_room: int
 
     def __str__(self) -> str:
+        """Return the description of the rate in a sentence."""
         rate = rate_and_latency(self.one_user.link_bytes_per_s or 0.0)
         return f"at {rate} to {plural(self.one_user.wafers, 'wafer')}"
 
 
 def streamed_row(prepared: PreparedEstimate, streaming: StreamingBound, wafers: int, batch: int) -> ComparisonRow:
-    """Return the row of ``batch`` users whose weights come to all wafers at once, a share to each.
+    """Return the row of a batch with streamed weights, which has upper bounds of speeds.
 
-    Rates are at most that.
+    The weights are sent to all wafers at once, a part of them to each wafer.
+
+    Args:
+        prepared: The request.
+        streaming: The rates of streaming and of the pass.
+        wafers: Number of wafers.
+        batch: Number of users of a pass.
     """
-    of_all = streaming.tokens_per_s(batch)
+    total_tokens_per_s = streaming.tokens_per_s(batch)
     room = users_with_room(prepared, wafers)
     limit = _sentence(streaming, wafers, batch)
     if batch > room:
         limit += f"; all SRAM would hold the caches of {room:,} of the {batch:,} users"
-    cost: dict[str, Any] = {**power_and_cost(wafers, of_all, prepared.economics)}
+    cost: dict[str, Any] = {**power_and_cost(wafers, total_tokens_per_s, prepared.economics)}
     return ComparisonRow(
         mapping=STREAMED,
         wafers=wafers,
         dtype=prepared.options.dtype,
         link_bytes_per_s=streaming.bytes_per_s / wafers,
-        tokens_per_s_per_user=of_all / batch,
-        tpot_s=batch / of_all,
+        tokens_per_s_per_user=total_tokens_per_s / batch,
+        tpot_s=batch / total_tokens_per_s,
         users=batch,
-        tokens_per_s=of_all,
+        tokens_per_s=total_tokens_per_s,
         tokens_per_s_exact=False,
-        tokens_per_s_per_user_of_all=of_all / batch,
+        tokens_per_s_per_user_of_all=total_tokens_per_s / batch,
         wafer_link_bytes_per_token=0,
         host_bytes_per_token=bytes_per_pass(streaming.weights, batch),
         crossing_fraction=0.0,
@@ -104,14 +121,15 @@ def streamed_row(prepared: PreparedEstimate, streaming: StreamingBound, wafers: 
 
 
 def _sentence(streaming: StreamingBound, wafers: int, batch: int) -> str:
+    """Return a sentence on what limits a pass: streaming of the weights, or the pass itself."""
     weights = streaming.weights
     host_bytes = bytes_per_pass(weights, batch)
     load = f"{in_bytes(host_bytes)} of weights"
     if weights.expert_bytes:
-        used = distinct_experts(weights.experts, weights.active, batch)
-        load += f", {used:,.3g} of {weights.experts} experts of a layer,"
+        used_experts = distinct_experts(weights.experts, weights.active, batch)
+        load += f", {used_experts:,.3g} of {weights.experts} experts of a layer,"
     speed = f"at {rate_and_latency(streaming.bytes_per_s / wafers)}" + (" to each wafer" if wafers > 1 else "")
     if streaming.waits(batch):
-        waits = seconds(host_bytes / streaming.bytes_per_s)
-        return f"host: {load} come {speed} for every pass, which takes {waits}"
+        streaming_time = seconds(host_bytes / streaming.bytes_per_s)
+        return f"host: {load} come {speed} for every pass, which takes {streaming_time}"
     return f"pass: {seconds(streaming.pass_s)} with all weights at hand, in which {load} come {speed}"

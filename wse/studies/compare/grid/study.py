@@ -1,4 +1,4 @@
-"""``wse compare MODEL``: a row for each number of wafers, mapping and link, on all cores, and the verdict."""
+"""The study of ``wse compare MODEL``: a row for each number of wafers, mapping and link."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
 
 
 class HasBug(Protocol):
-    """The output of a piece of work; ``bug`` is the traceback where it ended in a bug in wse."""
+    """Output of a call in a worker process."""
 
     @property
-    def bug(self) -> str: ...
+    def bug(self) -> str:
+        """Traceback if the call ended in a bug in wse, else ""."""
 
 
 Output = TypeVar("Output", bound=HasBug)
@@ -46,21 +47,24 @@ def compare(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> CompareResult:
-    """Return a row for each number of wafers, mapping and link, and the verdict.
+    """Compare numbers of wafers, mappings and links, and derive a verdict.
 
-    A combination that cannot be is a row with its ``reason``. A mapping that chose another one has no row where that
-    other one's says the same.
+    An impossible combination is a row with its ``reason``. Rows with the same layout as another row
+    are left out.
 
     Args:
-        request: What is compared.
-        on_progress: Called with (done, all, name) at the start and after each combination.
-        jobs: Processes; all cores by default, or all CPUs of a cluster. One on this machine is this process itself.
-        engine: Whose processes they are.
+        request: The comparison.
+        on_progress: Called with (number of combinations done, their number, the last combination),
+            at the start and after each combination.
+        jobs: Number of processes. None uses all cores, or all CPUs of a cluster. With one process
+            on this machine, no other process is started.
+        engine: Engine that runs the processes.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used, or the system killed a process.
-        DoesNotFit: no combination can be.
-        WseBug: a combination ended in a bug in wse.
+        BadInput: A name or file in the request cannot be used, options contradict each other, or
+            the system killed a process.
+        DoesNotFit: No combination is possible.
+        WseBug: A combination ended in a bug in wse.
     """
     check(request)
     with engine_pool(engine, jobs) as pool:
@@ -69,13 +73,13 @@ def compare(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The combinations that a request asks for, compiled and timed.
+    """The combinations of a request, compiled and timed.
 
     Attributes:
         first: The request on the fewest wafers.
         names: The mappings.
         counts: The numbers of wafers.
-        results: What came of each combination, mapping by mapping.
+        results: The rows of each combination, by mapping.
     """
 
     first: PreparedEstimate
@@ -85,12 +89,18 @@ class Grid:
 
     @property
     def model(self) -> ModelResult:
-        """The model, its element types and its bytes."""
+        """The model, its element types and its size."""
         return next(rows.model for rows in self.results if rows.model is not None)
 
 
 def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Grid:
-    """Return the combinations of a request, on all processes of a pool; errors as of `compare`."""
+    """Compile and time the combinations of a request, on all processes of a pool.
+
+    Raises:
+        BadInput: As for `compare`.
+        DoesNotFit: No combination is possible.
+        WseBug: A combination ended in a bug in wse.
+    """
     on_progress(0, 1, str(request.base.model))
     _, first = fewest_wafers(request)
     combinations = combinations_of(request, first, compared_counts(request, first))
@@ -105,40 +115,41 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
 
 
 def combinations_of(request: CompareRequest, first: PreparedEstimate, counts: Iterable[int]) -> list[Combination]:
-    """Return the combinations of mappings, numbers of wafers and objectives, mapping by mapping.
+    """Return the combinations of mappings, objectives and numbers of wafers, by mapping.
 
     Args:
         request: The comparison.
         first: The request on the fewest wafers.
         counts: The numbers of wafers.
     """
-    on_all = {wafers: _names_on(wafers, request, first) for wafers in counts}
+    mappings_by_count = {wafers: _names_on(wafers, request, first) for wafers in counts}
     return [
         Combination(name, wafers, objective)
         for name in request.names()
         for objective in _objectives(request, name)
-        for wafers in on_all
-        if name in on_all[wafers]
+        for wafers in mappings_by_count
+        if name in mappings_by_count[wafers]
     ]
 
 
 def _objectives(request: CompareRequest, name: str) -> tuple[str, ...]:
-    """Return what the layouts of a mapping are chosen for; there is a row for each.
+    """Return the objectives of the layouts of a mapping; there is a row for each.
 
-    Of several mappings that are tried unasked, only one that tries all others has a layout for throughput too.
+    If no mapping was requested, only a mapping that tries all others has a layout for throughput
+    too.
     """
     if request.is_ranked:
         return (request.goal.objective,)
-    both = request.mappings is not None or strategy(load_mapping(name).strategy).tries_others
-    return (LATENCY, THROUGHPUT) if both else (LATENCY,)
+    has_both = request.mappings is not None or strategy(load_mapping(name).strategy).tries_others
+    return (LATENCY, THROUGHPUT) if has_both else (LATENCY,)
 
 
 def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
-    """Return the result of `compare`."""
+    """Return the result of `compare`, with the processes of a pool."""
     grid = grid_of(request, on_progress, pool)
     first = grid.first
-    found = [row for result in grid.results for row in result.rows]
-    rows = with_best([found[position] for position in distinct_rows(found)])
+    all_rows = [row for result in grid.results for row in result.rows]
+    rows = with_best([all_rows[position] for position in distinct_rows(all_rows)])
     result = CompareResult(
         inputs=grid_inputs(request, grid),
         note=first.note,
@@ -158,7 +169,7 @@ def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Co
 
 
 def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str:
-    """Return why the model does not fit on its maximum number of wafers, and what would make it fit."""
+    """Return why the model does not fit on the maximum number of wafers, and a remedy."""
     first = results[0].rows[0]
     for wafers in sorted({row.wafers for result in results for row in result.rows}, reverse=True):
         try:
@@ -171,28 +182,29 @@ def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str
 
 
 def wafer_size(first: PreparedEstimate) -> dict[str, str | int]:
-    """``wafer``: name, rows and columns."""
+    """Return the name, the rows and the columns of a request's wafer."""
     return {"name": first.wafer.name, "rows": first.wafer.mesh_rows, "cols": first.wafer.mesh_cols}
 
 
 def _names_on(wafers: int, request: CompareRequest, first: PreparedEstimate) -> tuple[str, ...]:
-    """Return the mappings that are tried on a number of wafers: those that were requested, or those that apply.
+    """Return the mappings to try on a number of wafers.
 
-    Without experts there are none to place apart, and on one wafer nothing spans several. Where no number of wafers was
-    requested, a mapping file has its own.
+    These are the requested mappings, or those of the default ones that make a difference. For
+    example, mappings that separate experts are left out for models without experts. If no number of
+    wafers was requested, a mapping file is tried only on its own number.
     """
     if request.mappings is not None:
-        any_number = (None, wafers)
-        return tuple(n for n in request.names() if request.wafers or load_mapping(n).wafers in any_number)
+        allowed_counts = (None, wafers)
+        return tuple(n for n in request.names() if request.wafers or load_mapping(n).wafers in allowed_counts)
     demand = demand_of(first.spec, first.wafer, replace(first.options, wafers=wafers))
     return tuple(name for name in request.names() if strategy(name).differs(demand))
 
 
 def compared_counts(request: CompareRequest, first: PreparedEstimate) -> tuple[int, ...]:
-    """Return the numbers of wafers that are compared.
+    """Return the numbers of wafers to compare.
 
-    They are those of ``--wafers``. Without the option they are multiples of the smallest number that holds the model,
-    and the numbers that mapping files state.
+    They are those of ``--wafers``. Without the option, they are multiples of the smallest number on
+    which the model fits, and the numbers of mapping files.
 
     Args:
         request: The comparison.
@@ -200,9 +212,16 @@ def compared_counts(request: CompareRequest, first: PreparedEstimate) -> tuple[i
     """
     if request.wafers is not None:
         return request.wafers
-    unasked = wafer_counts(first.options.wafers, first.spec.layer_count)
-    own = [load_mapping(name).wafers for name in request.names()]
-    return tuple(sorted({*(unasked if None in own else ()), *(wafers for wafers in own if wafers is not None)}))
+    default_counts = wafer_counts(first.options.wafers, first.spec.layer_count)
+    mapping_counts = [load_mapping(name).wafers for name in request.names()]
+    return tuple(
+        sorted(
+            {
+                *(default_counts if None in mapping_counts else ()),
+                *(wafers for wafers in mapping_counts if wafers is not None),
+            }
+        )
+    )
 
 
 def all_outputs(
@@ -212,12 +231,22 @@ def all_outputs(
     on_progress: OnProgress,
     pool: Pool,
 ) -> dict[Combination, Output]:
-    """Return what a piece of work gives for each combination, on all processes of a pool.
+    """Run a function for each combination, on all processes of a pool.
+
+    Args:
+        request: The comparison.
+        combinations: The combinations.
+        work: Function to run in a worker process.
+        on_progress: Called with (number of combinations done, their number, the last combination).
+        pool: The processes.
+
+    Returns:
+        The result of ``work`` for each combination.
 
     Raises:
-        WseBug: a piece ended in a bug in wse.
+        WseBug: A call ended in a bug in wse.
     """
-    found: dict[Combination, Output] = {}
+    output_by_combination: dict[Combination, Output] = {}
     outputs = each_output(
         pool,
         combinations,
@@ -230,16 +259,19 @@ def all_outputs(
         if output.bug:
             message = f"{combination} ended in a bug\n{output.bug}"
             raise WseBug(message)
-        found[combination] = output
-        on_progress(len(found), len(combinations), str(combination))
-    return found
+        output_by_combination[combination] = output
+        on_progress(len(output_by_combination), len(combinations), str(combination))
+    return output_by_combination
 
 
 def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:
-    """The fewest wafers: those given, or those that hold the model with one of the mappings; the request on them.
+    """Return the smallest number of wafers, and the request on this number.
+
+    This is the smallest number that was requested, or the smallest on which the model fits with one
+    of the mappings.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
+        BadInput: A name or file in the request cannot be used with any of the mappings.
     """
     wafers = None if request.wafers is None else min(request.wafers)
     candidates: list[PreparedEstimate] = []
@@ -257,14 +289,19 @@ def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:
     return first.options.wafers, first
 
 
-def wafer_counts(fewest: int, layers: int) -> tuple[int, ...]:
-    """Numbers of wafers that are compared unasked."""
-    most = max(fewest, min(layers, MOST_TRIED))
-    return tuple(fewest * times for times in TIMES_THE_FEWEST if fewest * times <= most)
+def wafer_counts(min_wafers: int, layers: int) -> tuple[int, ...]:
+    """Return the default numbers of wafers to compare.
+
+    Args:
+        min_wafers: Smallest number on which the model fits.
+        layers: Number of layers of the model, which limits the number of wafers.
+    """
+    max_wafers = max(min_wafers, min(layers, MOST_TRIED))
+    return tuple(min_wafers * times for times in TIMES_THE_FEWEST if min_wafers * times <= max_wafers)
 
 
 def grid_inputs(request: CompareRequest, grid: Grid) -> Report:
-    """``inputs``: what was requested, with defaults filled in."""
+    """Return the options of a comparison with defaults filled in."""
     first, names, counts = grid.first, grid.names, grid.counts
     common = {key: value for key, value in inputs(first).items() if key not in ("wafers", "mapping", "capacity")}
     links = [{"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s} for link in request.links(first.wafer)]

@@ -1,7 +1,8 @@
-"""The verdict of a comparison, in two or three sentences that follow from its rows by rule.
+"""Verdict of a comparison of wafers: two or three sentences derived from its rows.
 
-1. On how many wafers one user is fastest, and on how many a wafer, and with that a dollar, serves the most tokens.
-2. What more wafers than the fewest do to one user, and the cause with the largest part in it.
+1. The number of wafers on which one user is fastest, and the number with the most tokens per wafer
+   and per dollar.
+2. The effect of more wafers on one user, and its main cause.
 """
 
 from __future__ import annotations
@@ -21,29 +22,40 @@ CAUSE_WORDS: Final = {
     "crossing": "crossings between wafers",
     "host": "waiting for the host",
 }
-"""Causes of a token's time in the words of a verdict."""
+"""Descriptions of the causes of a token's time in a verdict."""
 NO_CHANGE: Final = 0.0005
-"""A relative change below which two rates read the same."""
+"""Relative change below which two rates count as equal."""
 WORTH_TELLING: Final = 0.005
-"""A part of a token's time below which a cause that works against the change is left out."""
+"""Minimum fraction of a token's time for which a cause that opposes a change is mentioned."""
 
 
 def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
-    """Return the verdict on the rows that can be, at least one, over the wafers' own links."""
-    fastest = _fastest_by_wafers(own_link(rows))
-    counts = sorted(fastest)
-    user = max(fastest.values(), key=speed)
+    """Return the verdict on the possible rows, of which there must be at least one.
+
+    Only rows with the wafers' own link are considered.
+    """
+    fastest_by_wafers = _fastest_by_wafers(own_link(rows))
+    counts = sorted(fastest_by_wafers)
+    best_for_one_user = max(fastest_by_wafers.values(), key=speed)
     cheapest = min(own_link(rows), key=lambda row: row.usd_per_million_tokens or 0.0)
-    sentences = [_best_places(user, cheapest, counts)]
+    sentences = [_best_places(best_for_one_user, cheapest, counts)]
     if len(counts) == 1:
-        sentences.append(f"What limits one user there is {(user.limit or '').partition(';')[0]}.")
+        sentences.append(f"What limits one user there is {(best_for_one_user.limit or '').partition(';')[0]}.")
         return tuple(sentences)
-    sentences.append(_more_wafers([fastest[wafers] for wafers in counts], rows))
+    sentences.append(_more_wafers([fastest_by_wafers[wafers] for wafers in counts], rows))
     return tuple(sentences)
 
 
 def change_of_runs(first: ComparisonRow, second: ComparisonRow) -> str:
-    """The change to one user from the first of two runs to the second, and its cause: other cycles, another clock."""
+    """Return a sentence that compares the speed for one user in two runs.
+
+    The sentence states how much faster or slower the second run is, and why: other cycles, another
+    clock, or both.
+
+    Args:
+        first: Row of the first run.
+        second: Row of the second run.
+    """
     change = speed(second) / speed(first) - 1 if speed(first) else 0.0
     if abs(change) < NO_CHANGE:
         return f"One user gets {rate(speed(first))} in both runs."
@@ -65,14 +77,14 @@ def _cycles(row: ComparisonRow) -> float:
 
 
 def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[int]) -> str:
-    """Return the row where one user is fastest, and the row where a wafer and a dollar serve the most tokens.
+    """Return a sentence with the best machine for one user, and per wafer and per dollar.
 
     Args:
-        user: The row where one user is fastest.
+        user: The row with the fastest single user.
         cheapest: The row with the lowest cost per token.
         counts: The numbers of wafers that were compared.
     """
-    first = f"{_of_counts(counts)} user is fastest on {place(user)} with {rate(speed(user))}"
+    first = f"{_counts_text(counts)} user is fastest on {place(user)} with {rate(speed(user))}"
     cost, low, high = (
         number or 0.0
         for number in (
@@ -91,17 +103,25 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     return f"{first}; {praise} are served on {place(cheapest)}: {serves}."
 
 
-def _of_counts(counts: Sequence[int]) -> str:
-    """Return the begin of a sentence that says between which numbers of wafers a row is the best."""
+def _counts_text(counts: Sequence[int]) -> str:
+    """Return the start of a sentence: the numbers of wafers that were compared."""
     if len(counts) == 1:
         return "One"
-    *others, last = map(str, counts)
-    return f"Of {', '.join(others)} and {last} wafers compared, one"
+    *other_counts, last = map(str, counts)
+    return f"Of {', '.join(other_counts)} and {last} wafers compared, one"
 
 
-def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]) -> str:
-    """The change to one user by the next larger number of wafers and its cause, and the change by the largest."""
-    base, next_row, *larger_rows = fastest
+def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]) -> str:
+    """Return a sentence on the effect of more wafers on one user.
+
+    It has the change for the next larger number of wafers, with its cause, and the change for the
+    largest number.
+
+    Args:
+        fastest_rows: Row with the fastest single user for each number of wafers, ascending.
+        rows: All rows, for other links.
+    """
+    base, next_row, *larger_rows = fastest_rows
     change = speed(next_row) / speed(base) - 1
     text = f"{_capital(plural(next_row.wafers, 'wafer'))} instead of {base.wafers}"
     if abs(change) < NO_CHANGE:
@@ -118,22 +138,33 @@ def _more_wafers(fastest: Sequence[ComparisonRow], rows: Sequence[ComparisonRow]
 
 
 def _reason(base: ComparisonRow, next_row: ComparisonRow, *, slower: bool) -> str:
-    """Return the cause with the largest part in a change and the one most against it, in parts of a token's time."""
+    """Return the main cause of a change, and the main cause that opposes it.
+
+    Both have their fraction of a token's time.
+
+    Args:
+        base: The row before the change.
+        next_row: The row after the change.
+        slower: Whether the change makes a token slower.
+    """
     if base.cycles_by is None or next_row.cycles_by is None:
         return ""
     total = sum(base.cycles_by.values())
     parts = {cause: (next_row.cycles_by[cause] - base.cycles_by[cause]) / total for cause in base.cycles_by}
-    longest, shortest = max(parts, key=lambda cause: parts[cause]), min(parts, key=lambda cause: parts[cause])
-    adds = f"{CAUSE_WORDS[longest]} add {percent(parts[longest])}"
-    saves = f"{CAUSE_WORDS[shortest]} save {percent(-parts[shortest])}"
-    main, against = (adds, saves) if slower else (saves, adds)
-    opposed = -parts[shortest] if slower else parts[longest]
-    also = f" and {against}" if opposed >= WORTH_TELLING else ""
-    return f", because {main} of a token's time{also}"
+    largest_increase, largest_decrease = (
+        max(parts, key=lambda cause: parts[cause]),
+        min(parts, key=lambda cause: parts[cause]),
+    )
+    adds = f"{CAUSE_WORDS[largest_increase]} add {percent(parts[largest_increase])}"
+    saves = f"{CAUSE_WORDS[largest_decrease]} save {percent(-parts[largest_decrease])}"
+    main_text, opposing_text = (adds, saves) if slower else (saves, adds)
+    opposing_part = -parts[largest_decrease] if slower else parts[largest_increase]
+    also_text = f" and {opposing_text}" if opposing_part >= WORTH_TELLING else ""
+    return f", because {main_text} of a token's time{also_text}"
 
 
 def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
-    """Return the range of the same change over the other links that were compared."""
+    """Return the range of the same change with the other links that were compared."""
     links = {row.link for row in rows if row.possible and row.wafers == next_row.wafers} - {next_row.link}
     changes = []
     for link in links:
@@ -150,46 +181,51 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
 
 
 def _fastest_over(rows: Sequence[ComparisonRow], wafers: int, link: object) -> ComparisonRow | None:
+    """Return the row with the fastest single user for a number of wafers and a link, if any."""
     candidates = [row for row in rows if row.possible and row.wafers == wafers and row.link == link]
     return max(candidates, key=speed, default=None)
 
 
 def _fastest_by_wafers(rows: Sequence[ComparisonRow]) -> dict[int, ComparisonRow]:
-    """Return the row with the fastest single user on each number of wafers."""
-    fastest: dict[int, ComparisonRow] = {}
+    """Return the row with the fastest single user for each number of wafers."""
+    row_by_wafers: dict[int, ComparisonRow] = {}
     for row in rows:
-        if row.wafers not in fastest or speed(row) > speed(fastest[row.wafers]):
-            fastest[row.wafers] = row
-    return fastest
+        if row.wafers not in row_by_wafers or speed(row) > speed(row_by_wafers[row.wafers]):
+            row_by_wafers[row.wafers] = row
+    return row_by_wafers
 
 
 def own_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    """Return the rows that can be over the first link that has any, and those of one wafer, which needs none."""
+    """Return the possible rows with the wafers' own link, and those with a single wafer.
+
+    The own link is the first one that any possible row has.
+    """
     first = next((row.link for row in rows if row.possible and row.wafers > 1), None)
     return [row for row in rows if row.possible and (row.wafers == 1 or row.link == first)]
 
 
 def speed(row: ComparisonRow) -> float:
-    """Return the tokens a second of one user."""
+    """Return the tokens/s of a single user."""
     return row.tokens_per_s_per_user or 0.0
 
 
 def place(row: ComparisonRow) -> str:
-    """Return the number of wafers, the mapping, and the objective of the layout."""
+    """Return the description of a machine: number of wafers, mapping, and layout's objective."""
     return f"{plural(row.wafers, 'wafer')} ({row.chosen or row.mapping}{row.purpose})"
 
 
 def rate(tokens_per_s: float) -> str:
-    """Return the tokens a second, in full from a hundred on."""
+    """Return tokens/s as text, with three digits below 100."""
     return f"{tokens_per_s:,.0f} tokens/s" if tokens_per_s >= 100 else f"{tokens_per_s:.3g} tokens/s"
 
 
 def _change_text(change: float) -> str:
-    """Return a relative change in words: percent faster or slower, or a multiple."""
+    """Return a relative change as text: percent faster or slower, or a multiple."""
     if change >= 1:
         return f"{count(1 + change)} times as fast"
     return f"{percent(abs(change))} {'slower' if change < 0 else 'faster'}"
 
 
 def _capital(text: str) -> str:
+    """Return a text with a capital first letter."""
     return text[:1].upper() + text[1:]

@@ -1,1 +1,1 @@
-"""The page of a comparison: its data, skeleton, style and script."""
+"""HTML page of a comparison: its data, skeleton, style and script."""

@@ -1,4 +1,4 @@
-"""The page of a comparison as one file: the verdict, sortable tables, and drawings with tooltips."""
+"""HTML page of a comparison as one file: verdict, sortable tables, and drawings with tooltips."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wse_traces.schema import CAUSES
 
 
 def as_html(result: CompareResult) -> bytes:
-    """Return the page of a comparison of models, UTF-8."""
+    """Return the page of a comparison of wafers, mappings and links, encoded in UTF-8."""
     rows = result.possible
     return comparison_page(
         title=result.title,
@@ -39,8 +39,8 @@ def as_html(result: CompareResult) -> bytes:
 
 
 def traces_as_html(result: TracesResult) -> bytes:
-    """Return the page of two runs, UTF-8."""
-    changed = [
+    """Return the page of a comparison of two runs, encoded in UTF-8."""
+    change_tables = [
         changes_table(changes, {kind: ""}, title=f"{CHANGED[phase]}, {text}")
         for phase, changes in result.changes.items()
         for kind, text in KINDS.items()
@@ -50,7 +50,7 @@ def traces_as_html(result: TracesResult) -> bytes:
     return comparison_page(
         title=f"{result.rows[0].model}: two runs",
         verdict=(change_of_runs(*result.rows),),
-        tables=[*detail_tables(result.rows, ()), *(table for table in changed if table.rows)],
+        tables=[*detail_tables(result.rows, ()), *(table for table in change_tables if table.rows)],
         stacks=list(zip(names, result.rows, strict=True)),
         lists=[
             ("Runs", list(zip(names, runs(result), strict=True))),
@@ -60,13 +60,14 @@ def traces_as_html(result: TracesResult) -> bytes:
 
 
 class CurveSection(NamedTuple):
-    """Charts of values over values under a heading.
+    """Section of a page with charts of one number over another.
 
     Attributes:
-        title: The heading.
-        note: The text below the charts.
-        series: Names that have a colour of their own.
-        charts: Title, name of the axis across, lines and public points of each chart (``compare.js``).
+        title: Heading of the section.
+        note: Text below the charts.
+        series: Names that have their own colour.
+        charts: Title, name of the horizontal axis, lines and published points of each chart, for
+            ``compare.js``.
     """
 
     title: str
@@ -76,6 +77,7 @@ class CurveSection(NamedTuple):
 
 
 NO_CURVES: Final = CurveSection("", "", (), ())
+"""The section of a page without such charts."""
 
 
 def comparison_page(
@@ -89,17 +91,17 @@ def comparison_page(
     curves: CurveSection = NO_CURVES,
     command: str = "wse compare --detail",
 ) -> bytes:
-    """Return the page of a comparison, UTF-8.
+    """Return the page of a comparison, encoded in UTF-8.
 
     Args:
-        title: Its heading.
-        verdict: Sentences.
-        tables: Sortable tables; drawings come after the first.
-        lists: Names and texts under headings.
-        rows: What is drawn over wafers.
-        stacks: Rows whose cycles are drawn by cause.
-        curves: Charts of values over values.
-        command: What prints the same numbers.
+        title: Heading of the page.
+        verdict: Sentences of the verdict.
+        tables: Sortable tables. Drawings are placed after the first table.
+        lists: Headings, each with its names and texts.
+        rows: Rows to draw over numbers of wafers.
+        stacks: Labelled rows whose cycles are drawn by cause.
+        curves: Section with charts of one number over another.
+        command: Command that prints the same numbers.
     """
     data = {
         "tables": [page_table(table) for table in tables],
@@ -123,14 +125,14 @@ def comparison_page(
 
 
 def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
-    """Return the points of a panel, each with the lines that are shown beside it."""
+    """Return the points of a panel, each with the lines of its tooltip."""
     speed, *_ = detail_tables(rows, ())
     points = []
     for row in rows:
         link = link_text(row)
         numbers = [f"{c.title}: {c.text(row)}" for c in speed.columns if c.numeric and c.key != "wafers"]
-        where = f"{mapping_text(row)} on {plural(row.wafers, 'wafer')}{f', {link}' if link else ''}"
-        lines = [where, *numbers, *([row.limit] if row.limit else [])]
+        machine = f"{mapping_text(row)} on {plural(row.wafers, 'wafer')}{f', {link}' if link else ''}"
+        lines = [machine, *numbers, *([row.limit] if row.limit else [])]
         points.append(
             {"wafers": row.wafers, "value": getattr(row, key), "series": row.layout, "link": link, "lines": lines}
         )
@@ -138,4 +140,5 @@ def _points(rows: Sequence[ComparisonRow], key: str) -> list[dict[str, Any]]:
 
 
 def _assumptions(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
+    """Return the names and texts of assumptions."""
     return [(name.replace("_", " "), assumed.text) for name, assumed in economics.items()]

@@ -1,1 +1,1 @@
-"""The rows of comparisons that keep targets, for one or several lengths of requests, in one order."""
+"""Ranking of machines that meet latency targets, for one or several lengths of requests."""

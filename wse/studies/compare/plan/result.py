@@ -1,4 +1,4 @@
-"""PlanResult: machines and replicas that serve users within limits, in the order of what they are worth."""
+"""PlanResult: machines and replicas that serve users within latency limits, ranked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wse.studies.results.operating_points import DEFINITIONS
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRow(Result):
-    """Wafers or GPUs with replicas at the operating point that comes nearest to what was requested."""
+    """Wafers or GPUs with replicas, at the operating point that best meets the request."""
 
     kind: Annotated[str, Doc("`wafer` or `gpu`")]
     name: Annotated[str, Doc("name of the wafer or GPU")]
@@ -26,16 +26,18 @@ class PlannedRow(Result):
     dtype: Annotated[str, Doc("element type of the weights")]
     prompt_len: Annotated[int, Doc("tokens of a prompt")]
     new_tokens: Annotated[int, Doc("output tokens of a request")]
-    chips: Annotated[int, Doc("wafers or GPUs of one replica")]
+    chips: Annotated[int, Doc("number of wafers or GPUs of one replica")]
     link_bytes_per_s: Annotated[
-        float | None, Doc("bandwidth of links between wafers where one was asked for", "B/s")
+        float | None, Doc("bandwidth of links between wafers; absent if none was requested", "B/s")
     ] = None
-    link_latency_s: Annotated[float | None, Doc("latency of these links", "s")] = None
-    replicas: Annotated[int, Doc("replicas that share the users")]
-    users: Annotated[int, Doc("users at a time on all replicas: requests in flight")]
-    users_per_pass: Annotated[int | None, Doc("users of a pass through the stages; of wafers")] = None
+    link_latency_s: Annotated[
+        float | None, Doc("latency of links between wafers; absent if none was requested", "s")
+    ] = None
+    replicas: Annotated[int, Doc("number of replicas that share the users")]
+    users: Annotated[int, Doc("concurrent users on all replicas: requests in flight")]
+    users_per_pass: Annotated[int | None, Doc("users of a pass through the stages of wafers; absent for GPUs")] = None
     max_users: Annotated[int, Doc("users whose KV caches fit on all replicas")]
-    keeps: Annotated[bool, Doc("whether the users have room and the limits are kept")]
+    keeps: Annotated[bool, Doc("whether there is room for the users and the limits are met")]
     excess: Annotated[float, Doc("largest ratio of a latency to its limit; 0 without limits")]
     ttft_s: Annotated[float, Doc("mean time to first token", "s")]
     tpot_s: Annotated[float | None, Doc("time per output token after the first", "s")] = None
@@ -44,13 +46,13 @@ class PlannedRow(Result):
     usd_per_million_tokens: Annotated[float | None, Doc("price of a million output tokens, prompts included", "USD")]
     usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price", "USD")]
     usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of the price", "USD")]
-    usd_per_hour: Annotated[float | None, Doc("price of all machines of all replicas for an hour", "USD")] = None
+    usd_per_hour: Annotated[float | None, Doc("price per hour of all replicas", "USD")] = None
     joules_per_token: Annotated[float | None, Doc("energy of an output token", "J")] = None
     pareto: Annotated[bool, Doc("whether no row of these lengths is faster for a user and no more expensive")]
 
     @property
     def machine(self) -> str:
-        """The replicas, the chips of each and their software, and the link between wafers where one was requested."""
+        """Description: replicas, chips and software of each, and the link if one was requested."""
         chips = f"{self.chips:,} {printable(self.name)}, {printable(self.software)}"
         if self.link_bytes_per_s is not None:
             chips += f", {rate_and_latency(self.link_bytes_per_s, self.link_latency_s)}"
@@ -58,26 +60,30 @@ class PlannedRow(Result):
 
 
 COLUMNS: Final = tuple(field.name for field in fields(PlannedRow))
-"""The columns of CSV files, in their order."""
+"""Columns of CSV files, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult(Result):
-    """Machines and replicas in an order: those that keep the limits by the objective, then the others by excess."""
+    """Ranked machines and replicas.
 
-    inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
-    targets: Annotated[Mapping[str, float], Doc("`ttft_s` and `tpot_s`, those that were given", "s")]
-    users: Annotated[int | None, Doc("users at a time that were asked for")] = None
+    Machines that meet the limits come first, ordered by the objective. The others are ordered by
+    how far they exceed the limits.
+    """
+
+    inputs: Annotated[Mapping[str, Any], Doc("the options with defaults filled in")]
+    targets: Annotated[Mapping[str, float], Doc("the requested limits, `ttft_s` and `tpot_s`", "s")]
+    users: Annotated[int | None, Doc("requested number of concurrent users")] = None
     economics: Annotated[Mapping[str, AssumptionResult], Doc("price and power of a chip, by machine")]
-    tried: Annotated[int, Doc("machines that were tried, of all lengths")]
-    keeping: Annotated[int, Doc("those of them that keep the limits")]
-    rows: Annotated[tuple[PlannedRow, ...], Doc("the machines that were asked for, the best first")]
-    impossible: Annotated[Mapping[str, str] | None, Doc("machines that serve nobody, with the reason")] = None
-    verdict: Annotated[tuple[str, ...], Doc("the answer, in sentences")]
+    tried: Annotated[int, Doc("number of machines that were tried, for all lengths")]
+    keeping: Annotated[int, Doc("number of machines that meet the limits")]
+    rows: Annotated[tuple[PlannedRow, ...], Doc("the requested machines, best first")]
+    impossible: Annotated[Mapping[str, str] | None, Doc("machines that are impossible, with the reasons")] = None
+    verdict: Annotated[tuple[str, ...], Doc("sentences derived from the machines")]
 
     @property
     def title(self) -> str:
-        """The model with the type of its weights where all rows have the same, and the request, in a line."""
+        """One line with the model, the type of its weights if it is unique, and the request."""
         users = "" if self.users is None else f"{plural(self.users, 'user')} of "
         dtype = f" as {self.rows[0].dtype}" if self._has_one_type else ""
         lengths = dict.fromkeys(f"{row.prompt_len:,} + {row.new_tokens:,}" for row in self.rows)
@@ -90,9 +96,11 @@ class PlanResult(Result):
         return len({row.dtype for row in self.rows}) == 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the verdict, the machines with the definitions of their columns, and what serves nobody.
+        """Return the tables of the verdict, of the machines, and of impossible machines.
 
-        With ``detail`` there is a table of room, rates and energy of the machines too.
+        Args:
+            detail: Whether to add a table of room, rates and energy.
+            width: Not used.
         """
         verdict = pair_table([("", sentence) for sentence in self.verdict], self.title)
         machines = Table(columns=self._columns(), rows=self.rows, title="Best first", footer=self._footer())
@@ -101,11 +109,13 @@ class PlanResult(Result):
         return verdict, machines, *(details if detail else ()), *impossible
 
     def _machine_columns(self) -> tuple[Column, ...]:
+        """Return the columns that identify a machine."""
         lengths = Column(key="lengths", title="lengths", cell=lambda row: f"{row.prompt_len}/{row.new_tokens}")
         machine = Column(key="machine", title="machine", cell=lambda row: row.machine, wraps=True, min_width=20)
         return (lengths, machine) if len(self.inputs["lengths"]) > 1 else (machine,)
 
     def _detail_columns(self) -> tuple[Column, ...]:
+        """Return the columns of the table of room, rates and energy."""
         return (
             *self._machine_columns(),
             number("max_users", "room", count),
@@ -116,6 +126,7 @@ class PlanResult(Result):
         )
 
     def _columns(self) -> tuple[Column, ...]:
+        """Return the columns of the table of machines."""
         limited = self.targets or self.users is not None
         keeps = Column(key="keeps", title="meets", formatter=lambda keeps: "yes" if keeps else "no")
         return (
@@ -134,6 +145,7 @@ class PlanResult(Result):
         )
 
     def _footer(self) -> list[tuple[str, str]]:
+        """Return the lines below the table of machines: definitions, prices, and omitted rows."""
         hidden = self.tried - len(self.rows)
         prices = [(f"{name}", assumed.text) for name, assumed in self.economics.items() if "usd_per_hour" in name]
         return [
@@ -145,5 +157,6 @@ class PlanResult(Result):
 
 
 def _range(row: PlannedRow) -> str:
+    """Return the cell with the range of the cost of tokens."""
     low, high = row.usd_per_million_tokens_low, row.usd_per_million_tokens_high
     return "" if low is None or high is None else f"{price(low)} to {price(high)}"

@@ -1,9 +1,10 @@
-"""``wse compare MODEL --users 100 --tpot 20ms``: the machines and replicas that serve users within limits, ranked.
+"""The study of ``wse compare MODEL --users 100 --tpot 20ms``: machines within limits, ranked.
 
-On every number of wafers, and over every link that was requested, the layouts that the search finds compete, with
-passes for several users too; on GPUs every number that holds the model and the cache of a user. Each of them has as
-many replicas as the users need, and the operating point of all replicas together decides. Machines that keep the limits
-come first, ordered by the objective; the others by how far they are off.
+On wafers, the layouts that the search finds compete, including layouts with passes for several
+users, for each number of wafers and each requested link. On GPUs, each number competes that has
+room for the model and the KV cache of one user. Each machine has as many replicas as the users
+need, and is judged by the operating point of all replicas together. Machines that meet the limits
+come first, ordered by the objective. The others are ordered by how far they exceed the limits.
 """
 
 from __future__ import annotations
@@ -36,12 +37,21 @@ from wse.studies.options.option import replace_options
 from wse.studies.workers.engine_pool import Pool, engine_pool
 
 GAP_PARTS: Final = 8
-"""Numbers of wafers are tried around the best one until the next tried number is within this fraction (1/8) of it."""
+"""Largest gap between tried numbers of wafers around the best one, as a divisor of the best number.
+
+More numbers around the best one are tried until the gaps to its neighbours are at most 1/8 of it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinationPlan:
-    """The best layouts of a combination as rows, one a link; or why it serves nobody, or the traceback of our bug."""
+    """The best layout of a combination for each link.
+
+    Attributes:
+        rows: One row per link.
+        reason: Why the combination is impossible; empty if it is possible.
+        bug: Traceback if the combination ended in a bug in wse; empty otherwise.
+    """
 
     rows: tuple[PlannedRow, ...] = ()
     reason: str = ""
@@ -55,18 +65,22 @@ def plan_machines(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> PlanResult:
-    """Rank machines and replicas for users and limits, for each of the lengths that are requested.
+    """Rank machines and replicas for users and limits, for each of the requested lengths.
+
+    1. For each pair of lengths, compute the rows of wafers and GPUs.
+    2. Rank all rows, and select those to show.
 
     Args:
-        request: Users, limits and machines; links between wafers are the wafer's own unless they are given.
-        on_progress: Called with (done, all, name).
-        jobs: Processes; all cores by default.
-        engine: Whose processes they are.
+        request: Users, limits and machines. Links between wafers are the wafer's own unless others
+            are requested.
+        on_progress: Called with (number of combinations done, their number, the last combination).
+        jobs: Number of processes; None uses all cores.
+        engine: Engine that runs the processes.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
-        DoesNotFit: no machine stores the model and the cache of one user.
-        WseBug: a combination ended in a bug in wse.
+        BadInput: A name or file in the request cannot be used, or options contradict each other.
+        DoesNotFit: No machine has room for the model and the cache of one user.
+        WseBug: A combination ended in a bug in wse.
     """
     check(request)
     targets = request.targets
@@ -78,27 +92,31 @@ def plan_machines(
     rows: list[PlannedRow] = []
     tried_lengths: list[tuple[int, int]] = []
     tried_wafers: set[int] = set()
-    impossible: dict[str, str] = {}
+    reasons_by_machine: dict[str, str] = {}
     economics: dict[str, AssumptionResult] = {}
+    # 1. Rows for each pair of lengths.
     with engine_pool(engine, jobs) as pool:
-        for at, (prompt_len, new_tokens) in enumerate(lengths):
-            one = replace(request, base=replace_options(request.base, prompt_len=prompt_len, new_tokens=new_tokens))
+        for position, (prompt_len, new_tokens) in enumerate(lengths):
+            base = replace_options(request.base, prompt_len=prompt_len, new_tokens=new_tokens)
+            request_of_lengths = replace(request, base=base)
 
-            def shown(done: int, total: int, name: str, at: int = at) -> None:
-                on_progress(at * total + done, len(lengths) * total, name)
+            def report_progress(done: int, total: int, name: str, position: int = position) -> None:
+                """Report progress over all lengths."""
+                on_progress(position * total + done, len(lengths) * total, name)
 
-            first, found, reasons, wafers = _wafer_rows(one, shown, pool)
+            first, wafer_rows, wafer_reasons, wafers = _wafer_rows(request_of_lengths, report_progress, pool)
             tried_wafers |= wafers
-            beside, prices, other_reasons = _gpu_rows(one)
-            rows += with_pareto([*found, *beside])
+            gpu_rows, prices, gpu_reasons = _gpu_rows(request_of_lengths)
+            rows += with_pareto([*wafer_rows, *gpu_rows])
             economics |= assumptions_of(first.economics) | prices
             tried_lengths.append((first.prompt_len, first.new_tokens))
-            of_lengths = f"{first.prompt_len}/{first.new_tokens}: " if len(lengths) > 1 else ""
-            impossible |= {of_lengths + name: reason for name, reason in (reasons | other_reasons).items()}
+            prefix = f"{first.prompt_len}/{first.new_tokens}: " if len(lengths) > 1 else ""
+            reasons_by_machine |= {prefix + name: reason for name, reason in (wafer_reasons | gpu_reasons).items()}
     if not rows:
-        name, reason = next(iter(impossible.items()))
+        name, reason = next(iter(reasons_by_machine.items()))
         message = f"{name}: {reason}"
         raise DoesNotFit(message)
+    # 2. Ranking.
     rows.sort(key=lambda row: _rank(row, request.goal))
     shown_rows = [row for row in rows if row.pareto or not targets.pareto]
     return PlanResult(
@@ -109,7 +127,7 @@ def plan_machines(
         tried=len(rows),
         keeping=sum(row.keeps for row in rows),
         rows=tuple(shown_rows[: targets.top]),
-        impossible=impossible or None,
+        impossible=reasons_by_machine or None,
         verdict=plan_verdict(rows, request.goal, tried_lengths),
     )
 
@@ -117,50 +135,63 @@ def plan_machines(
 def _wafer_rows(
     request: CompareRequest, on_progress: OnProgress, pool: Pool
 ) -> tuple[PreparedEstimate, list[PlannedRow], dict[str, str], set[int]]:
-    """Return the request on the fewest wafers, the rows of all numbers, the reasons of those without, and the numbers.
+    """Return the rows of wafers for a request with one pair of lengths.
 
-    Without ``--wafers``, multiples of the smallest number are tried first. Then numbers between the best one and its
-    neighbours are tried until the gaps around the best are small (`counts_near`).
+    Without ``--wafers``, multiples of the smallest number of wafers are tried first. Then numbers
+    between the best one and its neighbours are tried until the gaps around the best are small
+    (`counts_near`).
+
+    Returns:
+        The request on the fewest wafers; the rows; the reasons for impossible combinations; the
+        numbers of wafers that were tried.
     """
     price = prices_without_gpus(request.base.costs.price, request.gpu or ())
-    own = replace(request, base=replace_options(request.base, price=price))
+    priced_request = replace(request, base=replace_options(request.base, price=price))
     on_progress(0, 1, str(request.base.model))
-    _, first = fewest_wafers(own)
+    _, first = fewest_wafers(priced_request)
     outputs: dict[Combination, CombinationPlan] = {}
-    tried: set[int] = set()
-    counts: Sequence[int] = compared_counts(own, first)
+    tried_counts: set[int] = set()
+    counts: Sequence[int] = compared_counts(priced_request, first)
     while counts:
         done_before = len(outputs)
 
-        def shown(done: int, total: int, name: str, done_before: int = done_before) -> None:
+        def report_progress(done: int, total: int, name: str, done_before: int = done_before) -> None:
+            """Report progress, including combinations of earlier iterations."""
             on_progress(done_before + done, done_before + total, name)
 
-        outputs |= all_outputs(own, combinations_of(own, first, counts), plan_combination, shown, pool)
+        outputs |= all_outputs(
+            priced_request, combinations_of(priced_request, first, counts), plan_combination, report_progress, pool
+        )
         # Several mappings may find the same layout.
         rows = list(dict.fromkeys(row for output in outputs.values() for row in output.rows))
         best = min(rows, key=lambda row: _rank(row, request.goal), default=None)
-        tried = {combination.wafers for combination in outputs}
-        counts = () if best is None or request.wafers is not None else counts_near(best.chips, tried)
+        tried_counts = {combination.wafers for combination in outputs}
+        counts = () if best is None or request.wafers is not None else counts_near(best.chips, tried_counts)
     reasons = {str(name): output.reason for name, output in outputs.items() if output.reason}
-    return first, rows, reasons, tried
+    return first, rows, reasons, tried_counts
 
 
 def counts_near(best: int, tried: Collection[int]) -> list[int]:
-    """Return the numbers of wafers to try next: halfway between the best number and the nearest tried ones.
+    """Return the numbers of wafers to try next: halfway between the best and its tried neighbours.
 
-    A gap of at most an eighth of the best number, or of 1, is not divided further.
+    A gap is not divided further if it is at most an eighth of the best number, or 1.
 
     Args:
-        best: The best number of those that were tried.
+        best: The best number so far.
         tried: All numbers of wafers that were tried.
     """
-    below = max((count for count in tried if count < best), default=best)
-    above = min((count for count in tried if count > best), default=best)
-    return [(best + other) // 2 for other in (below, above) if abs(best - other) > max(1, best // GAP_PARTS)]
+    lower = max((count for count in tried if count < best), default=best)
+    higher = min((count for count in tried if count > best), default=best)
+    neighbours = (lower, higher)
+    return [(best + count) // 2 for count in neighbours if abs(best - count) > max(1, best // GAP_PARTS)]
 
 
 def plan_combination(request: CompareRequest, combination: Combination) -> CombinationPlan:
-    """Return the layouts of a mapping on a number of wafers that come nearest to the goal of a request, one a link."""
+    """Return the best layout of a mapping on a number of wafers for each link.
+
+    Errors are returned as a reason or as a traceback, because the function runs in worker
+    processes.
+    """
     base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
     try:
         prepared = prepare_estimate(base)
@@ -175,10 +206,16 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
 
 
 def _planned_wafers(prepared: PreparedEstimate, link: WaferLink | None, goal: Goal) -> PlannedRow:
-    """Return the row of the layout that comes nearest to a goal; its link is named where one was requested.
+    """Return the row of the layout that best meets a goal.
+
+    Args:
+        prepared: The request.
+        link: Link between wafers; None for the wafer's own. The row has the link only if one is
+            given.
+        goal: Users, limits and objective.
 
     Raises:
-        DoesNotFit: the model, or the cache of one request, does not fit.
+        DoesNotFit: There is no room for the model, or for the cache of one request.
     """
     linked = with_link(prepared, link)
     layouts = ranked_layouts(linked, compile_fastest, goal)
@@ -199,11 +236,16 @@ def _planned_wafers(prepared: PreparedEstimate, link: WaferLink | None, goal: Go
 
 
 def _gpu_rows(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, AssumptionResult], dict[str, str]]:
-    """Return the rows of GPUs in every number that serves a user, what they cost, and why other numbers do not."""
-    serving, impossible = prepared_gpus(request)
+    """Return the rows of GPUs for a request with one pair of lengths.
+
+    Returns:
+        The rows, in each number of GPUs that serves a user; prices and powers; the reasons for
+        impossible numbers.
+    """
+    possible_gpus, reasons = prepared_gpus(request)
     rows: list[PlannedRow] = []
     economics: dict[str, AssumptionResult] = {}
-    for machine in map(gpu_machine, serving):
+    for machine in map(gpu_machine, possible_gpus):
         economics |= assumptions_of(machine.deployment.economics, machine.name)
         found = plan(machine.deployment, request.goal)
         assert found is not None  # each has room for a user
@@ -211,7 +253,7 @@ def _gpu_rows(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, Assu
             machine.deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
         )
         rows.append(row)
-    return rows, economics, impossible
+    return rows, economics, reasons
 
 
 def planned_row(
@@ -225,7 +267,18 @@ def planned_row(
     users_per_pass: int | None = None,
     link: WaferLink | None = None,
 ) -> PlannedRow:
-    """Return a plan on a deployment as a row."""
+    """Return the row of a plan, which is an operating point of some replicas of a deployment.
+
+    Args:
+        deployment: The deployment of one replica.
+        found: The plan.
+        kind: Whether the deployment is on wafers or GPUs.
+        name: Name of the wafer or GPU.
+        software: Mapping or serving stack.
+        dtype: Element type of the weights.
+        users_per_pass: Users of a pass on wafers; None on GPUs.
+        link: Requested link between wafers; None for the wafer's own.
+    """
     point, economics = found.point, deployment.economics
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return PlannedRow(
@@ -258,20 +311,21 @@ def planned_row(
 
 
 def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
-    """Return the rows, those marked that no row of the same lengths surpasses in speed of a user and cost."""
+    """Return the rows with ``pareto`` set for those that no other row surpasses."""
     return [replace(row, pareto=not any(_surpasses(other, row) for other in rows)) for row in rows]
 
 
-def _surpasses(one: PlannedRow, other: PlannedRow) -> bool:
-    """Return whether a row is faster for a user or cheaper, and in neither worse."""
+def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:
+    """Return whether a row is better than another in speed or cost, and worse in neither."""
     pairs = (
-        (one.tokens_per_s_per_user or 0.0, other.tokens_per_s_per_user or 0.0),
-        (-(one.usd_per_million_tokens or 0.0), -(other.usd_per_million_tokens or 0.0)),
+        (row.tokens_per_s_per_user or 0.0, other_row.tokens_per_s_per_user or 0.0),
+        (-(row.usd_per_million_tokens or 0.0), -(other_row.usd_per_million_tokens or 0.0)),
     )
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
 def _rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
+    """Return the sort key of a row: misses the limits; then the excess or the objective."""
     if not row.keeps:
         return True, row.excess
     if goal.objective == LATENCY:

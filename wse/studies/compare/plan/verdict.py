@@ -1,4 +1,4 @@
-"""The verdict on planned machines: the cheapest that keeps the limits, and wafers against GPUs."""
+"""Verdict of a ranking: the best machine within the limits, and wafers compared with GPUs."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.result import PlannedRow
 
 BEST: Final = {LATENCY: "fastest", THROUGHPUT: "one with the most throughput", COST: "cheapest"}
-"""The machine that an objective puts first, in words."""
+"""Description of the machine that comes first for each objective."""
 
 
 def plan_verdict(rows: Sequence[PlannedRow], goal: Goal, lengths: Sequence[tuple[int, int]]) -> tuple[str, ...]:
-    """Return the answer for each of the lengths.
+    """Return the sentences of the verdict for each pair of lengths.
 
     Args:
-        rows: All machines that were tried, the best first.
-        goal: Users and limits that they were tried for.
-        lengths: Tokens of a prompt and output tokens that they were tried for.
+        rows: All machines that were tried, best first.
+        goal: Users, limits and objective.
+        lengths: Pairs of prompt tokens and new tokens.
     """
-    of_lengths = ([row for row in rows if (row.prompt_len, row.new_tokens) == pair] for pair in lengths)
-    pairs = zip(lengths, of_lengths, strict=True)
+    rows_by_lengths = ([row for row in rows if (row.prompt_len, row.new_tokens) == pair] for pair in lengths)
+    pairs = zip(lengths, rows_by_lengths, strict=True)
     return tuple(sentence for pair, group in pairs for sentence in _sentences(pair, group, goal))
 
 
 def _sentences(lengths: tuple[int, int], rows: Sequence[PlannedRow], goal: Goal) -> Iterator[str]:
+    """Yield the sentences for one pair of lengths."""
     where = f"{lengths[0]:,} + {lengths[1]:,} tokens"
     if not rows:
         yield f"{where}: no machine that was tried holds the model and the KV cache of one request."
@@ -72,7 +73,7 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterato
 
 
 def _near(row: PlannedRow, goal: Goal) -> str:
-    """Return a machine that misses the goal, and by how much."""
+    """Return the description of a machine that misses the goal, with how far it is off."""
     latencies = (("TTFT", row.ttft_s, goal.ttft_s), ("TPOT", row.tpot_s, goal.tpot_s))
     misses = [
         f"{name} {seconds(latency_s)}, {_ratio(latency_s / limit_s)} times the limit"
@@ -86,18 +87,19 @@ def _near(row: PlannedRow, goal: Goal) -> str:
 
 
 def _ratio(times: float) -> str:
-    """Return a ratio with two decimals, or whole from a hundred on."""
+    """Return a ratio as text, with two decimals below 100."""
     return f"{times:,.0f}" if times >= 100 else f"{times:.2f}"
 
 
 def _limits(goal: Goal) -> str:
-    """Return the limits in words, with a blank before them; empty without any."""
+    """Return the limits as text, with a space before it; empty without limits."""
     limits = [("TTFT", goal.ttft_s), ("TPOT", goal.tpot_s)]
     texts = [f"{name} {seconds(limit)}" for name, limit in limits if limit is not None]
     return f" within {' and '.join(texts)}" if texts else ""
 
 
 def _users(goal: Goal) -> str:
+    """Return the users of a goal as text."""
     if goal.users is not None:
         return plural(goal.users, "user")
     return "one user" if goal.objective == LATENCY else "users"
@@ -112,4 +114,5 @@ def _text(row: PlannedRow) -> str:
 
 
 def _usd(row: PlannedRow) -> float:
+    """Return the cost of a million tokens in USD; 0 if the price is unknown."""
     return row.usd_per_million_tokens or 0.0

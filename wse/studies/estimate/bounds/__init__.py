@@ -1,1 +1,1 @@
-"""Lower bounds of a token's time, and what lies between them and the estimate."""
+"""Lower bounds of the time of a token, and the causes of the gap between bound and estimate."""

@@ -1,4 +1,4 @@
-"""A row of ``bounds``: cycles of a generated token, or of some steps of it, beside their lower bounds."""
+"""BoundRow: cycles of a generated token, or of some of its steps, with their lower bounds."""
 
 from __future__ import annotations
 
@@ -11,27 +11,31 @@ from wse.reports.result import Doc, Result
 from wse.studies.results.phases import CyclesBy
 
 BoundName = Literal["sram", "arithmetic", "hops", "crossing"]
-"""Lower bounds of any software on a placement (`wse.backends.fabric.bounds`), in the order of the JSON keys."""
+"""Names of the lower bounds that no software on a placement can beat, in JSON order.
+
+They are computed by `wse.backends.fabric.bounds`.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundRow(Result):
-    """Cycles of some steps of a mean decoded token beside their bounds.
+    """Cycles of some steps of the mean decoded token, with their lower bounds.
 
-    A row without a bound, of ops that neither multiply nor send, has no ``limit`` and nothing that follows from it.
+    Ops that neither multiply nor send have no bound. Their row has no ``limit``, ``ratio``,
+    ``bound_grade`` or ``bound_source``.
     """
 
     op: Annotated[str | None, Doc("kind of op; of the rows of `ops`")] = None
     layers: Annotated[str | None, Doc("kind of layer; of the rows of `layers`")] = None
     stage: Annotated[int | None, Doc("index of the stage; of the rows of `stages`")] = None
-    cycles: Annotated[float, Doc("what these steps take", "cycles")]
+    cycles: Annotated[float, Doc("cycles of these steps", "cycles")]
     cycles_by: Annotated[CyclesBy, Doc("the cycles by cause", "cycles")]
-    bounds: Annotated[Mapping[BoundName, float], Doc("what no software gets below on this placement", "cycles")]
+    bounds: Annotated[Mapping[BoundName, float], Doc("cycles that no software on this placement can beat", "cycles")]
     source: Annotated[str, Doc("the weakest kind of source among the constants: measured, vendor, fitted, assumed")]
-    sources: Annotated[Mapping[str, float], Doc("share of the cycles that rests on each kind of source")]
+    sources: Annotated[Mapping[str, float], Doc("fraction of the cycles that rests on each kind of source")]
     limit: Annotated[BoundName | None, Doc("the largest of the bounds")] = None
     ratio: Annotated[float | None, Doc("the cycles over that bound")] = None
     bound_grade: Annotated[Grade | None, Doc("grade of the weakest constant of that bound")] = None
-    bound_source: Annotated[str | None, Doc("the same in a word")] = None
+    bound_source: Annotated[str | None, Doc("the same grade as a word")] = None
     count: Annotated[int | None, Doc("ops or layers of this kind")] = None
     wafer: Annotated[int | None, Doc("index of the stage's wafer")] = None

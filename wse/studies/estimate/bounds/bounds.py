@@ -1,4 +1,4 @@
-"""``bounds`` of a result: the cycles of a token beside their lower bounds, in all and by op, by layer and by stage."""
+"""``bounds`` of an estimate: cycles of a token and their lower bounds, by op, layer and stage."""
 
 from __future__ import annotations
 
@@ -27,15 +27,18 @@ F64 = npt.NDArray[np.float64]
 OUTSIDE = "outside the layers"
 
 LIMITS: Final[dict[BoundName, str]] = {"sram": "SRAM", "arithmetic": "MACs", "hops": "hops", "crossing": "crossing"}
-"""Headings of the columns of bounds."""
+"""Column headings of the bounds."""
 MOST_ROWS: Final = 16
-"""Stages that are shown."""
+"""Maximum number of stages that are shown."""
 Name = TypeVar("Name", str, int)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundsResult(Result):
-    """The mean decoded token, and the same by kind of op, by kind of layer and by stage, in the order of the ops."""
+    """Cycles and lower bounds of the mean decoded token, also by kind of op, layer and stage.
+
+    Rows are in the order in which the ops run.
+    """
 
     token: Annotated[BoundRow, Doc("the whole token")]
     ops: Annotated[tuple[BoundRow, ...], Doc("by kind of op")]
@@ -45,19 +48,32 @@ class BoundsResult(Result):
 
 
 def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:
-    """Return the bounds of decoded tokens, of which those that cost the same come as one of ``token_classes``."""
+    """Compute the lower bounds of decoded tokens.
+
+    1. Sum cycles and bounds of each step over all tokens, one token class at a time.
+    2. Group the steps by kind of op, by kind of layer and by stage.
+
+    Args:
+        fabric: Fabric model of the compiled Program.
+        spec: Model.
+        token_classes: Classes of decoded tokens with the same cost, each with its number of tokens.
+        grades: Evidence grades of the constants.
+    """
     program, phase = fabric.program, fabric.program.decode
     bounds_of = PhaseBounds(program, fabric.wafer, fabric.software)
-    tokens, like = sum(group.tokens for group in token_classes), fabric.shape_classes(phase)
+    tokens, shape_classes = sum(group.tokens for group in token_classes), fabric.shape_classes(phase)
     cycles, bounds = np.zeros((len(phase.steps), len(CAUSES))), np.zeros((len(phase.steps), len(BOUNDS)))
+    # 1. Sums over all tokens, by step.
     for group in token_classes:
         cycles += group.cost.by_cause * group.tokens
-        bounds += bounds_of.of(phase, group.slots, like) * group.tokens
+        bounds += bounds_of.of(phase, group.slots, shape_classes) * group.tokens
+    # 2. Rows for groups of steps.
     kinds = [_kind(layer) for layer in spec.layers]
     layer_of = [kinds[layer] if layer >= 0 else OUTSIDE for layer in program.op_layers]
     ops: list[int] = phase.steps.op.tolist()
 
     def rows(names: Iterable[Name]) -> Iterable[tuple[Name, BoundRow]]:
+        """Yield a row for each distinct name; ``names`` has the name of the group of each step."""
         steps_of: dict[Name, list[int]] = {}
         for step, name in enumerate(names):
             steps_of.setdefault(name, []).append(step)
@@ -78,29 +94,45 @@ def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[Token
 
 
 def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
-    """The row of some steps, from their cycles ``[steps, causes]`` and bounds ``[steps, bounds]`` over all tokens."""
-    by: CyclesBy = dict(zip(CAUSES, (cycles.sum(axis=0) / tokens).tolist(), strict=True))
-    below: dict[BoundName, float] = dict(zip(BOUNDS, (bounds.sum(axis=0) / tokens).tolist(), strict=True))
+    """Return the row of some steps, with cycles and bounds per token.
+
+    Args:
+        cycles: Cycles of the steps over all tokens, [steps, causes].
+        bounds: Bounds of the steps over all tokens, [steps, bounds].
+        tokens: Number of tokens.
+        grades: Evidence grades of the constants.
+    """
+    cycles_by: CyclesBy = dict(zip(CAUSES, (cycles.sum(axis=0) / tokens).tolist(), strict=True))
+    bound_cycles: dict[BoundName, float] = dict(zip(BOUNDS, (bounds.sum(axis=0) / tokens).tolist(), strict=True))
     row = BoundRow(
-        cycles=sum(by.values()), cycles_by=by, bounds=below, source=grades.source(by), sources=grades.shares(by)
+        cycles=sum(cycles_by.values()),
+        cycles_by=cycles_by,
+        bounds=bound_cycles,
+        source=grades.source(cycles_by),
+        sources=grades.shares(cycles_by),
     )
-    limit = max(below, key=lambda bound: below[bound])
-    if not below[limit]:
+    limit = max(bound_cycles, key=lambda bound: bound_cycles[bound])
+    if not bound_cycles[limit]:
         return row
     grade = grades.of_bound(limit)
-    ratio = row.cycles / below[limit]
+    ratio = row.cycles / bound_cycles[limit]
     return replace(row, limit=limit, ratio=ratio, bound_grade=grade, bound_source=SOURCES[grade])
 
 
 def _kind(layer: Layer) -> str:
-    """Return the kind of a layer: its attention and its feed-forward block."""
+    """Return the kind of a layer in words: its attention and its feed-forward block."""
     reach = f"window of {layer.window}" if layer.window else f"chunks of {layer.chunk}" if layer.chunk else "full"
-    turned = "" if layer.rotary else ", not rotated"
-    return f"{reach} attention{turned}, {'experts' if layer.experts else 'dense'}"
+    rotation = "" if layer.rotary else ", not rotated"
+    return f"{reach} attention{rotation}, {'experts' if layer.experts else 'dense'}"
 
 
 def token_table(bounds: BoundsResult, width: int) -> Table:
-    """Return the bounds of each kind of op, and of the whole token."""
+    """Return the table of cycles and bounds by kind of op, and of the whole token.
+
+    Args:
+        bounds: Bounds to show.
+        width: Width of the terminal in characters.
+    """
     sources = ", ".join(f"{percent(share)} {source}" for source, share in bounds.token.sources.items())
     return Table(
         columns=(Column(key="op", title="op", cell=_op), *_numbers(bounds, width)),
@@ -112,7 +144,12 @@ def token_table(bounds: BoundsResult, width: int) -> Table:
 
 
 def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
-    """Return the bounds of each kind of layer, and of the first ``MOST_ROWS`` stages."""
+    """Return two tables of cycles and bounds: by kind of layer, and by stage.
+
+    Args:
+        bounds: Bounds to show. At most ``MOST_ROWS`` stages are shown.
+        width: Width of the terminal in characters.
+    """
     layers = Column(key="layers", title="layers", cell=lambda row: f"{row.layers}{_times(row.count)}", wraps=True)
     stages = Column(key="stage", title="stage", cell=lambda row: f"{row.stage} on wafer {row.wafer}")
     numbers, footer = _numbers(bounds, width), more_rows(bounds.stages, MOST_ROWS)
@@ -123,31 +160,38 @@ def layer_and_stage_tables(bounds: BoundsResult, width: int) -> list[Table]:
 
 
 def _numbers(bounds: BoundsResult, width: int) -> list[Column]:
-    """Return the columns behind a row's name; those of bars and of measured constants on wide lines alone."""
-    whole, wide = bounds.token.cycles, width >= NARROW
-    share = Column(key="share", cell=lambda row: bar(row.cycles / whole, 8, "hops"), priority=9)
-    measured = number("sources", "measured", lambda sources: percent(sources.get("measured", 0.0)))
+    """Return the columns of numbers, which follow the name of a row.
+
+    Bars and the fraction of measured constants are shown on wide terminals only.
+    """
+    token_cycles, is_wide = bounds.token.cycles, width >= NARROW
+    share = Column(key="share", cell=lambda row: bar(row.cycles / token_cycles, 8, "hops"), priority=9)
+    measured_share = number("sources", "measured", lambda sources: percent(sources.get("measured", 0.0)))
     return [
-        *([share] if wide else []),
+        *([share] if is_wide else []),
         number("cycles", "cycles", short_number),
         *(number(key, title, cell=partial(_bound, key)) for key, title in LIMITS.items()),
         number("ratio", "ratio", lambda ratio: f"{ratio:.2f}"),
         Column(key="limit", title="limit", cell=_limit),
-        *([measured] if wide else []),
+        *([measured_share] if is_wide else []),
     ]
 
 
 def _times(count: int | None) -> str:
+    """Return how often an op or layer occurs, as `` ×32``; empty for a single one."""
     return f" ×{count}" if count is not None and count > 1 else ""
 
 
 def _op(row: BoundRow) -> str:
+    """Return the name of a row in the table by kind of op."""
     return "whole token" if row.op is None else f"{row.op.replace('_', ' ')}{_times(row.count)}"
 
 
 def _bound(bound: BoundName, row: BoundRow) -> Text:
+    """Return the cell of a bound, highlighted if it is the largest bound of the row."""
     return Text(short_number(row.bounds[bound]), style=COLOURS["hops"] if bound == row.limit else "bright_black")
 
 
 def _limit(row: BoundRow) -> str:
+    """Return the cell with the largest bound of a row and its grade."""
     return "none" if row.limit is None else f"{LIMITS[row.limit]} ({row.bound_grade})"

@@ -1,4 +1,4 @@
-"""``bounds.gap`` of a result: what separates a generated token from its bound, cause by cause, the largest first."""
+"""``bounds.gap`` of an estimate: the gap between a token's cycles and its bound, by cause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOUNDED: Final[Mapping[BoundName, Cause]] = {
     "hops": "hops",
     "crossing": "crossing",
 }
-"""The cause of cycles that a bound is a lower bound of."""
+"""For each bound, the cause of cycles that it limits."""
 
 REASONS: Final[Mapping[Cause, str]] = {
     "hops": "words behind the first of a message, ways that turn back",
@@ -28,71 +28,91 @@ REASONS: Final[Mapping[Cause, str]] = {
     "crossing": "streams between wafers beyond latency and bytes",
     "host": "the host's share of a token",
 }
-"""Descriptions of the cycles beyond the bound, by cause."""
+"""Explanations of the cycles above the bound, by cause."""
 
 OPS: Final = 3
-"""Kinds of op that are named beside a cause."""
+"""Maximum number of kinds of op that are named for a cause."""
 LEAST: Final = 0.05
-"""Share of a cause's cycles from which a kind of op is named."""
+"""Minimum fraction of a cause's cycles for which a kind of op is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GapRow(Result):
-    """Cycles of one cause that a mean decoded token takes beyond its bound; those of all causes are the whole gap."""
+    """Cycles of one cause by which the mean decoded token exceeds its bound.
+
+    The rows of all causes add up to the whole gap between the token and its bound.
+    """
 
     cause: Annotated[Cause, Doc("the cause of the cycles")]
-    cycles: Annotated[float, Doc("beyond the bound", "cycles")]
-    share: Annotated[float, Doc("of all cycles beyond the bound")]
-    ratio_without: Annotated[float, Doc("the token's cycles over its bound with none of these")]
-    ops: Annotated[Mapping[str, float], Doc("the kinds of op with most of them, and their share of the cause's cycles")]
-    reason: Annotated[str, Doc("what they are")]
+    cycles: Annotated[float, Doc("cycles above the bound", "cycles")]
+    share: Annotated[float, Doc("fraction of all cycles above the bound")]
+    ratio_without: Annotated[float, Doc("the token's cycles without those of this cause, over its bound")]
+    ops: Annotated[Mapping[str, float], Doc("the kinds of op with most of these cycles, and their fraction of them")]
+    reason: Annotated[str, Doc("explanation of these cycles")]
 
 
 def gap_rows(token: BoundRow, ops: Sequence[BoundRow]) -> tuple[GapRow, ...]:
-    """Return the gap between a token's cycles and its largest bound, by cause, the largest first; none without a bound.
+    """Return the gap between a token's cycles and its largest bound, by cause.
 
-    The bound is one of cycles of a single cause (`BOUNDED`): of that one its cycles above the bound count, of the
-    others all, so that the rows add up to ``token.cycles`` less the bound. ``ops`` are the rows by kind of op.
+    The bound limits the cycles of a single cause (`BOUNDED`). Of this cause, the cycles above the
+    bound count. Of all other causes, all cycles count. The rows therefore add up to
+    ``token.cycles`` minus the bound.
+
+    Args:
+        token: Row of the whole token.
+        ops: Rows by kind of op.
+
+    Returns:
+        The rows, largest first; empty if the token has no bound.
     """
     if token.limit is None:
         return ()
     bound = token.bounds[token.limit]
-    beyond: dict[Cause, float] = {
+    excess_cycles: dict[Cause, float] = {
         cause: cycles - (bound if cause == BOUNDED[token.limit] else 0) for cause, cycles in token.cycles_by.items()
     }
-    whole = token.cycles - bound
+    gap_cycles = token.cycles - bound
     rows = (
         GapRow(
             cause=cause,
             cycles=cycles,
-            share=cycles / whole,
+            share=cycles / gap_cycles,
             ratio_without=(token.cycles - cycles) / bound,
-            ops=_largest(token, ops, cause),
+            ops=_largest_ops(token, ops, cause),
             reason=REASONS[cause],
         )
-        for cause, cycles in beyond.items()
+        for cause, cycles in excess_cycles.items()
         if cycles > 0
     )
     return tuple(sorted(rows, key=lambda row: -row.cycles))
 
 
-def _largest(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict[str, float]:
-    """The kinds of op with most cycles of a cause beyond their share of the token's bound, as shares of all such."""
-    beyond = {row.op or "": _beyond(token, row, cause) for row in ops}
-    whole = sum(beyond.values())
-    largest = sorted(beyond, key=lambda op: -beyond[op])[:OPS]
-    return {op: beyond[op] / whole for op in largest if whole and beyond[op] / whole >= LEAST}
+def _largest_ops(token: BoundRow, ops: Sequence[BoundRow], cause: Cause) -> dict[str, float]:
+    """Return the kinds of op with the most cycles of a cause above the bound.
+
+    Returns:
+        The fraction of all such cycles, by kind of op. At most `OPS` kinds with a fraction of at
+        least `LEAST`.
+    """
+    excess_cycles = {row.op or "": _excess_cycles(token, row, cause) for row in ops}
+    total_cycles = sum(excess_cycles.values())
+    largest_ops = sorted(excess_cycles, key=lambda op: -excess_cycles[op])[:OPS]
+    return {
+        op: excess_cycles[op] / total_cycles
+        for op in largest_ops
+        if total_cycles and excess_cycles[op] / total_cycles >= LEAST
+    }
 
 
-def _beyond(token: BoundRow, row: BoundRow, cause: Cause) -> float:
-    """Return the cycles of a cause that a kind of op takes beyond what it has of the token's bound."""
+def _excess_cycles(token: BoundRow, row: BoundRow, cause: Cause) -> float:
+    """Return the cycles of a cause by which a kind of op exceeds its part of the token's bound."""
     assert token.limit is not None
     bound = row.bounds[token.limit] if cause == BOUNDED[token.limit] else 0
     return max(row.cycles_by[cause] - bound, 0)
 
 
 def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
-    """Return what separates the token from its bound, the largest first."""
+    """Return the table of the gap between a token and its bound, by cause."""
     columns = (
         Column(key="cause", title="cause"),
         number("cycles", "cycles", short_number),
@@ -105,4 +125,5 @@ def gap_table(token: BoundRow, gap: Sequence[GapRow]) -> Table:
 
 
 def _ops(row: GapRow) -> str:
+    """Return the cell with the kinds of op that have most cycles of a cause."""
     return ", ".join(f"{op.replace('_', ' ')} {percent(share)}" for op, share in row.ops.items())

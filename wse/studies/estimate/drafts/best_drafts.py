@@ -1,4 +1,4 @@
-"""The drafts that give each user the most tokens per second with a number of users, on wafers and on GPUs."""
+"""Search for the drafts that give each user the most tokens per second, on wafers and on GPUs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from wse.serving.operating_point import Deployment, OperatingPoint, operating_po
 from wse.studies.options.acceptance import DraftAcceptance
 
 TREE_NODES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Nodes of the trees that are tried."""
+"""Numbers of nodes of the draft trees that are tried."""
 
 Choose = Callable[[DraftMachine], DraftSteps]
-"""Returns the drafts that were chosen on a machine with some users."""
+"""Function that returns the drafts to use on a machine, given the times of its passes."""
 
 
 class Drafter(Protocol):
-    """A deployment whose drafts are to be chosen."""
+    """Deployment for which drafts are chosen: some wafers or GPUs with a model and a draft."""
 
     @property
     def plain(self) -> Deployment:
         """The deployment without drafts."""
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of passes with a number of users in flight."""
+        """Return the times of drafting and verification passes for ``users`` concurrent users."""
 
     def deployment(self, choose: Choose) -> Deployment:
-        """Return the deployment with drafts."""
+        """Return the deployment with the drafts that ``choose`` returns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,9 @@ class UsersOfDrafts:
     """Users of a deployment with drafts, on one or several replicas.
 
     Attributes:
-        drafter: The deployment of each replica.
+        drafter: Deployment of each replica.
         users: Requests in flight on all replicas.
-        replicas: Equal deployments that share the users.
+        replicas: Number of equal deployments that share the users.
     """
 
     drafter: Drafter
@@ -50,40 +50,51 @@ class UsersOfDrafts:
 
     @cached_property
     def plain(self) -> OperatingPoint:
-        """The operating point without drafts."""
+        """Operating point without drafts."""
         return operating_point(self.drafter.plain, self.users, self.replicas)
 
     @cached_property
     def machine(self) -> DraftMachine:
-        """The times of passes on the replica with the most users."""
+        """Times of passes on the replica with the most users."""
         return self.drafter.machine(-(-self.users // self.replicas))
 
     def point(self, choose: Choose) -> OperatingPoint:
-        """Return the operating point with some drafts."""
+        """Return the operating point with the drafts that ``choose`` returns."""
         return operating_point(self.drafter.deployment(choose), self.users, self.replicas)
 
     def speed_up(self, choose: Choose) -> float:
-        """Return tokens per second of a user with some drafts over those without."""
-        before, after = self.plain.tpot_s, self.point(choose).tpot_s
-        assert before is not None  # tokens are decoded
-        assert after is not None
-        return before / after
+        """Return the tokens/s of a user with drafts, divided by those without drafts."""
+        tpot_without_drafts_s, tpot_with_drafts_s = self.plain.tpot_s, self.point(choose).tpot_s
+        assert tpot_without_drafts_s is not None  # tokens are decoded
+        assert tpot_with_drafts_s is not None
+        return tpot_without_drafts_s / tpot_with_drafts_s
 
     def best_row(self, curve: Acceptance) -> tuple[int, float]:
-        """Return the number of draft tokens in a row that gains most, and its speed-up; (0, 1.0) if none gains."""
+        """Find the number of sequential draft tokens with the highest speed-up.
+
+        Args:
+            curve: Tokens per pass by number of draft tokens.
+
+        Returns:
+            The number of draft tokens and the speed-up; (0, 1.0) if no number is faster than none.
+        """
         has_one_peak = self.machine.has_one_peak
         return best_draft(curve, lambda tokens: self.speed_up(in_a_row(curve, tokens)), has_one_peak=has_one_peak)
 
     def best_tree(self, acceptance: DraftAcceptance) -> tuple[DraftTree | None, float]:
-        """Return the tree of draft tokens that gains most, and its speed-up; (None, 1.0) if none gains."""
+        """Find the tree of draft tokens with the highest speed-up.
+
+        Returns:
+            The tree and the speed-up; (None, 1.0) if no tree is faster than no draft.
+        """
         return fastest_tree(acceptance.shares, lambda tree: self.speed_up(as_tree(tree)), TREE_NODES)
 
 
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
-    """Return the choice of some draft tokens one after another."""
+    """Return a choice of ``draft_tokens`` draft tokens that are drafted one after another."""
     return partial(DraftMachine.row, curve=curve, draft_tokens=draft_tokens)
 
 
 def as_tree(tree: DraftTree) -> Choose:
-    """Return the choice of a tree of draft tokens."""
+    """Return a choice of a tree of draft tokens."""
     return partial(DraftMachine.tree, tree=tree)

@@ -1,16 +1,18 @@
-"""Passes on wafers that draft and verify tokens, and the deployment that decodes by them.
+"""Passes on wafers that draft and verify tokens, and the deployment that decodes with them.
 
-Assumptions, of grade I as nothing is published about drafts on wafers:
+The following is assumed, with grade I because nothing is published about drafts on wafers:
 
-1. Where no draft model is named the draft is a head of one layer of the model with the model's embedding and output
-   table, as MTP and EAGLE heads are. The model and its head are compiled together. Of a pass of that Program, the steps
-   of the head's layer and those outside of layers are the draft's, and all except the head's layer are the model's.
+1. Without a draft model, the draft is a head: one more layer of the model, with the model's
+   embedding and output table, as in MTP and EAGLE. Model and head are compiled together. In a pass
+   of that Program, the steps of the head's layer and the steps outside all layers belong to the
+   draft. All steps except those of the head's layer belong to the model.
 2. A draft model is compiled for its own PEs (`wse.studies.estimate.drafts.placement`).
-3. The pass that verifies n draft tokens is compiled for n + 1 tokens on the regions that were chosen for one, with
-   attention on the columns on which it is fastest. It may need more SRAM than there is, which is not checked.
-4. A pass verifies the draft tokens of one user. Passes of several users go through the stages one after another. A
-   head drafts on the PEs of the last stage, in addition to the work of that stage. A draft model drafts on PEs, wafers
-   or a host of its own, which is one more stage.
+3. The pass that verifies n draft tokens is compiled for n + 1 tokens. It uses the regions that were
+   chosen for one token, with attention on the columns where attention is fastest. It may need more
+   SRAM than is available, which is not checked.
+4. A pass verifies the draft tokens of one user. Passes of several users go through the stages one
+   after another. A head drafts on the PEs of the last stage, in addition to the work of that stage.
+   A draft model has its own PEs, wafers or host, which form one more stage.
 """
 
 from __future__ import annotations
@@ -42,19 +44,21 @@ from wse.studies.options.draft import HEAD
 from wse.studies.results.users import users_at
 
 COST_GRADE: Final[Grade] = "I"
+"""Evidence grade of the costs of drafts on wafers: inferred."""
 OUTSIDE: Final = -1
-"""The layer of ops outside of layers, such as the embedding and the output table."""
+"""Layer number of ops outside all layers, such as the embedding and the output table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPass:
-    """A pass over several new tokens of one user. Times are seconds.
+    """Times of a verification pass, which runs several new tokens of one user, in seconds.
 
     Attributes:
-        model_s: The pass through all stages, without the layer of a head.
-        head_s: The layer of a head and the steps outside of layers; 0 for a model without a head.
+        model_s: Time through all stages, without the layer of a draft head.
+        head_s: Time of the layer of a draft head and of the steps outside all layers; 0 without a
+            head.
         busy_s: Work of the slowest stage or link.
-        last_stage_s: Work of the last stage, without the layer of a head.
+        last_stage_s: Work of the last stage, without the layer of a draft head.
     """
 
     model_s: float
@@ -63,52 +67,68 @@ class VerifyPass:
     last_stage_s: float
 
     def busy_with(self, drafts_s: float, *, on_last_stage: bool) -> float:
-        """Return the work of the slowest stage, link or draft.
+        """Return the work of the slowest stage, link or draft in seconds.
 
         Args:
-            drafts_s: All passes of the draft.
+            drafts_s: Time of all passes of the draft, in seconds.
             on_last_stage: Whether the last stage drafts in addition to its own work.
         """
         return max(self.busy_s, drafts_s + (self.last_stage_s if on_last_stage else 0.0))
 
 
 class VerifyPasses:
-    """The passes of a compiled model over several new tokens of one user, each compiled once for the same regions."""
+    """Verification passes of a compiled model, cached by context and number of tokens.
+
+    Each number of new tokens is compiled once, for the regions that the model already has.
+    """
 
     def __init__(self, prepared: PreparedPlacement, compilation: Compilation, *, has_head: bool) -> None:
-        """Create the passes of a compiled model, whose last layer may be that of a draft head."""
+        """Create the passes of a compiled model.
+
+        Args:
+            prepared: Prepared request of the model.
+            compilation: The compiled model.
+            has_head: Whether the last layer is that of a draft head.
+        """
         self._prepared, self._compilation, self._has_head = prepared, compilation, has_head
         self._readers: dict[int, tuple[Fabric, RouteReader]] = {}
         self._passes: dict[tuple[int, int], VerifyPass] = {}
 
     def in_the_middle(self, tokens: int) -> VerifyPass:
-        """Return the pass over a number of new tokens, at least 2, in the middle of what is requested."""
+        """Return the pass over ``tokens`` (2 or more) new tokens halfway through generation."""
         return self.after(self._prepared.middle_context[0], tokens)
 
     def after(self, context: int, tokens: int) -> VerifyPass:
-        """Return the pass over a number of new tokens after a context, or after as much as the cache leaves it."""
+        """Return the pass over ``tokens`` new tokens of one user after a context.
+
+        Args:
+            context: Tokens before the pass; reduced if the KV cache has no room for the new tokens.
+            tokens: New tokens, at least 2.
+        """
         context = min(context, self._compilation.options.context - tokens)
         if (context, tokens) not in self._passes:
             self._passes[context, tokens] = self._pass(context, tokens)
         return self._passes[context, tokens]
 
     def _pass(self, context: int, tokens: int) -> VerifyPass:
+        """Time the pass over ``tokens`` new tokens after a context."""
         fabric, reader = self._compiled(tokens)
         phase, cost, clock_hz = fabric.program.verify[0], fabric.verify_cost(context), self._prepared.wafer.clock_hz
         route = reader.route(phase, cost)
-        layer = outside = 0.0
+        head_layer_cycles = outside_cycles = 0.0
         if self._has_head:
-            layer = layer_cycles(fabric.program, phase, cost, self._prepared.spec.layer_count - 1)
-            outside = layer_cycles(fabric.program, phase, cost, OUTSIDE)
+            head_layer_cycles = layer_cycles(fabric.program, phase, cost, self._prepared.spec.layer_count - 1)
+            outside_cycles = layer_cycles(fabric.program, phase, cost, OUTSIDE)
         time = pass_time(reader, self._prepared.wafer, route)
         return VerifyPass(
-            model_s=time.latency_s - layer / clock_hz,
-            head_s=(layer + outside) / clock_hz,
+            model_s=time.latency_s - head_layer_cycles / clock_hz,
+            head_s=(head_layer_cycles + outside_cycles) / clock_hz,
             busy_s=time.busy_s,
-            last_stage_s=(_last_stage_cycles(reader, route) - layer) / clock_hz,
+            last_stage_s=(_last_stage_cycles(reader, route) - head_layer_cycles) / clock_hz,
         )
 
     def _compiled(self, tokens: int) -> tuple[Fabric, RouteReader]:
+        """Return the fabric model and the route reader of the passes over ``tokens`` new tokens."""
         if tokens not in self._readers:
             fabric = pass_fabric(self._prepared, self._compilation, tokens)
             self._readers[tokens] = fabric, RouteReader(fabric)
@@ -118,13 +138,13 @@ class VerifyPasses:
 def machine_of(
     prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of a request's model and of its draft, for one user.
+    """Return the times at which a request's model and draft work for one user.
 
     Args:
         prepared: The request.
-        compilation: Its model.
-        draft: The draft in its place.
-        passes: The passes that verify drafts, as of `verify_passes`.
+        compilation: The compiled model.
+        draft: The draft, placed.
+        passes: The passes that verify drafts, from `verify_passes`.
     """
     if draft.name == HEAD:
         return head_machine(prepared, compilation, draft, passes)
@@ -134,10 +154,16 @@ def machine_of(
 def head_machine(
     prepared: PreparedPlacement, compilation: Compilation, head: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of a request's model and of a head that drafts for it.
+    """Return the times at which a model and its draft head work for one user.
 
-    A token without drafts is that of the model compiled alone. Passes over several tokens are those of the model
-    compiled with its head, and take no less time than that.
+    A token without drafts is timed on the model compiled alone. Passes over several tokens are
+    timed on the model compiled with its head, and are never faster than a token without drafts.
+
+    Args:
+        prepared: The request.
+        compilation: The model compiled alone.
+        head: The model compiled with its head.
+        passes: The passes that verify drafts, from `verify_passes`.
     """
     assert head.compilation is not None  # a head has PEs
     drafted_s = head_token_parts(head)[1]
@@ -151,20 +177,21 @@ def head_machine(
 def _model_machine(
     prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times of a request's model and of a draft model, with the time of ids in transit between them.
+    """Return the times at which a model and a draft model work for one user.
 
-    On the host, a pass over any number of tokens takes the time of reading the weights from memory, and the ids of each
-    pass of the model take a round trip.
+    The times include that of token ids in transit between the two models. On the host, any pass of
+    the draft model takes the time to read its weights from memory, and each pass of the model adds
+    a round trip for the ids.
     """
     wafer = prepared.wafer
-    home, region = _embedding_region(compilation.program)
+    embedding_wafer, region = _embedding_region(compilation.program)
     times = DraftTimes(
         wafer=wafer,
         software=prepared.software,
         region=region,
         place=draft.place,
         host_draws=False,
-        wafers_apart=0 if draft.region is None else abs(draft.region.wafer - home),
+        wafers_apart=0 if draft.region is None else abs(draft.region.wafer - embedding_wafer),
     )
     machine = DraftMachine(
         verify_s=_verify_s(prepared, compilation, passes),
@@ -174,20 +201,24 @@ def _model_machine(
     )
     if draft.compilation is None:
         return machine
-    _, own = _embedding_region(draft.compilation.program)
+    _, draft_region = _embedding_region(draft.compilation.program)
 
     def ways_s(tokens: int) -> float:
-        ways = times.exchange_cycles(2, own, region) + times.exchange_cycles(tokens - 1, region, own)
-        return ways / wafer.clock_hz
+        """Return the seconds that ids need from model to draft model and back for one pass."""
+        cycles = times.exchange_cycles(2, draft_region, region) + times.exchange_cycles(
+            tokens - 1, region, draft_region
+        )
+        return cycles / wafer.clock_hz
 
-    own_passes = VerifyPasses(draft.prepared, draft.compilation, has_head=False)
-    return replace(machine, draft_s=_verify_s(draft.prepared, draft.compilation, own_passes), ways_s=ways_s)
+    draft_passes = VerifyPasses(draft.prepared, draft.compilation, has_head=False)
+    return replace(machine, draft_s=_verify_s(draft.prepared, draft.compilation, draft_passes), ways_s=ways_s)
 
 
 def _verify_s(prepared: PreparedPlacement, compilation: Compilation, passes: VerifyPasses) -> Callable[[int], float]:
-    """Return the seconds of passes of one user by their number of tokens; of one token, those of a pass of all slots.
+    """Return a function that gives the seconds of a pass over a number of new tokens of one user.
 
-    A pass over several tokens takes no less time than one over one token of the same user.
+    A pass over one token is a normal decode pass of all batch slots. With a batch of 1, a pass over
+    several tokens is never faster than that.
     """
     plain_s = decode_s(prepared, compilation)
     least_s = plain_s if compilation.options.batch == 1 else 0.0
@@ -195,40 +226,53 @@ def _verify_s(prepared: PreparedPlacement, compilation: Compilation, passes: Ver
 
 
 def verify_passes(prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:
-    """Return the passes that verify drafts: of the model compiled with its head, or of the model alone."""
+    """Return the passes that verify drafts.
+
+    They are passes of the model compiled with its draft head if it has one, and otherwise of the
+    model alone.
+
+    Args:
+        prepared: The request.
+        compilation: The model compiled alone.
+        draft: The draft, placed.
+    """
     if draft.name == HEAD and draft.compilation is not None:
         return VerifyPasses(draft.prepared, draft.compilation, has_head=True)
     return VerifyPasses(prepared, compilation, has_head=False)
 
 
 def decode_s(prepared: PreparedPlacement, compilation: Compilation) -> float:
-    """Return the seconds of a pass over one token of each user, in the middle of what is requested."""
+    """Return the seconds of a pass over one token of each user, halfway through the generation."""
     fabric = Fabric(compilation.program, prepared.wafer, prepared.software, prepared.meshes)
     return fabric.decode_cost(*prepared.middle_context).cycles / prepared.wafer.clock_hz
 
 
 def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
-    """Return the seconds of the model and of the head in a pass over one token, compiled together."""
+    """Return the seconds of model and draft head in a pass over one token, compiled together."""
     assert head.compilation is not None  # a head has PEs
     prepared, program = head.prepared, head.compilation.program
     fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
     cost = fabric.decode_cost(*prepared.middle_context)
-    layer = layer_cycles(program, program.decode, cost, prepared.spec.layer_count - 1)
-    tables = layer_cycles(program, program.decode, cost, OUTSIDE)
-    return (cost.cycles - layer) / prepared.wafer.clock_hz, (layer + tables) / prepared.wafer.clock_hz
+    head_layer_cycles = layer_cycles(program, program.decode, cost, prepared.spec.layer_count - 1)
+    outside_cycles = layer_cycles(program, program.decode, cost, OUTSIDE)
+    return (cost.cycles - head_layer_cycles) / prepared.wafer.clock_hz, (
+        head_layer_cycles + outside_cycles
+    ) / prepared.wafer.clock_hz
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferDrafter:
-    """The wafers of a request with drafts; see `wse.studies.estimate.drafts.best_drafts.Drafter`.
+    """Wafers of a request with drafts, as a `wse.studies.estimate.drafts.best_drafts.Drafter`.
 
     Attributes:
-        plain: The wafers without drafts.
-        base: The wafers whose passes are to verify drafts: with prompts and caches of a head, or less room for users.
-        draft_wafers: Wafers of a draft model alone.
+        plain: Deployment without drafts.
+        base: Deployment whose passes will verify drafts. With a draft head, it includes the work
+            and caches of the head. With a draft model, it may have room for fewer users.
+        draft_wafers: Number of wafers that only the draft model uses.
         passes: The passes that verify drafts.
-        times: The times of passes for one user.
-        mean: Seconds of a token on average over the answer, over those in the middle of it, where passes are timed.
+        times: Times of passes for one user.
+        mean_ratio: Mean time of a token over the whole generation, divided by the time of the token
+            in the middle of it, where passes are timed.
     """
 
     plain: WaferDeployment
@@ -236,42 +280,46 @@ class WaferDrafter:
     draft_wafers: int
     passes: VerifyPasses
     times: DraftMachine
-    mean: float
+    mean_ratio: float
 
     @property
     def max_concurrency(self) -> int:
-        """Requests whose KV caches fit beside the draft."""
+        """Number of requests whose KV caches fit along with the draft."""
         return self.base.max_concurrency
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of passes, each of which verifies the drafts of one user, for any number of users."""
+        """Return the times of passes, each of which verifies the drafts of one user.
+
+        They do not depend on the number of users.
+        """
         return self.times
 
     def deployment(self, choose: Choose) -> WaferDeployment:
-        """Return the wafers with drafts, those of a draft model on wafers of its own included."""
+        """Return the deployment with the chosen drafts, including the wafers of a draft model."""
         steps = choose(self.times)
         return replace(
             self.base,
             chips=self.plain.chips + self.draft_wafers,
             slots=1,
-            token_s=self.mean * steps.token_s,
-            stage_s=self.mean * steps.busy_s / steps.tokens_per_pass,
+            token_s=self.mean_ratio * steps.token_s,
+            stage_s=self.mean_ratio * steps.busy_s / steps.tokens_per_pass,
         )
 
 
 def wafer_drafter(
     prepared: PreparedEstimate, compilation: Compilation, draft: PlacedDraft, plain: WaferDeployment
 ) -> WaferDrafter:
-    """Return the wafers of a request with a draft.
+    """Return the wafers of a request with its draft.
 
-    Prompts pass through the layer of a head too, and its cache takes room of the users'. With a draft model, no more
-    users have room than in its caches.
+    With a draft head, prompts pass through the layer of the head too, and its KV cache leaves less
+    room for users. With a draft model, the number of users is also limited by the caches of the
+    draft model.
 
     Args:
         prepared: The request.
-        compilation: Its model.
-        draft: The draft in its place.
-        plain: The wafers without drafts.
+        compilation: The compiled model.
+        draft: The draft, placed.
+        plain: Deployment without drafts.
     """
     base = plain
     if draft.compilation is not None and draft.name == HEAD:
@@ -286,23 +334,30 @@ def wafer_drafter(
         draft_wafers=draft.wafers,
         passes=passes,
         times=machine_of(prepared, compilation, draft, passes),
-        mean=plain.token_s / decode_s(prepared, compilation),
+        mean_ratio=plain.token_s / decode_s(prepared, compilation),
     )
 
 
 def layer_cycles(program: Program, phase: Phase, cost: PhaseCost, layer: int) -> float:
-    """Return the cycles that the steps of a layer add to a phase; with `OUTSIDE` those of steps outside of layers."""
+    """Return the cycles that the steps of a layer add to a phase.
+
+    Args:
+        program: Compiled Program.
+        phase: Phase of the Program.
+        cost: Cycles of the phase by step.
+        layer: Index of the layer, or `OUTSIDE` for the steps outside all layers.
+    """
     layer_of_step = np.array(program.op_layers)[phase.steps.op]
     return float(cost.by_step[layer_of_step == layer].sum())
 
 
 def _last_stage_cycles(reader: RouteReader, route: Route) -> float:
-    """Return the cycles of work of the region that a pass ends in."""
+    """Return the cycles of work of the last region on the route of a pass."""
     last = next(visit.server for visit in reversed(route) if reader.servers[visit.server].kind == REGION)
     return busy_cycles([route])[last]
 
 
 def _embedding_region(program: Program) -> tuple[int, Region]:
-    """Return the wafer and the size of the region with the embedding, where the ids of a model are."""
+    """Return the wafer and the size of the region with the embedding, where token ids arrive."""
     stage = next(stage for stage in program.stages if stage.has_embedding)
     return stage.wafer, Region(rows=stage.rect.rows, cols=stage.cols)

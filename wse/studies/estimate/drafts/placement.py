@@ -1,8 +1,9 @@
-"""The placement of the draft of an estimate: it is compiled there, or refused with a place that has room.
+"""Placement of the draft of an estimate: compiles the draft, or refuses it with a remedy.
 
-A draft head is one more layer of the model: the model and its head are compiled together, on the same wafers. A draft
-model has PEs of its own: a rectangle that the model leaves free on one of its wafers (``same``), or the fewest wafers
-that hold it (``wafer``). On the ``host`` it has none.
+A draft head is one more layer of the model: model and head are compiled together, on the same
+wafers. A draft model has its own PEs: a rectangle that the model leaves free on one of its wafers
+(``same``), or the fewest additional wafers on which it fits (``wafer``). On the ``host``, it needs
+no PEs.
 """
 
 from __future__ import annotations
@@ -29,33 +30,34 @@ from wse_mappings.mesh.free_rects import free_rects
 from wse_mappings.mesh.placement import Rect
 
 MOST_COMPILED: Final = 4
-"""Free rectangles that a draft model is compiled for at most, the largest first."""
+"""Maximum number of free rectangles for which a draft model is compiled, largest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeRegion:
-    """A rectangle of PEs of a wafer of the model, in rows and columns of the whole wafer."""
+    """Rectangle of free PEs on a wafer of the model, in rows and columns of the whole wafer."""
 
     wafer: int
     rect: Rect
 
     @property
     def pes(self) -> int:
-        """PEs of the rectangle."""
+        """Number of PEs of the rectangle."""
         return self.rect.rows * self.rect.cols
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlacedDraft:
-    """The draft of a request, compiled where it runs.
+    """The draft of a request, compiled for the place where it runs.
 
     Attributes:
-        name: The draft model, or `HEAD`.
+        name: Name of the draft model, or `HEAD`.
         place: ``same``, ``wafer`` or ``host``.
-        prepared: The draft model; of a head, the model with the head as one more layer.
-        compilation: The same compiled; None on the host.
-        wafers: Wafers of the draft model alone, in addition to those of the model.
-        region: The PEs of a draft model on a wafer of the model; None elsewhere and of a head.
+        prepared: Prepared request of the draft model. For a head, that of the model with the head
+            as one more layer.
+        compilation: The compiled model of ``prepared``; None on the host.
+        wafers: Number of wafers that only the draft model uses.
+        region: PEs of a draft model on a wafer of the model; None for other places and for a head.
     """
 
     name: str
@@ -70,12 +72,12 @@ def place_draft(prepared: PreparedEstimate, compilation: Compilation) -> PlacedD
     """Place and compile the draft of a request.
 
     Args:
-        prepared: The request, with an acceptance.
-        compilation: The model of the request.
+        prepared: The request, which has an acceptance of drafts.
+        compilation: The compiled model of the request.
 
     Raises:
-        BadInput and its kinds: the draft model cannot be used.
-        DoesNotFit: the draft does not fit in its place; with a remedy that was compiled.
+        BadInput: The draft model cannot be used.
+        DoesNotFit: The draft does not fit in its place. The message has a remedy that was compiled.
     """
     request = prepared.request
     if request.drafts.draft_model is None:
@@ -91,16 +93,16 @@ def place_draft(prepared: PreparedEstimate, compilation: Compilation) -> PlacedD
 
 
 def place_head(prepared: PreparedEstimate, capacity: str | None = None) -> PlacedDraft:
-    """Compile the model of a request with a draft head as one more layer, of the kind of its last layer.
+    """Compile the model of a request with a draft head: one more layer, like its last layer.
 
-    The layout is chosen for the users and the objective of the request, as that of the model alone is.
+    As for the model alone, the layout is chosen for the users and the objective of the request.
 
     Args:
         prepared: The request.
-        capacity: Whether SRAM that runs out is refused or reported; by default as the request has it.
+        capacity: Whether missing SRAM is refused or reported; None for what the request says.
 
     Raises:
-        DoesNotFit: The wafers of the request have no room for the head, or with it not for the users' caches.
+        DoesNotFit: The wafers of the request have no room for the head and the caches of the users.
     """
     spec, options, request = prepared.spec, prepared.options, prepared.request
     listed = options.listed
@@ -121,19 +123,24 @@ def place_head(prepared: PreparedEstimate, capacity: str | None = None) -> Place
 
 
 def _place_beside(prepared: PreparedEstimate, compilation: Compilation, name: str) -> PlacedDraft:
-    """Compile a draft model for the largest rectangle of free PEs that holds it."""
+    """Compile a draft model for the largest rectangle of free PEs on which it fits.
+
+    Raises:
+        BadInput: The request has defects.
+        DoesNotFit: No rectangle is large enough. At most `MOST_COMPILED` are compiled.
+    """
     if prepared.defects is not None:
         message = (
             f"--draft-place {SAME}: which PEs a model leaves free is not known with --defects; give --draft-place wafer"
         )
         raise BadInput(message)
     regions = free_regions(prepared, compilation.program)
-    compiled, fault = 0, ""
+    tries, fault = 0, ""
     for region in regions:
         draft = _draft_request(prepared, name, mesh=region.rect, wafers=1)
-        if compiled == MOST_COMPILED or weight_bytes(draft) > region.pes * _free_bytes(draft):
+        if tries == MOST_COMPILED or weight_bytes(draft) > region.pes * _free_bytes(draft):
             continue
-        compiled += 1
+        tries += 1
         try:
             found = compile_fastest(draft)
         except (BadMesh, DoesNotFit) as error:
@@ -144,33 +151,38 @@ def _place_beside(prepared: PreparedEstimate, compilation: Compilation, name: st
 
 
 def free_regions(prepared: PreparedEstimate, program: Program) -> list[FreeRegion]:
-    """Return the rectangles of PEs that a model leaves free on its wafers, the largest first.
+    """Return the rectangles of PEs that a model leaves free on its wafers, largest first.
 
-    With ``--mesh``, the PEs of a wafer outside of that mesh are free too. Rectangles that are at most as large as that
-    mesh come first, as ``wse run`` gives a draft as many PEs as the model has. Of rectangles of one shape, the one that
-    is nearest to the embedding of the model is listed.
+    1. List all free rectangles, including PEs outside a mesh that was requested with ``--mesh``.
+    2. Put the corners that are at most as large as the model's mesh first, because ``wse run``
+       gives a draft the same number of PEs as the model.
+    3. Of several rectangles of the same shape, keep the one nearest to the embedding of the model.
+
+    Args:
+        prepared: The request.
+        program: The compiled model of the request.
     """
-    whole = prepared.whole
-    home = next(stage.wafer for stage in program.stages if stage.has_embedding)
-    largest: list[FreeRegion] = []
-    for wafer in sorted(range(program.wafers), key=lambda wafer: (abs(wafer - home), wafer)):
+    whole_wafer = prepared.whole
+    embedding_wafer = next(stage.wafer for stage in program.stages if stage.has_embedding)
+    free_rectangles: list[FreeRegion] = []
+    for wafer in sorted(range(program.wafers), key=lambda wafer: (abs(wafer - embedding_wafer), wafer)):
         occupied = {stage.rect for stage in program.stages if wafer in stage.wafers}
         if program.turned:
             occupied = {Rect(rect.col, rect.row, rect.cols, rect.rows) for rect in occupied}
-        for rect in free_rects(whole.mesh_rows, whole.mesh_cols, sorted(occupied)):
-            largest.append(FreeRegion(wafer=wafer, rect=rect))
+        for rect in free_rects(whole_wafer.mesh_rows, whole_wafer.mesh_cols, sorted(occupied)):
+            free_rectangles.append(FreeRegion(wafer=wafer, rect=rect))
     by_shape: dict[tuple[int, int], FreeRegion] = {}
-    for region in (*_clipped(largest, prepared), *sorted(largest, key=lambda region: -region.pes)):
+    for region in (*_clip_to_mesh(free_rectangles, prepared), *sorted(free_rectangles, key=lambda region: -region.pes)):
         by_shape.setdefault((region.rect.rows, region.rect.cols), region)
     return [*by_shape.values()]
 
 
-def _clipped(regions: list[FreeRegion], prepared: PreparedEstimate) -> Iterator[FreeRegion]:
-    """Yield the corner of each region that is at most as large as the mesh of the model, the largest first."""
+def _clip_to_mesh(regions: list[FreeRegion], prepared: PreparedEstimate) -> Iterator[FreeRegion]:
+    """Yield a corner of each region, at most as large as the model's mesh, largest first."""
     rows, cols = prepared.fabric_shape
     clipped = [
-        replace(one, rect=one.rect._replace(rows=min(one.rect.rows, rows), cols=min(one.rect.cols, cols)))
-        for one in regions
+        replace(region, rect=region.rect._replace(rows=min(region.rect.rows, rows), cols=min(region.rect.cols, cols)))
+        for region in regions
     ]
     yield from sorted(clipped, key=lambda region: -region.pes)
 
@@ -178,13 +190,13 @@ def _clipped(regions: list[FreeRegion], prepared: PreparedEstimate) -> Iterator[
 def _draft_request(
     target: PreparedEstimate, name: str, *, mesh: Rect | None = None, wafers: int | None = None
 ) -> PreparedEstimate:
-    """Prepare an estimate of a draft model for the same lengths and users.
+    """Prepare an estimate of a draft model for the lengths and users of its target model.
 
     Args:
-        target: The request that the model drafts for.
-        name: The draft model.
-        mesh: The PEs that it may use; by default as many of a wafer as the request has.
-        wafers: Wafers; by default the fewest that hold the model.
+        target: Request of the target model.
+        name: Name of the draft model.
+        mesh: PEs that the draft model may use; None for the mesh of the target's request.
+        wafers: Number of wafers; None for the fewest on which the draft model fits.
     """
     request = replace_options(
         target.request,
@@ -209,33 +221,44 @@ def _draft_request(
 
 
 def weight_bytes(draft: PreparedEstimate) -> int:
-    """Return the bytes of all weights of a draft model, as it stores them."""
+    """Return the bytes of all weights of a draft model in its element types."""
     options = draft.options
     return stored_bytes(draft.spec, options.dtype, ELEMENT_BYTES[options.activation_type])
 
 
 def _free_bytes(draft: PreparedEstimate) -> int:
-    """Return the bytes of a PE that code, stack and the runtime leave free."""
+    """Return the bytes of a PE's SRAM that code, stack and runtime leave for the model."""
     return draft.wafer.sram_bytes_per_pe - reserved_bytes(draft.wafer, draft.software)
 
 
 def _refusal(prepared: PreparedEstimate, name: str, regions: list[FreeRegion], fault: str) -> str:
-    """Return the message for a draft model that no free rectangle holds."""
+    """Return the message for a draft model that fits on no free rectangle of the model's wafers.
+
+    Args:
+        prepared: Request of the target model.
+        name: Name of the draft model.
+        regions: Free rectangles.
+        fault: Error of the first rectangle that was compiled, with a separator before it; may be
+            empty.
+    """
     draft = _draft_request(prepared, name)
-    largest = max(regions, key=lambda region: region.pes, default=None)
-    free = "none"
-    if largest is not None:
-        rect = largest.rect
-        free = f"{rect.rows}x{rect.cols} PEs with {in_bytes(largest.pes * _free_bytes(draft))}"
+    largest_region = max(regions, key=lambda region: region.pes, default=None)
+    free_text = "none"
+    if largest_region is not None:
+        rect = largest_region.rect
+        free_text = f"{rect.rows}x{rect.cols} PEs with {in_bytes(largest_region.pes * _free_bytes(draft))}"
     return (
         f"--draft-place {SAME}: the weights of {name} need {in_bytes(weight_bytes(draft))} of SRAM, the largest "
-        f"rectangle that {prepared.spec.name} leaves free on {plural(prepared.options.wafers, 'wafer')} is {free}"
+        f"rectangle that {prepared.spec.name} leaves free on {plural(prepared.options.wafers, 'wafer')} is {free_text}"
         f"{fault}; {_wafers_remedy(draft)}"
     )
 
 
 def _wafers_remedy(draft: PreparedEstimate) -> str:
-    """Return the remedy for a draft model that has no room beside the model; wafers of its own were compiled."""
+    """Return the remedy for a draft model that does not fit on free PEs of the model's wafers.
+
+    The number of additional wafers that it names was compiled.
+    """
     try:
         wafers = compile_fastest(draft).program.wafers
     except DoesNotFit:

@@ -1,4 +1,4 @@
-"""``drafts`` of an estimate: the number of draft tokens and the tree of them that gain most, and what they rest on."""
+"""``drafts`` of an estimate: the best number of draft tokens and the best draft tree."""
 
 from __future__ import annotations
 
@@ -32,17 +32,21 @@ from wse.studies.results.operating_points import ServingResult, point_result
 def draft_plan(
     prepared: PreparedEstimate, compilation: Compilation, plain: WaferDeployment | None, serving: ServingResult | None
 ) -> DraftPlanResult | None:
-    """Return the best drafts of a request; None where it asks for none, or decodes nothing.
+    """Find the best drafts of a request.
 
     Args:
         prepared: The request.
-        compilation: Its model.
-        plain: Its wafers without drafts; None where nothing is decoded.
-        serving: The operating point without drafts; None where nothing is decoded.
+        compilation: The compiled model.
+        plain: Deployment without drafts; None if nothing is decoded.
+        serving: Operating point without drafts; None if nothing is decoded.
+
+    Returns:
+        The best drafts, or None if the request asks for none or decodes nothing.
 
     Raises:
-        BadInput and its kinds: the draft model cannot be used, or has another vocabulary.
-        DoesNotFit: the draft does not fit in its place, or beside it not the caches of the users.
+        BadInput: The draft model cannot be used, or has another vocabulary.
+        DoesNotFit: The draft does not fit in its place, or leaves no room for the caches of the
+            users.
     """
     if prepared.acceptance is None or serving is None or plain is None or serving.tpot_s is None:
         return None
@@ -57,7 +61,7 @@ def draft_plan(
 
 
 def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
-    """Raise DoesNotFit where the caches of the users do not fit beside the draft."""
+    """Raise DoesNotFit if the KV caches of the users do not fit along with the draft."""
     room = serving.replicas * drafter.max_concurrency
     if serving.users > room:
         tokens = serving.prompt_tokens + serving.new_tokens
@@ -69,7 +73,7 @@ def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
 
 
 def place_result(draft: PlacedDraft) -> DraftPlaceResult:
-    """Return what results report of a draft on wafers."""
+    """Return the result record of a draft on wafers and of its place."""
     region, memory = draft.region, host_memory_rate()
     return DraftPlaceResult(
         draft=draft.name,
@@ -83,12 +87,12 @@ def place_result(draft: PlacedDraft) -> DraftPlaceResult:
 
 
 def acceptance_result(acceptance: DraftAcceptance, draft: str, model: str) -> AcceptanceResult:
-    """Return what results report of an acceptance.
+    """Return the result record of an acceptance.
 
     Args:
         acceptance: The acceptance.
-        draft: What drafts: `HEAD`, or a draft model.
-        model: The model that verifies the draft tokens.
+        draft: `HEAD`, or the name of a draft model.
+        model: Name of the model that verifies the draft tokens.
     """
     curve, kind = acceptance.curve, HEAD_KIND if draft == HEAD else MODEL_KIND
     return AcceptanceResult(
@@ -103,20 +107,23 @@ def acceptance_result(acceptance: DraftAcceptance, draft: str, model: str) -> Ac
 
 
 def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlaceResult, model: str) -> DraftPlanResult:
-    """Return the best drafts by an acceptance for the users of a machine of any kind.
+    """Find the best drafts for the users of some wafers or GPUs.
 
     Args:
-        acceptance: The acceptance.
-        users: The users and their machine.
-        place: What drafts, and where.
-        model: The model that verifies the draft tokens.
+        acceptance: Acceptance of the draft.
+        users: The users and their deployment.
+        place: The draft and the place where it runs.
+        model: Name of the model that verifies the draft tokens.
+
+    Returns:
+        The best number of sequential draft tokens, all numbers up to one more, and the best tree.
     """
     curve, machine = acceptance.curve, users.machine
     draft_tokens, gain = users.best_row(curve)
     tree, tree_gain = users.best_tree(acceptance)
-    most = min(draft_tokens + 1, max(curve.draft_tokens))
+    max_draft_tokens = min(draft_tokens + 1, max(curve.draft_tokens))
     accepted = acceptance_result(acceptance, place.draft, model)
-    rows = {n: (machine.row(curve, n), users.speed_up(in_a_row(curve, n))) for n in range(1, most + 1)}
+    rows = {n: (machine.row(curve, n), users.speed_up(in_a_row(curve, n))) for n in range(1, max_draft_tokens + 1)}
     point = point_result(users.point(in_a_row(curve, draft_tokens)) if draft_tokens else users.plain)
     assert point.tokens_per_s_per_user is not None  # tokens are decoded
     return DraftPlanResult(
@@ -148,6 +155,7 @@ def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlace
 
 
 def _tree_result(tree: DraftTree, gain: float) -> DraftTreeResult:
+    """Return the result record of a tree of draft tokens."""
     return DraftTreeResult(
         nodes=len(tree.parents),
         depth=tree.depth,

@@ -1,4 +1,4 @@
-"""DraftPlanResult: the drafts of an estimate, what they rest on, and the table that shows them."""
+"""DraftPlanResult: the best drafts of an estimate with their evidence, and its table."""
 
 from __future__ import annotations
 
@@ -15,50 +15,52 @@ from wse.studies.options.draft import HEAD, HOST, SAME, WAFER
 
 @dataclass(frozen=True, kw_only=True)
 class DraftLengthResult(Result):
-    """Drafts of one length."""
+    """Time and gain of one number of sequential draft tokens."""
 
-    draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass")]
-    tokens_per_pass: Annotated[float, Doc("tokens that a pass yields, its own one among them")]
-    draft_s: Annotated[float, Doc("the time of the draft", "s")]
-    verify_s: Annotated[float, Doc("the time of the pass, compiled for so many tokens and one", "s")]
-    speed_up: Annotated[float, Doc("times as many tokens a second as without drafts")]
+    draft_tokens: Annotated[int, Doc("draft tokens per verification pass")]
+    tokens_per_pass: Annotated[float, Doc("tokens that a pass yields on average, including the one of the model")]
+    draft_s: Annotated[float, Doc("time to draft the tokens", "s")]
+    verify_s: Annotated[float, Doc("time of the verification pass, compiled for the draft tokens and one more", "s")]
+    speed_up: Annotated[float, Doc("tokens/s of a user, divided by those without drafts")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DraftTreeResult(Result):
-    """The tree of drafted tokens that gains most."""
+    """The tree of draft tokens with the highest speed-up."""
 
-    nodes: Annotated[int, Doc("drafted tokens of the tree")]
-    depth: Annotated[int, Doc("its longest path, in passes of the draft")]
-    tokens_per_pass: Annotated[float, Doc("tokens that a pass yields, its own one among them")]
-    speed_up: Annotated[float, Doc("times as many tokens a second as without drafts")]
+    nodes: Annotated[int, Doc("draft tokens of the tree")]
+    depth: Annotated[int, Doc("length of its longest path, in passes of the draft")]
+    tokens_per_pass: Annotated[float, Doc("tokens that a pass yields on average, including the one of the model")]
+    speed_up: Annotated[float, Doc("tokens/s of a user, divided by those without drafts")]
     parents: Annotated[tuple[int, ...], Doc("the parent of each node; -1: the token before the draft")]
-    choices: Annotated[tuple[int, ...], Doc("which of the draft's choices behind its parent each is; 0: the likeliest")]
+    choices: Annotated[
+        tuple[int, ...], Doc("rank of each node among the draft's candidates after its parent; 0: the most likely")
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceResult(Result):
-    """The acceptance of draft tokens, and the source of its measurement."""
+    """Acceptance of draft tokens, and the source of its measurement."""
 
-    acceptance: Annotated[str, Doc("whose acceptance is used: a measured model, `typical`, or what was given")]
+    acceptance: Annotated[str, Doc("name of the acceptance: a measured model, `typical`, or what the user gave")]
     acceptance_by_position: Annotated[
         tuple[float, ...],
-        Doc("probability that the draft token at each position is accepted, where all before it were"),
+        Doc("probability that the draft token at each position is accepted, given that all before it were"),
     ]
     acceptance_kind: Annotated[
-        DraftKind, Doc("kind of draft that it was measured with: `head`, `model`, or `any` where it was given")
+        DraftKind, Doc("kind of draft that was measured: `head`, `model`, or `any` if the user gave the acceptance")
     ]
-    acceptance_measured_with: Annotated[str, Doc("that draft, in words")]
-    acceptance_grade: Annotated[Grade, Doc("how well it is known for the draft that was asked for")]
+    acceptance_measured_with: Annotated[str, Doc("description of the draft that was measured")]
+    acceptance_grade: Annotated[Grade, Doc("grade of the acceptance for the requested draft")]
     acceptance_note: Annotated[
-        str | None, Doc("how the draft differs from the one that was measured; absent where it does not")
+        str | None, Doc("how the draft differs from the one that was measured; absent if it does not")
     ] = None
     source: Annotated[str, Doc("source of the acceptance")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DraftRegionResult(Result):
-    """The PEs of a draft model on a wafer of the model, which leaves them free."""
+    """PEs of a draft model on a wafer of the model, which the model leaves free."""
 
     wafer: Annotated[int, Doc("index of the wafer")]
     row: Annotated[int, Doc("first row")]
@@ -69,25 +71,25 @@ class DraftRegionResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DraftPlaceResult(Result):
-    """The draft model or head, and the PEs, wafers or host that it runs on."""
+    """A draft model or head, and the PEs, wafers or host on which it runs."""
 
-    draft: Annotated[str, Doc("what drafts: `head`, or a model")]
-    place: Annotated[str, Doc("where it runs: `same`, `wafer` or `host`")]
-    wafers: Annotated[int, Doc("wafers of the draft model alone, in addition to those of the model")] = 0
+    draft: Annotated[str, Doc("the draft: `head`, or the name of a model")]
+    place: Annotated[str, Doc("where the draft runs: `same`, `wafer` or `host`")]
+    wafers: Annotated[int, Doc("wafers that only the draft model uses")] = 0
     region: Annotated[
-        DraftRegionResult | None, Doc("the PEs of a draft model on a wafer of the model; absent elsewhere")
+        DraftRegionResult | None, Doc("PEs of a draft model on a wafer of the model; absent for other places")
     ] = None
-    host: Annotated[str | None, Doc("the host that is assumed; absent where the draft is not on the host")] = None
+    host: Annotated[str | None, Doc("the assumed host; absent if the draft is not on the host")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
-    """The drafts that gain most on this machine for this batch."""
+    """The drafts with the highest speed-up on this machine for this number of users."""
 
-    grade: Annotated[Grade, Doc("the grade of the weakest number that the gain rests on")]
-    draft_tokens: Annotated[int, Doc("the best number of draft tokens; 0 where none gains")]
-    speed_up: Annotated[float, Doc("tokens/s of a user with that number over tokens/s without drafts")]
-    users: Annotated[int, Doc("users at a time, on all replicas together")]
+    grade: Annotated[Grade, Doc("grade of the weakest number on which the speed-up depends")]
+    draft_tokens: Annotated[int, Doc("the best number of draft tokens; 0 if drafts are not faster")]
+    speed_up: Annotated[float, Doc("tokens/s of a user with that number, divided by those without drafts")]
+    users: Annotated[int, Doc("concurrent users, on all replicas together")]
     ttft_s: Annotated[float, Doc("mean time to first token with that number", "s")]
     tokens_per_s_per_user: Annotated[float, Doc("tokens of each user with that number", "tokens/s")]
     tokens_per_s: Annotated[float, Doc("output tokens of all users with that number", "tokens/s")]
@@ -101,24 +103,28 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
     ] = None
     token_s_with_room_for_head: Annotated[
         float | None,
-        Doc("time of a token without drafts on the layout that also holds the head; absent without a head", "s"),
+        Doc("time of a token without drafts on the layout with room for the head; absent without a head", "s"),
     ] = None
-    lengths: Annotated[tuple[DraftLengthResult, ...], Doc("every number of draft tokens from 1 to one past the best")]
-    tree: Annotated[DraftTreeResult | None, Doc("the best tree, by how choices are accepted; absent if none gains")]
+    lengths: Annotated[
+        tuple[DraftLengthResult, ...], Doc("each number of draft tokens from 1 to one more than the best")
+    ]
+    tree: Annotated[
+        DraftTreeResult | None, Doc("the tree of draft tokens with the highest speed-up; absent if none is faster")
+    ]
 
 
 _PLACES: Final = {SAME: "beside the model", WAFER: "on wafers of its own", HOST: "on the host"}
 
 NOTABLE: Final = 1.02
-"""Time of a token on the layout that holds a head, over that on the model's own, from which it is reported."""
+"""Minimum slowdown, by the room for a draft head, of a token without drafts that is reported."""
 
 
 def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
-    """Return the table of the numbers of draft tokens that were tried, with what they rest on below.
+    """Return the table of the numbers of draft tokens that were tried, with their evidence below.
 
     Args:
         plan: The drafts.
-        place: Where drafts are made, in words; by default as `place_text` has it.
+        place: Where drafts are made, in words; the text of `place_text` if empty.
     """
     rows = [
         {
@@ -155,21 +161,21 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
 
 
 def _cost_text(plan: DraftPlanResult) -> str:
-    """Return the price of a token with drafts and its range, with the users and wafers that it is for."""
+    """Return the cost of tokens with drafts and its range, for how many users and added wafers."""
     assert plan.usd_per_million_tokens is not None
     value, low, high = plan.usd_per_million_tokens, plan.usd_per_million_tokens_low, plan.usd_per_million_tokens_high
     cost = three_figures(value) if low is None or high is None else ranged(value, low, high, three_figures)
-    whose = f", {plural(plan.wafers, 'wafer')} of the draft included" if plan.wafers else ""
-    return f"{cost} USD per million tokens with drafts, for {plural(plan.users, 'user')}{whose}"
+    draft_wafers = f", {plural(plan.wafers, 'wafer')} of the draft included" if plan.wafers else ""
+    return f"{cost} USD per million tokens with drafts, for {plural(plan.users, 'user')}{draft_wafers}"
 
 
 def draft_text(place: DraftPlaceResult) -> str:
-    """Return what drafts, in words."""
+    """Return a description of the draft: a head, or the name of a model."""
     return "a head of one layer" if place.draft == HEAD else printable(place.draft)
 
 
 def place_text(place: DraftPlaceResult) -> str:
-    """Return where a draft on wafers runs, in words."""
+    """Return a description of the place where a draft runs on wafers."""
     if place.draft == HEAD:
         return "on the model's PEs"
     if place.region is not None:
@@ -179,13 +185,17 @@ def place_text(place: DraftPlaceResult) -> str:
 
 
 def acceptance_rows(accepted: AcceptanceResult) -> tuple[tuple[str, str], ...]:
-    """Return the acceptance by position, what it was measured with, and its source, as names and texts."""
+    """Return rows with the acceptance by position, the draft that was measured, and the source.
+
+    Returns:
+        (label, text) pairs.
+    """
     shares = " ".join(f"{share:.0%}" for share in accepted.acceptance_by_position)
-    measured = accepted.acceptance_note or f"measured with {accepted.acceptance_measured_with}"
+    measurement = accepted.acceptance_note or f"measured with {accepted.acceptance_measured_with}"
     if accepted.acceptance_kind == ANY_KIND:
-        measured = accepted.acceptance_measured_with
+        measurement = accepted.acceptance_measured_with
     return (
         ("accepted", f"{shares} by position, where all before were ({accepted.acceptance_grade})"),
-        ("draft", printable(measured)),
+        ("draft", printable(measurement)),
         ("source", printable(accepted.source)),
     )

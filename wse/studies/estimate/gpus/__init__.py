@@ -1,1 +1,1 @@
-"""The estimate of a model on GPUs."""
+"""Estimates of a model on GPUs."""

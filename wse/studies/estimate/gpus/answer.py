@@ -1,4 +1,4 @@
-"""The answer of ``wse estimate`` on GPUs: headline, sentences and rows."""
+"""The answer of ``wse estimate`` on GPUs: headline, sentences and rows of numbers."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ TERMS: Final = {
     "host_s": "the host",
     "prompts_s": "prompts of other users",
 }
-"""Descriptions of the terms of the time per output token."""
+"""Descriptions of the parts of the time per output token, by JSON key."""
 
 
 def gpu_answer_tables(result: GpuEstimateResult, *, detail: bool) -> list[Table]:
-    """Return the headline with its sentences, and the rows.
+    """Return the tables of the answer: the headline with its sentences, and the rows of numbers.
 
     Args:
         result: The estimate.
-        detail: Whether to add the grades of the numbers.
+        detail: Whether to add the evidence grades of the numbers.
     """
     system, replicas = result.system, result.serving.replicas
     gpus = f"{system.gpus:,} {printable(result.gpu.name)} ({printable(system.software)})"
@@ -48,6 +48,7 @@ def gpu_answer_tables(result: GpuEstimateResult, *, detail: bool) -> list[Table]
 
 
 def _sentences(result: GpuEstimateResult) -> Iterator[str]:
+    """Yield the sentences below the headline."""
     if result.note:
         yield f"Note: {printable(result.note)}."
     yield speed_sentence(result.serving)
@@ -57,6 +58,7 @@ def _sentences(result: GpuEstimateResult) -> Iterator[str]:
 
 
 def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
+    """Yield the rows of numbers of the answer."""
     bound = f"at least {seconds(result.latency.bound_s)} with perfect software at the stated rates"
     yield from serving_rows(result.serving, bound)
     cache = f"tokens of KV cache fit on {plural(result.system.gpus, 'GPU')}"

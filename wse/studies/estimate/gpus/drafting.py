@@ -1,9 +1,10 @@
-"""GPUs that decode by passes which verify drafts of a head, or of a model on the same GPUs.
+"""GPUs that decode with verification passes over drafts.
 
-All users of a pass have their drafts verified in it, and their drafts made together. A draft is launched in one step
-with the pass that verifies it. Where no draft model is named it is a head of the model's last layer with its output
-table. A draft model is cut over all GPUs or is on one of them, whichever makes a token sooner. Its weights and caches,
-and those of a head, take room beside the model's.
+A pass verifies the drafts of all its users, and their drafts are made together. A draft is launched
+in one step with the pass that verifies it. Without a draft model, the draft is a head: a copy of
+the model's last layer with its output table. A draft model is split over all GPUs or stored on one
+of them, whichever makes a token faster. Weights and caches of the draft need memory in addition to
+those of the model.
 """
 
 from __future__ import annotations
@@ -23,37 +24,53 @@ from wse.studies.options.draft import HEAD, SAME
 
 @dataclass(frozen=True, kw_only=True)
 class DraftedGpus(GpuDeployment):
-    """GPUs that decode by passes which verify drafts.
+    """GPUs that decode with verification passes over drafts.
 
-    A round is the time of a token: that of a pass and its drafts over the tokens that the pass yields.
+    A decode round is the time of a token: the time of a pass with its drafts, divided by the tokens
+    that the pass yields.
 
     Attributes:
-        steps_of: Returns the pass with its drafts for a number of users, which may be a fraction.
+        steps_of: Function that returns the times of a pass with its drafts, given the number of
+            users, which may be a fraction.
     """
 
     steps_of: Callable[[float], DraftSteps]
 
     def wait_s(self, others: float) -> float:
-        """Return half of a pass of others with its drafts, which is under way when a request arrives."""
+        """Return the mean seconds until the running pass ends when a request arrives.
+
+        This is half of a pass of the other users with its drafts.
+
+        Args:
+            others: Mean number of other requests. Below 1, it is the probability that a pass is
+                running.
+        """
         steps = self.steps_of(max(1.0, others))
         return min(1.0, others) * steps.busy_s / 2
 
     def decode_round_s(self, decoding: float) -> float:
-        """Return the seconds of a token of each of some requests, without the prompts of others."""
+        """Return the seconds per token of ``decoding`` requests while no prompts are read."""
         return self.steps_of(decoding).token_s
 
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
-        """Return the passes that read a prompt, each longer than one without by as much as without drafts.
+        """Return the passes that read prompts while other requests decode.
 
-        A pass is as many rounds as the tokens that it yields.
+        A prompt makes a pass longer by as many seconds as without drafts. Each pass counts as the
+        number of rounds that equals the tokens that it yields.
+
+        Args:
+            decoding: Mean number of requests that decode at the same time.
+            prompts: Number of prompts that are read together.
         """
         plain, steps = self.without_drafts.prompt_rounds(decoding, prompts), self.steps_of(max(1.0, decoding))
         pass_s = plain.round_s
         if decoding:
             extra_s = plain.round_s - self.without_drafts.decode_round_s(decoding)
             pass_s = min(1.0, decoding) * steps.busy_s + extra_s
-        rounds = steps.tokens_per_pass
-        return plain._replace(rounds=plain.rounds * rounds, round_s=max(plain.round_s, pass_s) / rounds)
+        tokens_per_pass = steps.tokens_per_pass
+        return plain._replace(
+            rounds=plain.rounds * tokens_per_pass, round_s=max(plain.round_s, pass_s) / tokens_per_pass
+        )
 
     @cached_property
     def without_drafts(self) -> GpuDeployment:
@@ -63,20 +80,21 @@ class DraftedGpus(GpuDeployment):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDrafter:
-    """The GPUs of a request with drafts; see `wse.studies.estimate.drafts.best_drafts.Drafter`."""
+    """GPUs of a request with drafts, as a `wse.studies.estimate.drafts.best_drafts.Drafter`."""
 
     prepared: PreparedGpuEstimate
 
     @property
     def plain(self) -> GpuDeployment:
-        """The GPUs without drafts, with room for the draft's weights and caches."""
+        """GPUs without drafts, but with memory reserved for the weights and caches of the draft."""
         return self.prepared.deployment
 
     def machine(self, users: float) -> DraftMachine:
-        """Return the times of passes of a number of users in the middle of their answers.
+        """Return the times of passes of ``users`` users halfway through their generation.
 
-        Draft tokens that make vectors too long for a one-shot all-reduce cost less than the draft tokens before them,
-        so the speed-up over draft lengths may have two peaks.
+        The speed-up may have two peaks over the number of draft tokens. From some number on,
+        vectors are too long for a one-shot all-reduce, and further draft tokens cost less than the
+        first ones.
         """
         server, context = self.prepared.server, self.prepared.middle_context
         draft = server.draft
@@ -88,7 +106,7 @@ class GpuDrafter:
         )
 
     def deployment(self, choose: Choose) -> DraftedGpus:
-        """Return the GPUs with drafts."""
+        """Return the GPUs with the drafts that ``choose`` returns for each number of users."""
         plain = self.plain
         return DraftedGpus(
             server=plain.server,
@@ -99,5 +117,5 @@ class GpuDrafter:
 
 
 def gpu_draft_place(prepared: PreparedGpuEstimate) -> DraftPlaceResult:
-    """Return what drafts for a request: a head or a model, on the GPUs of the model."""
+    """Return the record of the draft of a request: a head or a model, on the model's GPUs."""
     return DraftPlaceResult(draft=HEAD if prepared.draft_model is None else prepared.draft_model, place=SAME)

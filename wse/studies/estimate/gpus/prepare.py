@@ -1,4 +1,4 @@
-"""GpuEstimateRequest: a model on GPUs, of the options of ``wse estimate --gpu``, checked."""
+"""PreparedGpuEstimate: a model on GPUs, from the checked options of ``wse estimate --gpu``."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ from wse.studies.options.gpu_serving import GpuOptions
 from wse.studies.options.option import check_counts, get_option, group_path, options_of
 
 STACK: Final = "vllm"
+"""Default serving stack."""
 TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
 PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)
+"""Ways to split a model: all matrices, or experts whole, or experts whole and attention by user."""
 
 SHARED: Final = frozenset(
     (
@@ -40,16 +42,30 @@ SHARED: Final = frozenset(
         *("workload", "serving", "drafts", "gpu_serving", "costs"),
     )
 )
-"""Options, and groups of options, that GPUs have too."""
+"""Options, and groups of options, that apply to GPUs too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedGpuEstimate:
-    """A request with everything loaded and its defaults filled in.
+    """Request for an estimate on GPUs, with everything loaded and all defaults filled in.
 
-    The server has what drafts for it, ``draft_model`` is the name of a draft model, ``draft_acceptance`` what was asked
-    for as ``acceptance``. ``economics`` is None where the GPU's power or price is stated nowhere. All ``replicas``
-    together have ``users``.
+    Attributes:
+        server: The model on its GPUs, with its draft.
+        draft_model: Name of the draft model; None for a head or no draft.
+        draft_acceptance: Text of the option ``--draft``; None without drafts.
+        acceptance: Acceptance that ``draft_acceptance`` describes.
+        stack: Name or file of the serving stack.
+        gpu: Name or file of the GPU.
+        parallelism: ``tensor``, ``experts`` or ``data``.
+        users: Concurrent users on all replicas together.
+        replicas: Number of equal machines that share the users.
+        prompt_tokens: Length of each prompt in tokens.
+        new_tokens: Generated tokens of each request.
+        verify_tokens: Tokens of the requested verification pass; 0 for none.
+        economics: Power and price; None if the power or price of the GPU is unknown.
+        model: Name or path of the model.
+        objective: ``latency``, ``throughput`` or ``cost``.
+        note: Sentence about an element type that was chosen by default, or None.
     """
 
     server: GpuServer
@@ -71,52 +87,56 @@ class PreparedGpuEstimate:
 
     @property
     def deployment(self) -> GpuDeployment:
-        """The model as it is served on the GPUs."""
+        """The model as served on the GPUs of one replica."""
         shape = RequestShape(prompt_tokens=self.prompt_tokens, new_tokens=self.new_tokens)
         return GpuDeployment(server=self.server, shape=shape, economics=self.economics)
 
     @property
     def users_of_one(self) -> int:
-        """Users of the replica with the most of them."""
+        """Users of the replica with the most users."""
         return math.ceil(self.users / self.replicas)
 
     @property
     def middle_context(self) -> float:
-        """Tokens before the one in the middle of what is generated."""
+        """Tokens before the one halfway through the generation."""
         return self.prompt_tokens + self.new_tokens / 2
 
 
-def check_machine(request: EstimateRequest, given: Collection[str] = ()) -> None:
-    """Refuse options of wafers beside ``--gpu``, and options of GPUs without it.
+def check_machine(request: EstimateRequest, explicit_fields: Collection[str] = ()) -> None:
+    """Check that options of wafers are not given with ``--gpu``, nor options of GPUs without it.
 
     Args:
         request: The request.
-        given: Fields that were given although they have their default.
+        explicit_fields: Fields that were given even though they have their default value.
 
     Raises:
-        BadInput: with the options.
+        BadInput: There are such options. The message names them.
     """
     default = EstimateRequest()
-    named = {*given, *(n for n in options_of(EstimateRequest) if get_option(request, n) != get_option(default, n))}
+    given_names = {
+        *explicit_fields,
+        *(n for n in options_of(EstimateRequest) if get_option(request, n) != get_option(default, n)),
+    }
     if request.gpu is None:
-        stray = sorted(named & options_of(GpuOptions).keys())
-        if stray:
-            msg = f"{_flag(stray[0])}: says how GPUs serve the model; give --gpu NAME as well, or leave it out"
+        wrong_options = sorted(given_names & options_of(GpuOptions).keys())
+        if wrong_options:
+            msg = f"{_flag(wrong_options[0])}: says how GPUs serve the model; give --gpu NAME as well, or leave it out"
             raise BadInput(msg)
         return
-    stray = sorted(name for name in named if not {name, *group_path(EstimateRequest, name)} & SHARED)
-    if stray:
-        msg = f"--gpu {request.gpu}: {', '.join(map(_flag, stray))} is of wafers; leave it out, or leave out --gpu"
-        raise BadInput(msg.replace(" is of", " are of") if len(stray) > 1 else msg)
+    wrong_options = sorted(name for name in given_names if not {name, *group_path(EstimateRequest, name)} & SHARED)
+    if wrong_options:
+        flags = ", ".join(map(_flag, wrong_options))
+        msg = f"--gpu {request.gpu}: {flags} is of wafers; leave it out, or leave out --gpu"
+        raise BadInput(msg.replace(" is of", " are of") if len(wrong_options) > 1 else msg)
 
 
 def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
-    """Load and check all that a request for GPUs names.
+    """Load and check everything that a request for GPUs names.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used, or the caches of the users do not
-            fit; with how many do.
-        DoesNotFit: the weights do not fit.
+        BadInput: A name is unknown, a file is missing or cannot be used, or the KV caches of the
+            users do not fit. The message says for how many users they do.
+        DoesNotFit: The weights do not fit.
     """
     prepared = prepare_gpus(request)
     tokens = prepared.prompt_tokens + prepared.new_tokens
@@ -126,14 +146,22 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
 
 
 def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
-    """Load and check all that a request for GPUs names, except whether the caches of its users fit.
+    """Load and check a request for GPUs, except whether the KV caches of its users fit.
+
+    The phases are:
+
+    1. Check the options that need nothing to be loaded.
+    2. Load model, GPU and serving stack.
+    3. Choose the number of GPUs and the place of the draft.
+    4. Choose the numbers of users and replicas.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
-        DoesNotFit: the weights do not fit.
+        BadInput: A name is unknown, or a file is missing or cannot be used.
+        DoesNotFit: The weights do not fit.
     """
     check_machine(request)
-    assert request.gpu is not None  # whoever calls this has looked
+    assert request.gpu is not None  # callers use this function for requests with a GPU only
+    # 1. Options.
     counts = {
         name: get_option(request, name)
         for name in ("gpus", "batch", "users", "replicas", "prompt_len", "new_tokens", "verify_tokens")
@@ -148,6 +176,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     if request.drafts.draft_place not in (None, SAME):
         msg = f"--draft-place {request.drafts.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
         raise BadInput(msg)
+    # 2. Model, GPU and serving stack.
     loaded = load_model(request.model, with_weights=False)
     gpu, spec = load_gpu(request.gpu), loaded.spec
     if spec.experts is None and parallelism != TENSOR:
@@ -168,16 +197,18 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     draft_model = (
         None if request.drafts.draft_model is None else load_draft_model(request.drafts.draft_model, loaded).spec
     )
+    # 3. The number of GPUs and the draft, which needs the final number of GPUs.
     prompt, new = request.workload.lengths(spec.context_limit)
     if request.gpu_serving.gpus is None:
-        alone = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
-        fewest = dataclasses.replace(server.parallelism, gpus=alone.fewest_gpus() or gpu.linked_gpus)
-        server = dataclasses.replace(server, parallelism=fewest)
+        one_gpu = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
+        parallelism_of_fewest = dataclasses.replace(server.parallelism, gpus=one_gpu.fewest_gpus() or gpu.linked_gpus)
+        server = dataclasses.replace(server, parallelism=parallelism_of_fewest)
     _check_heads(server)
     server = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
     if prompt + new > spec.context_limit:
         msg = f"--prompt-len {prompt} --new-tokens {new}: {spec.name} was made for {spec.context_limit} tokens in all"
         raise BadInput(msg)
+    # 4. Users and replicas.
     economics = load_gpu_economics(gpu, request.costs.economics, gpu_price(request.costs.price, gpu.name))
     shape = RequestShape(prompt_tokens=prompt, new_tokens=new)
     users = _users(request, GpuDeployment(server=server, shape=shape, economics=economics))
@@ -205,32 +236,41 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
 def _draft(
     request: EstimateRequest, server: GpuServer, draft_model: ModelSpec | None, context_tokens: float
 ) -> GpuServer | None:
-    """Return the draft for a model on GPUs: a head, or a model in the format of its checkpoint; None without drafts.
+    """Return the draft for a model on GPUs, or None without drafts.
 
-    A draft model is cut over all GPUs or is on one of them, whichever makes a token sooner.
+    The draft is a head, or a model in the format of its checkpoint. A draft model is split over all
+    GPUs or stored on one of them, whichever makes a token faster.
+
+    Args:
+        request: The request.
+        server: The model on its GPUs.
+        draft_model: The draft model; None for a head.
+        context_tokens: Tokens before the token for which the two ways are compared.
     """
     if request.draft is None:
         return None
     if draft_model is None:
         return server.draft_head
-    apart, over_all = (
+    on_one_gpu, over_all_gpus = (
         dataclasses.replace(
             server, spec=draft_model, weights=weight_format(draft_model), parallelism=Parallelism(gpus=n)
         )
         for n in (1, server.parallelism.gpus)
     )
-    return min(apart, over_all, key=lambda one: one.draft_s(1, 1, context_tokens))
+    return min(on_one_gpu, over_all_gpus, key=lambda draft: draft.draft_s(1, 1, context_tokens))
 
 
 def _users(request: EstimateRequest, deployment: GpuDeployment) -> int:
-    """Return the users of a request: those requested, or those that serve its objective best.
+    """Return the number of users: the requested number, or the one that serves the objective best.
 
     Args:
-        request: The request. Its batch is the number of all users, because GPUs decode for all of them at once.
+        request: The request. Its batch is the number of all users, because GPUs decode for all of
+            them at once.
         deployment: The model on the GPUs.
 
     Returns:
-        Without ``--users`` and ``--batch``: 1 for latency; for throughput and cost the users that saturate the GPUs.
+        Without ``--users`` and ``--batch``: 1 for latency, and for throughput and cost the number
+        of users that saturates the GPUs.
 
     Raises:
         BadInput: ``--users`` and ``--batch`` differ.
@@ -245,46 +285,50 @@ def _users(request: EstimateRequest, deployment: GpuDeployment) -> int:
 
 
 def _check_heads(server: GpuServer) -> None:
-    """Refuse GPUs that heads are not cut over evenly."""
+    """Raise BadInput if the attention heads cannot be divided evenly among the GPUs."""
     heads, gpus = server.spec.head_count, server.parallelism.gpus
     if server.parallelism.attention_by_data or heads % gpus == 0:
         return
     counts = [str(count) for count in range(1, server.gpu.linked_gpus + 1) if heads % count == 0]
-    some = ", ".join(counts[:8])
-    msg = f"--gpus {gpus}: the {heads} heads of {server.spec.name} are not divided by it; give one of {some}"
+    allowed_counts = ", ".join(counts[:8])
+    msg = f"--gpus {gpus}: the {heads} heads of {server.spec.name} are not divided by it; give one of {allowed_counts}"
     raise BadInput(msg)
 
 
 def _check_users(server: GpuServer, users: int, tokens: int, option: str, replicas: int) -> None:
-    """Refuse more users of so many tokens than the caches have room for, or the stack takes at a time.
+    """Check that the caches have room for the users, and that the serving stack accepts as many.
 
     Args:
         server: The model on its GPUs.
-        users: The users that were requested.
-        tokens: Of each of them, prompt and answer.
-        option: The option that they were requested with.
-        replicas: Equal machines that share the users.
+        users: Requested number of users.
+        tokens: Prompt tokens and new tokens of each user.
+        option: Option with which the users were requested.
+        replicas: Number of equal machines that share the users.
 
     Raises:
-        BadInput: with the number that fits and the options that raise it.
+        BadInput: There are too many users. The message has the maximum and the options that raise
+            it.
     """
-    most = replicas * server.users_that_fit(tokens)
-    if users <= most:
+    max_users = replicas * server.users_that_fit(tokens)
+    if users <= max_users:
         return
     model, machine = f"{server.spec.name} as {server.weights.name}", f"{server.parallelism.gpus} {server.gpu.name}"
     model += "" if server.draft is None else " and its draft"
     machine += "" if replicas == 1 else f" on each of {replicas:,} replicas"
-    remedy = f"give {option} {most}" if most else "give shorter --prompt-len and --new-tokens"
+    remedy = f"give {option} {max_users}" if max_users else "give shorter --prompt-len and --new-tokens"
     shares = option == "--users"  # those of --batch are on one machine
-    if most == replicas * server.max_sequences:
-        limit = f"{server.stack.name} serves at most {plural(most, 'user')} at a time on {machine}"
-        more = ["--replicas"] * shares
+    if max_users == replicas * server.max_sequences:
+        limit = f"{server.stack.name} serves at most {plural(max_users, 'user')} at a time on {machine}"
+        options_to_raise = ["--replicas"] * shares
     else:
-        limit = f"beside {model} the KV cache of {machine} holds {plural(most, 'user')} of {tokens:,} tokens"
-        more = ["--gpus", *["--replicas"] * (shares and most > 0)]
-    msg = f"{option} {users}: {limit}; {remedy}" + (f", or more {' or '.join(more)}" if more else "")
+        limit = f"beside {model} the KV cache of {machine} holds {plural(max_users, 'user')} of {tokens:,} tokens"
+        options_to_raise = ["--gpus", *["--replicas"] * (shares and max_users > 0)]
+    msg = f"{option} {users}: {limit}; {remedy}" + (
+        f", or more {' or '.join(options_to_raise)}" if options_to_raise else ""
+    )
     raise BadInput(msg)
 
 
 def _flag(field: str) -> str:
+    """Return the command-line option of a field of the request."""
     return options_of(EstimateRequest)[field].flag

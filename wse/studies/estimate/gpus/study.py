@@ -1,4 +1,4 @@
-"""A model that GPUs serve, from its config alone: the study of ``wse estimate --gpu``."""
+"""Estimate of a model that GPUs serve, from its config: the study of ``wse estimate --gpu``."""
 
 from __future__ import annotations
 
@@ -38,15 +38,17 @@ from wse.studies.results.operating_points import ServingResult, serving_result
 from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, published_speeds
 
 ARRIVALS_GRADE: Final[Grade] = "I"
-"""Grade of the assumption that prompts of other users arrive at even distances."""
+"""Evidence grade of the assumption that prompts of other users arrive at equal intervals."""
 
 
 def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
-    """Time a model on the GPUs of a request, at its number of users and at others.
+    """Estimate speed and cost of a model on the GPUs of a request, also for other numbers of users.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used, or the users' caches do not fit.
-        DoesNotFit: the weights do not fit; with how many GPUs store them.
+        BadInput: A name is unknown, a file is missing or cannot be used, or the KV caches of the
+            users do not fit.
+        DoesNotFit: The weights do not fit. The message says how many GPUs have enough memory for
+            them.
     """
     prepared = prepare_gpu_estimate(request)
     server, economics = prepared.server, prepared.economics
@@ -55,7 +57,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     decode = server.pass_time([_decoded(prepared, prepared.users_of_one)])
     read_s = server.prefill_s(prepared.prompt_tokens)
     tpot_s = serving.tpot_s or decode.total_s
-    answered, drafts = gpu_grade(prepared), _drafts(prepared)
+    decode_grade, drafts = gpu_grade(prepared), _drafts(prepared)
     energy = None if economics is None else system_energy(gpus, serving.tokens_per_s, economics)
     cost = None if economics is None else system_cost(gpus, serving.tokens_per_s, economics)
     return GpuEstimateResult(
@@ -103,11 +105,19 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         energy=None if energy is None or economics is None else _energy(energy, economics),
         cost=None if cost is None or economics is None else _cost(cost, economics),
         grades={
-            **dict.fromkeys(("latency.ttft_s", "prefill.tokens_per_s"), _first_token_grade(prepared, answered)),
-            **dict.fromkeys(("latency.tpot_s", "decode.tokens_per_s_per_user"), answered),
-            **dict.fromkeys(("decode.tokens_per_s", "memory.kv_capacity_tokens"), answered),
-            **({} if energy is None else {"energy.joules_per_token": _with(answered, energy, "gpu_power_w")}),
-            **({} if cost is None else {"cost.usd_per_million_tokens": _with(answered, cost, "gpu_usd_per_hour")}),
+            **dict.fromkeys(("latency.ttft_s", "prefill.tokens_per_s"), _first_token_grade(prepared, decode_grade)),
+            **dict.fromkeys(("latency.tpot_s", "decode.tokens_per_s_per_user"), decode_grade),
+            **dict.fromkeys(("decode.tokens_per_s", "memory.kv_capacity_tokens"), decode_grade),
+            **(
+                {}
+                if energy is None
+                else {"energy.joules_per_token": _combined_grade(decode_grade, energy, "gpu_power_w")}
+            ),
+            **(
+                {}
+                if cost is None
+                else {"cost.usd_per_million_tokens": _combined_grade(decode_grade, cost, "gpu_usd_per_hour")}
+            ),
         },
         serving=serving,
         batches=_draft_gains(prepared, serving),
@@ -115,7 +125,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
 
 
 def _draft_gains(prepared: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
-    """Return the drafts that gain most for each number of users; None for a request without drafts."""
+    """Return the best number of draft tokens for each number of users; None without drafts."""
     if prepared.acceptance is None or prepared.new_tokens < 2:
         return None
     drafter, gains = GpuDrafter(prepared=prepared), list[GpuDraftGain]()
@@ -127,7 +137,7 @@ def _draft_gains(prepared: PreparedGpuEstimate, serving: ServingResult) -> tuple
 
 
 def _drafts(prepared: PreparedGpuEstimate) -> DraftPlanResult | None:
-    """Return the best drafts for the users of a request that asks for them; None where it decodes nothing."""
+    """Return the best drafts for a request; None if it asks for none or decodes nothing."""
     if prepared.acceptance is None or prepared.new_tokens < 2:
         return None
     users = UsersOfDrafts(drafter=GpuDrafter(prepared=prepared), users=prepared.users, replicas=prepared.replicas)
@@ -137,7 +147,7 @@ def _drafts(prepared: PreparedGpuEstimate) -> DraftPlanResult | None:
 def _published(
     prepared: PreparedGpuEstimate, tokens_per_s_per_user: float, drafts: DraftPlanResult | None
 ) -> tuple[PublishedSpeed, ...] | None:
-    """Return the published speeds of the model on these GPUs with as many users."""
+    """Return the published speeds of the model on the same GPUs with a similar number of users."""
     server = prepared.server
     estimated = EstimatedSpeed(
         machine=server.gpu.name,
@@ -151,28 +161,32 @@ def _published(
 
 
 def _decoded(prepared: PreparedGpuEstimate, users: int) -> Tokens:
+    """Return one new token of each of ``users`` users, halfway through the generation."""
     return Tokens(users=users, new=1, context=prepared.middle_context)
 
 
 def _verify(prepared: PreparedGpuEstimate) -> GpuVerifyResult | None:
-    """Return a pass over several new tokens of each user; None where it is not requested."""
+    """Return the requested verification pass of all users; None if none is requested."""
     if not prepared.verify_tokens:
         return None
     server, context = prepared.server, prepared.middle_context
-    verify, decode = (
+    verify_s, decode_s = (
         server.verify_s(prepared.users_of_one, prepared.verify_tokens, context),
         server.decode_s(prepared.users_of_one, context),
     )
-    return GpuVerifyResult(tokens=prepared.verify_tokens, s=verify, ratio_to_decode=verify / decode)
+    return GpuVerifyResult(tokens=prepared.verify_tokens, s=verify_s, ratio_to_decode=verify_s / decode_s)
 
 
 def gpu_grade(prepared: PreparedGpuEstimate) -> GradeResult:
-    """Return the grade of the weakest number of the GPU and the stack, of those that play a part."""
+    """Return the grade of the weakest constant of the GPU and the serving stack.
+
+    Constants that do not affect this model on these GPUs are ignored.
+    """
     generation = prepared.server.gpu.generation
     stack = {
         key: number
         for key, number in stack_numbers(prepared.stack).items()
-        if key.partition(".")[2] in ("", generation) and key not in _unused(prepared.server)
+        if key.partition(".")[2] in ("", generation) and key not in _irrelevant_constants(prepared.server)
     }
     numbers = {f"{prepared.gpu} {key}": number for key, number in gpu_numbers(prepared.gpu).items()}
     numbers |= {f"{prepared.stack} {key}": number for key, number in stack.items()}
@@ -181,15 +195,19 @@ def gpu_grade(prepared: PreparedGpuEstimate) -> GradeResult:
     return GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
 
 
-def _first_token_grade(prepared: PreparedGpuEstimate, answered: GradeResult) -> GradeResult:
-    """Return the grade of the first token: beside other users it rests on when their prompts come, which is assumed."""
-    if prepared.users_of_one == 1 or weakest((answered.grade, ARRIVALS_GRADE)) == answered.grade:
-        return answered
+def _first_token_grade(prepared: PreparedGpuEstimate, decode_grade: GradeResult) -> GradeResult:
+    """Return the grade of the time to first token.
+
+    With several users, the time also depends on the assumption that other prompts arrive at equal
+    intervals.
+    """
+    if prepared.users_of_one == 1 or weakest((decode_grade.grade, ARRIVALS_GRADE)) == decode_grade.grade:
+        return decode_grade
     return GradeResult(grade=ARRIVALS_GRADE, source=SOURCES[ARRIVALS_GRADE], weakest="arrivals of other prompts")
 
 
-def _unused(server: GpuServer) -> frozenset[str]:
-    """Constants that play no part for a model on some GPUs."""
+def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
+    """Return the names of constants that do not affect a model on some GPUs."""
     keys = {"workspace_bytes", "memory_ratio", "max_sequences"}
     if server.parallelism.gpus == 1:
         keys |= {"link_ratio", "all_reduce_s", "one_shot_bytes"}
@@ -200,13 +218,22 @@ def _unused(server: GpuServer) -> frozenset[str]:
     return frozenset(keys)
 
 
-def _with(answered: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
-    """Return the grade of what follows from the rate of tokens and an assumption."""
-    grade = weakest((answered.grade, number.grade))
-    return answered if grade == answered.grade else GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
+def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
+    """Return the grade of a number that follows from the rate of tokens and another number.
+
+    Args:
+        decode_grade: Grade of the rate of tokens.
+        number: The other number, such as energy or cost.
+        name: Name of the other number.
+    """
+    grade = weakest((decode_grade.grade, number.grade))
+    return (
+        decode_grade if grade == decode_grade.grade else GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
+    )
 
 
 def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
+    """Return the result record of the energy of a token."""
     return GpuEnergyResult(
         joules_per_token=energy.value,
         range=energy.range,
@@ -217,6 +244,7 @@ def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
 
 
 def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
+    """Return the result record of the cost of a million tokens."""
     return GpuCostResult(
         usd_per_million_tokens=cost.value,
         usd_per_million_tokens_low=cost.low,
@@ -231,7 +259,7 @@ def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
 
 
 def _inputs(prepared: PreparedGpuEstimate) -> dict[str, str | int]:
-    """Return the options with defaults filled in."""
+    """Return the options of the request with defaults filled in."""
     inputs: dict[str, str | int | None] = {
         "model": prepared.model,
         "gpu": prepared.gpu,

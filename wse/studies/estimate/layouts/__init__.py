@@ -1,1 +1,1 @@
-"""The layout that an estimate times: searches, the ranking of what they compiled, and room for users."""
+"""Choice of the layout that an estimate times: searches, ranking, and room for users."""

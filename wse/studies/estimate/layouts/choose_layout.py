@@ -1,7 +1,7 @@
-"""The choice of a layout: the fastest for one pass at a time, or the one that is the nearest to another goal.
+"""Choice of the layout: the fastest for one pass at a time, or the best for another goal.
 
-A layout with the fewest cycles per token may leave room for few KV caches. Where one pass at a time is to be fast, of
-the layouts within `MARGIN` of the fastest the one with the most room is taken.
+A layout with the fewest cycles per token may leave room for few KV caches. If one pass at a time is
+to be fast, the layout with the most room is chosen from those within `MARGIN` of the fastest.
 """
 
 from __future__ import annotations
@@ -32,9 +32,13 @@ from wse.studies.results.users import users_at
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChosenLayout:
-    """A request with the users of a pass that were chosen for it, and what was compiled.
+    """The layout that was chosen for a request, compiled.
 
-    ``variants`` are those of the layout that leave more room for caches, where it was chosen for latency.
+    Attributes:
+        prepared: The request, with the number of users of a pass that was chosen.
+        compilation: The compiled layout, with all trials of the search.
+        variants: Variants of the layout that leave more room for caches. Empty unless the objective
+            is latency.
     """
 
     prepared: PreparedEstimate
@@ -45,16 +49,16 @@ class ChosenLayout:
 def choose_layout(
     prepared: PreparedEstimate, search: Search = compile_with_remedies, goal: Goal | None = None
 ) -> ChosenLayout:
-    """Return the layout that a request's objective and users ask for.
+    """Choose and compile the layout for a request's objective and users.
 
     Args:
         prepared: The request.
-        search: `compile_with_remedies`, or `compile_fastest`, which names no remedies where the model does not fit.
-        goal: What the layout is chosen for; by default what the request asks for.
+        search: `compile_with_remedies`, or `compile_fastest`, whose error has no remedies.
+        goal: Users and objective of the layout; None for those of the request.
 
     Raises:
-        DoesNotFit: the model does not fit, with remedies.
-        BadInput: no layout has room for the caches of the users.
+        DoesNotFit: The model does not fit. The message has remedies.
+        BadInput: No layout has room for the caches of the users.
     """
     goal = goal or prepared.goal
     if goal.objective == LATENCY:
@@ -68,20 +72,22 @@ def choose_layout(
 
 
 def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
-    """Return the fastest layouts for 2, 4, 8 ... users, and the layout with the most throughput.
+    """Return the fastest layouts for 2, 4, 8 ... users, and the layout with the highest throughput.
 
-    The numbers of users are powers of two below the one that saturates the layout with the most throughput.
+    The numbers of users are powers of two below the number that saturates the layout with the
+    highest throughput.
 
     Args:
-        prepared: The request; its objective is throughput, and it has no number of users.
-        search: As for `choose_layout`.
+        prepared: The request. Its objective is throughput, and it has no number of users.
+        search: Search function, as for `choose_layout`.
 
     Returns:
-        Layouts by number of users, ascending; None, the last key, has the layout with the most throughput. A layout
-        that is the fastest for several numbers comes once, with the smallest of them.
+        Layouts by number of users, ascending. The last key, None, has the layout with the highest
+        throughput. A layout that is the fastest for several numbers is listed once, with the
+        smallest of them.
 
     Raises:
-        DoesNotFit: the model does not fit.
+        DoesNotFit: The model does not fit.
     """
     ranking = LayoutRanking(prepared, searches_for(prepared, search, prepared.goal))
     layouts = ranking.ranked(prepared.goal)
@@ -94,11 +100,14 @@ def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | N
 
 
 def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
-    """Return the layout with the fewest cycles for a request; of those within `MARGIN` the one with the most room.
+    """Return the layout with the most room for caches among those close to the fastest.
+
+    These are the layouts whose request needs at most `MARGIN` more cycles than that of the fastest
+    one.
 
     Args:
         prepared: The request.
-        compilation: What a search of it found.
+        compilation: Result of a search for its layouts.
     """
     chosen = compilation.candidates[0]
     variants = variants_of(prepared, chosen)
@@ -123,14 +132,14 @@ def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> Chos
 def _to_chosen_layout(
     prepared: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
 ) -> ChosenLayout:
-    """Return one of the layouts that competed for a request, with the trials of all of them."""
+    """Return the best of several layouts, with the trials of all searches that found them."""
     chosen = _compilation(best.prepared, best.candidate, best.finalist, best.searched)
     searches = dict.fromkeys((best.searched, *(layout.searched for layout in layouts)))
     return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared, chosen, searches))
 
 
 def _check_room(layout: CompiledLayout) -> None:
-    """Raise BadInput where the caches of the users do not fit."""
+    """Raise BadInput if the caches of the users do not fit in a layout."""
     users, room, shape = (
         layout.prepared.request.serving.users,
         layout.deployment.max_concurrency,
@@ -152,7 +161,15 @@ def _check_room(layout: CompiledLayout) -> None:
 
 
 def _compilation(prepared: PreparedEstimate, candidate: Candidate, finalist: int, searched: Compilation) -> Compilation:
-    """Return what was compiled for a candidate; the trial of its finalist is the first of those of the search."""
+    """Return the compilation of a candidate, with its layout first in the results of its search.
+
+    Args:
+        prepared: The request.
+        candidate: The compiled layout.
+        finalist: Position, among the compiled layouts of the search, of the layout from which the
+            candidate was derived.
+        searched: Result of the search.
+    """
     p, (program, options, choice) = prepared, candidate
     compiled = [*searched.compiled]
     compiled.insert(0, compiled.pop(finalist))

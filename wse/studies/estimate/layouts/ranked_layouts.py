@@ -1,12 +1,13 @@
 """Compiled layouts with their serving performance, ranked by how well they meet a goal.
 
-1. The fastest layouts for one user, and those that serve many at once, are compiled fully
+1. The fastest layouts for one user, and those that serve many users at once, are compiled fully
    (`wse.studies.estimate.layouts.searches`).
-2. Each is also compiled with attention on all columns and with the fewest codes unpacked at once. Both leave more room
-   for caches.
-3. The best version of each is compiled with half as long chunks of prompts as long as that is better: they leave more
-   room for caches.
-4. The `WIDENED` best of each search are compiled for passes over 2, 4, 8 ... users as long as that is better.
+2. Each is also compiled with attention on all columns, and with the fewest codes of quantised
+   weights unpacked at once. Both leave more room for caches.
+3. The best version of each is compiled with prompt chunks of half the length, repeatedly, as long
+   as this makes it better. Shorter chunks leave more room for caches.
+4. The `WIDENED` best layouts of each search are compiled for passes over 2, 4, 8 ... users, as long
+   as this makes them better.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from wse.studies.options.option import replace_options
 from wse_mappings.cuts.split import ceil_div
 
 WIDENED: Final = 2
-"""The best layouts of each search that are compiled for passes over several users."""
+"""Number of layouts of each search that are compiled for passes over several users."""
 MOST_SLOTS: Final = 256
 
 ALL_COLUMNS: Final = "attention on all columns"
 FEW_CODES: Final = "the fewest codes unpacked at once"
 
 Rank = tuple[bool, float, float]
-"""The order of layouts, the best first: whether limits are missed, the figure that decides, and that between equals."""
+"""Sort key of layouts, best first: whether limits are missed, deciding number, tie-breaker."""
 
 
 class Variant(NamedTuple):
@@ -54,11 +55,12 @@ class CompiledLayout:
     """A compiled layout and its deployment.
 
     Attributes:
-        prepared: The request, with the users of a pass.
-        candidate: What was compiled.
-        deployment: What users get on it.
-        searched: The search that found it.
-        finalist: The number of the layout, among those that the search compiled fully, that it is a variant of.
+        prepared: The request, with the number of users of a pass.
+        candidate: The compiled layout.
+        deployment: Deployment of the layout, which gives its serving performance.
+        searched: Result of the search that found the layout.
+        finalist: Position, among the layouts that the search compiled fully, of the layout from
+            which this one was derived.
     """
 
     prepared: PreparedEstimate
@@ -68,25 +70,29 @@ class CompiledLayout:
     finalist: int
 
     def rank(self, goal: Goal) -> Rank:
-        """Return the rank of the layout for a goal; the lowest is the best."""
+        """Return the rank of the layout for a goal; the lowest rank is the best."""
         found = plan(self.deployment, goal)
         return (True, math.inf, 0.0) if found is None else found.rank(self.deployment, goal)
 
 
 class LayoutRanking:
-    """The layouts that the searches for a request found; each is compiled once, whatever goals it is ranked by."""
+    """The layouts that searches found for a request, with their variants.
+
+    Each layout is compiled only once, even if the layouts are ranked for several goals.
+    """
 
     def __init__(self, prepared: PreparedEstimate, searches: Sequence[Compilation]) -> None:
+        """Create a ranking from the results of searches."""
         self._prepared = prepared
         self._searches = searches
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
     def ranked(self, goal: Goal) -> list[CompiledLayout]:
-        """Return the layouts that compete for a goal, the nearest to it first.
+        """Return the layouts that compete for a goal, best first.
 
-        Where the number of replicas is free, layouts are also changed to serve the users on one replica fewer, as long
-        as that gives a better layout. Changes that raise the room of a layout for fewer replicas are otherwise not
-        tried, because each of them alone makes requests slower.
+        If the number of replicas is not fixed, layouts are also changed to serve the users on one
+        replica fewer, as long as this gives a better layout. Without this, changes that make room
+        for fewer replicas would not be tried, because each of them alone makes requests slower.
         """
         layouts = self._ranked(goal)
         while goal.users is not None and goal.replicas is None:
@@ -101,10 +107,11 @@ class LayoutRanking:
         return layouts
 
     def _ranked(self, goal: Goal) -> list[CompiledLayout]:
-        """Return the layouts that the searches found and their changes that are better for a goal, the best first."""
+        """Return the layouts that searches found, and changes that improve them, best first."""
 
         @cache
         def rank(layout: CompiledLayout) -> Rank:
+            """Return the rank of a layout for the goal, cached."""
             return layout.rank(goal)
 
         ranked: dict[tuple[Options, Choice], CompiledLayout] = {}
@@ -124,7 +131,7 @@ class LayoutRanking:
         return sorted([*ranked.values(), *wider], key=rank)
 
     def _with_variants(self, candidate: Candidate, searched: Compilation, finalist: int) -> list[CompiledLayout]:
-        """Return a layout, and its variants that fit."""
+        """Return a layout, followed by its variants that fit."""
         key = candidate.options, candidate.choice
         layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, searched, finalist)
         self._layouts[key] = layout
@@ -133,9 +140,13 @@ class LayoutRanking:
         return [layout, *(one for one in variants if one is not None)]
 
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
-        """Return a layout with about half as long chunks of a prompt; None where these are the shortest, or do not fit.
+        """Return a layout with prompt chunks of about half the length.
 
-        A product on the mesh needs chunks of as many tokens on each row.
+        The number of tokens of a chunk must be a multiple of the rows of a region, except with the
+        product THIN_GEMM.
+
+        Returns:
+            The layout, or None if the chunks cannot be shorter or the layout does not fit.
         """
         candidate, choice = layout.candidate, layout.candidate.choice
         step = 1 if choice.prefill == THIN_GEMM else candidate.program.stages[0].rect.rows
@@ -146,7 +157,11 @@ class LayoutRanking:
         return self._recompiled(layout, layout.prepared, smaller)
 
     def _with_more_slots(self, layout: CompiledLayout, goal: Goal) -> CompiledLayout | None:
-        """Return a layout for passes over twice as many users; None where there are fewer users, or it does not fit."""
+        """Return a layout for passes over twice as many users.
+
+        Returns:
+            The layout, or None if there are not enough users or the layout does not fit.
+        """
         prepared, (program, options, choice) = layout.prepared, layout.candidate
         most_users, slots = layout.deployment.max_concurrency, 2 * options.batch
         most = most_users if goal.users is None else math.ceil(goal.users / goal.replicas_for(most_users))
@@ -163,7 +178,7 @@ class LayoutRanking:
     def _recompiled(
         self, layout: CompiledLayout, prepared: PreparedEstimate, candidate: Candidate
     ) -> CompiledLayout | None:
-        """Return a layout compiled with other options or another choice; None where that does not fit."""
+        """Return a layout compiled with other options or choices; None if it does not fit."""
         key = candidate.options, candidate.choice
         if key not in self._layouts:
             compiled = _compiled(prepared, candidate)
@@ -172,15 +187,15 @@ class LayoutRanking:
 
 
 def ranked_layouts(prepared: PreparedEstimate, search: Search, goal: Goal) -> list[CompiledLayout]:
-    """Return the layouts that compete for a goal, the nearest to it first.
+    """Return the layouts that compete for a goal, best first.
 
     Args:
         prepared: The request.
-        search: A search that says why nothing fits.
-        goal: What layouts are compared by.
+        search: Search function whose error says why nothing fits.
+        goal: Users and objective by which layouts are ranked.
 
     Raises:
-        DoesNotFit: the model does not fit.
+        DoesNotFit: The model does not fit.
     """
     return LayoutRanking(prepared, searches_for(prepared, search, goal)).ranked(goal)
 
@@ -190,7 +205,16 @@ def _while_better(
     change: Callable[[CompiledLayout], CompiledLayout | None],
     rank: Callable[[CompiledLayout], Rank],
 ) -> Iterator[CompiledLayout]:
-    """Yield a layout changed once, twice ... as long as each is better than the one before."""
+    """Apply a change to a layout repeatedly, as long as this makes the layout better.
+
+    Args:
+        layout: Layout to start with.
+        change: Function that returns the changed layout, or None if the change is impossible.
+        rank: Function that returns the rank of a layout.
+
+    Yields:
+        Each layout that is better than the one before it.
+    """
     changed = change(layout)
     while changed is not None and rank(changed) < rank(layout):
         yield changed
@@ -198,9 +222,10 @@ def _while_better(
 
 
 def variants_of(prepared: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
-    """Return a layout with attention on all columns, with the fewest codes unpacked at once, and with both.
+    """Return variants of a layout that leave more room for caches.
 
-    Those that are no different, or have no room for buffers or colours, are left out.
+    The variants have attention on all columns, the fewest codes unpacked at once, or both. Variants
+    that make no difference or do not fit are left out.
     """
     choices = variant_choices(candidate.choice)
     compiled = ((name, _compiled(prepared, candidate._replace(choice=other))) for name, other in choices.items())
@@ -208,7 +233,11 @@ def variants_of(prepared: PreparedEstimate, candidate: Candidate) -> tuple[Varia
 
 
 def variant_choices(choice: Choice) -> dict[str, Choice]:
-    """Return a choice with attention on all columns, with the fewest codes unpacked at once, and with both, by name."""
+    """Return variants of a choice that leave more room for caches, by name.
+
+    The variants have attention on all columns, the fewest codes unpacked at once, or both. Variants
+    that make no difference are left out.
+    """
     all_columns = replace(choice, attention_cols=0)
     choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}
     if choice.uses(WIDE_UNPACKING):
@@ -219,6 +248,7 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
 
 
 def _without_unpacking(choice: Choice) -> Choice:
+    """Return a choice without the rewrite that unpacks many codes at once."""
     rewrites, verify_rewrites = (
         None if setting is None else tuple(one for one in setting if one[0] != WIDE_UNPACKING)
         for setting in (choice.rewrites, choice.verify_rewrites)
@@ -227,7 +257,7 @@ def _without_unpacking(choice: Choice) -> Choice:
 
 
 def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | None:
-    """Return a candidate with the Program of its options and choice; None where it does not fit."""
+    """Return a candidate compiled with its options and choice; None if it does not fit."""
     p, (_, options, choice) = prepared, candidate
     try:
         program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
@@ -239,7 +269,7 @@ def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | N
 def _with_deployment(
     prepared: PreparedEstimate, candidate: Candidate, searched: Compilation, finalist: int
 ) -> CompiledLayout:
-    """Return a candidate with its deployment."""
+    """Return a compiled candidate with its deployment."""
     deployment = middle_deployment(prepared, candidate.program)
     return CompiledLayout(
         prepared=prepared, candidate=candidate, deployment=deployment, searched=searched, finalist=finalist

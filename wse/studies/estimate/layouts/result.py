@@ -1,4 +1,4 @@
-"""``search`` of a result: the layouts that were tried in small, and those that were compiled whole; and their table."""
+"""``search`` of an estimate: the layouts that were tried on a reduced model or fully compiled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, short_number
 
 MOST_ROWS: Final = 8
-"""Layouts that are shown."""
+"""Maximum number of layouts that are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,42 +21,52 @@ class LayoutResult(Result):
     """A layout that was tried."""
 
     mapping: Annotated[str, Doc("mapping")]
-    bands: Annotated[int, Doc("bands of rows that each wafer is cut into")]
-    regions_per_band: Annotated[int, Doc("regions of a band, at most")]
-    turned: Annotated[bool, Doc("whether rows and columns change places")]
+    bands: Annotated[int, Doc("bands of rows into which each wafer is divided")]
+    regions_per_band: Annotated[int, Doc("maximum number of regions of a band")]
+    turned: Annotated[bool, Doc("whether rows and columns of the mesh are exchanged")]
     prefill: Annotated[str, Doc("matrix product of prefill")]
     needed_bytes_per_pe: Annotated[int, Doc("SRAM of the fullest PE with the smallest chunks", "B")]
-    fits: Annotated[bool, Doc("whether that fits a PE")]
-    chosen: Annotated[bool, Doc("whether the Program is of this layout")]
+    fits: Annotated[bool, Doc("whether the layout fits")]
+    chosen: Annotated[bool, Doc("whether this layout was chosen")]
     groups: Annotated[
-        int | Literal["equal"] | None, Doc("groups of the all-reduces of decode; absent where those asked for")
+        int | Literal["equal"] | None,
+        Doc("groups of the all-reduces of decode; absent if they are those of the request"),
     ] = None
-    experts: Annotated[str | None, Doc("placement of experts; absent where that asked for")] = None
-    mesh_rows: Annotated[int | None, Doc("rows of each wafer's mesh that are cut; absent where all")] = None
-    mesh_cols: Annotated[int | None, Doc("columns of each wafer's mesh that are cut; absent where all")] = None
-    token_cycles: Annotated[float | None, Doc("a generated token, about, with the smallest chunks", "cycles")] = None
-    request_cycles: Annotated[float | None, Doc("the request; of layouts compiled whole", "cycles")] = None
+    experts: Annotated[str | None, Doc("placement of experts; absent if it is that of the request")] = None
+    mesh_rows: Annotated[int | None, Doc("rows of each wafer's mesh that are used; absent if all are")] = None
+    mesh_cols: Annotated[int | None, Doc("columns of each wafer's mesh that are used; absent if all are")] = None
+    token_cycles: Annotated[
+        float | None, Doc("approximate cycles of a generated token, with the smallest chunks", "cycles")
+    ] = None
+    request_cycles: Annotated[
+        float | None, Doc("cycles of the request; absent for layouts that were not fully compiled", "cycles")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult(Result):
     """The layouts that were tried before one was chosen."""
 
-    tried: Annotated[int, Doc("layouts that were tried in small")]
+    tried: Annotated[int, Doc("layouts that were tried on a reduced model, with one layer of each kind")]
     fitting: Annotated[int, Doc("layouts that fit")]
-    compiled: Annotated[int, Doc("layouts that were compiled whole")]
+    compiled: Annotated[int, Doc("layouts that were fully compiled")]
     layouts: Annotated[
-        tuple[LayoutResult, ...], Doc("all layouts that were tried, the chosen one and then the fastest first")
+        tuple[LayoutResult, ...], Doc("all layouts that were tried: the chosen one, then the others, fastest first")
     ]
 
 
 def search_result(choice: Compilation) -> SearchResult | None:
-    """Return the trials of a search, the chosen one and then the fastest first; None where there was one alone."""
+    """Return the layouts that a search tried: the chosen one, then the others, fastest first.
+
+    Returns:
+        The layouts, or None if only one was tried.
+    """
     if len(choice.trials) < 2:
         return None
     costs, chosen = dict(choice.compiled), choice.compiled[0][0]
 
     def rank(trial: Trial) -> tuple[bool, float, float]:
+        """Return the sort key of a trial: the chosen one first, then by cycles."""
         return trial != chosen, costs.get(trial) or math.inf, trial.token_cycles or math.inf
 
     order = sorted(choice.trials, key=rank)
@@ -69,7 +79,7 @@ def search_result(choice: Compilation) -> SearchResult | None:
 
 
 def search_table(search: SearchResult, clock_hz: float) -> Table:
-    """Return the fastest layouts of a search; a token's time is that with the smallest chunks."""
+    """Return the table of the fastest layouts of a search."""
     columns = (
         Column(key="chosen", formatter=lambda chosen: "▸" if chosen else ""),
         Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" turned" if row.turned else "")),
@@ -102,6 +112,7 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
 
 
 def _layout(trial: Trial, cycles: float | None, *, chosen: bool) -> LayoutResult:
+    """Return the result record of a layout that was tried."""
     layout = trial.layout
     mesh_rows, mesh_cols = layout.mesh or (None, None)
     return LayoutResult(

@@ -1,7 +1,8 @@
-"""``sram.room`` of an estimate: users that choices of the compiler leave no room for, and the cycles that these save.
+"""``sram.room`` of an estimate: choices that save cycles but leave less room for KV caches.
 
-Attention on few columns stores more on each of them, and codes that are unpacked at once need scratch. Both are chosen
-because they save cycles of the request; the SRAM that they need has no room for further KV caches.
+Attention on few columns stores more on each of these columns. Unpacking many codes of quantised
+weights at once needs scratch memory. Both save cycles of the request, but the SRAM that they need
+is not available for further KV caches.
 """
 
 from __future__ import annotations
@@ -19,19 +20,24 @@ from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.users import users_at
 
 CHOSEN: Final = "as chosen"
+"""Name of the row with the choices of the compiler."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoomResult(Result):
-    """The Program with another choice, with which more KV caches fit."""
+    """The model compiled with another choice, so that more KV caches fit."""
 
-    choice: Annotated[str, Doc("what is otherwise than chosen")]
-    users: Annotated[int, Doc("users whose caches fit, with the context of the request")]
+    choice: Annotated[str, Doc("the choice that differs from that of the compiler")]
+    users: Annotated[int, Doc("users whose KV caches fit, with the context of the request")]
     token_cycles: Annotated[float, Doc("a generated token in the middle of the request", "cycles")]
 
 
 def cache_room(layout: ChosenLayout) -> tuple[RoomResult, ...] | None:
-    """Return the Program as chosen, and each variant with room for more users; None without any."""
+    """Return the layout as chosen, and each variant with room for more users.
+
+    Returns:
+        One record per layout; None if no variant has room for more users.
+    """
     chosen = _row(layout.prepared, CHOSEN, layout.compilation.program)
     rows = [_row(layout.prepared, name, candidate.program) for name, candidate in layout.variants]
     roomier = [row for row in rows if row.users > chosen.users]
@@ -39,13 +45,14 @@ def cache_room(layout: ChosenLayout) -> tuple[RoomResult, ...] | None:
 
 
 def _row(prepared: PreparedEstimate, name: str, program: Program) -> RoomResult:
+    """Return the number of users and the cycles of a token for a compiled layout."""
     fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
     cycles = fabric.decode_cost(*prepared.middle_context).cycles
     return RoomResult(choice=name, users=users_at(program, program.context), token_cycles=cycles)
 
 
 def room_table(room: tuple[RoomResult, ...], context: int) -> Table:
-    """Return the users and the cycles per token of each choice."""
+    """Return the table of the users and the cycles per token of each choice."""
     columns = (
         Column(key="choice", title="choice", wraps=True),
         number("users", "users", count),

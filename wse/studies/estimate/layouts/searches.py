@@ -1,7 +1,8 @@
-"""The searches whose layouts compete to serve a number of users, and the trials of all of them in one table.
+"""Searches for layouts that serve a number of users, and the table of all layouts they tried.
 
-The layouts with the shortest request are often on a part of each wafer. Layouts on all of it may take longer for one
-user, but have room for more caches, read prompts faster and work on more users at once.
+The layout with the shortest request often uses only a part of each wafer. Layouts on whole wafers
+may be slower for one user, but have room for more caches, read prompts faster, and work on more
+users at once.
 """
 
 from __future__ import annotations
@@ -20,24 +21,27 @@ from wse.studies.estimate.prepare import PreparedEstimate
 from wse_mappings.strategies.strategy import Layout
 
 FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)
-"""The two fastest layouts for one user, and the two fastest others on whole wafers."""
+"""Search for the two fastest layouts for one user, and the two fastest others on whole wafers."""
 MANY_USERS: Final = Breadth(finalists=4, margin=math.inf, many_users=True)
-"""The four fastest layouts on whole wafers with as many passes in flight as they allow."""
+"""Search for the four fastest layouts on whole wafers, with as many passes as they allow."""
 
 Search = Callable[[PreparedEstimate, Breadth], Compilation]
-"""A function that searches for the layouts of a request with a given `Breadth`."""
+"""Function that searches for the layouts of a request with a given `Breadth`."""
 
 
 def searches_for(prepared: PreparedEstimate, search: Search, goal: Goal) -> list[Compilation]:
-    """Search for the fastest layouts and, unless one user is to be served at a time, for those that serve many at once.
+    """Search for the fastest layouts, and for layouts that serve many users at once.
+
+    The second search is left out if the goal is to serve one user at a time, or if no layout on
+    whole wafers fits.
 
     Args:
         prepared: The request.
-        search: The function that searches for the fastest layouts; its error says why nothing fits.
-        goal: What the layouts are for.
+        search: Function that searches for the fastest layouts. Its error says why nothing fits.
+        goal: Users and objective of the layouts.
 
     Raises:
-        DoesNotFit: the model does not fit.
+        DoesNotFit: The model does not fit.
     """
     fastest = search(prepared, FASTEST)
     one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
@@ -50,12 +54,15 @@ def searches_for(prepared: PreparedEstimate, search: Search, goal: Goal) -> list
 
 
 def with_trials(prepared: PreparedEstimate, compilation: Compilation, searches: Iterable[Compilation]) -> Compilation:
-    """Return a compilation with the trials of all searches of a request; the chosen one is the first that was compiled.
+    """Return a compilation with the trials of all searches of a request.
+
+    Its chosen layout comes first among the compiled ones. A layout that several searches tried has
+    the trial of the first of them.
 
     Args:
         prepared: The request.
-        compilation: What was chosen, with the trials of its own search.
-        searches: All searches, its own first. A layout that several of them tried has the trial of the first.
+        compilation: The chosen layout, with the trials of its own search.
+        searches: All searches, starting with the one that found the chosen layout.
     """
     chosen = compilation.compiled[0][0]
     compiled: dict[tuple[Layout, str], tuple[Trial, float]] = {}

@@ -1,1 +1,1 @@
-"""Times of stages, passes, first tokens and users, of a compiled layout."""
+"""Times of stages, passes, first tokens and users in a compiled layout."""

@@ -1,4 +1,7 @@
-"""Time to first token: the chunks of the prompts, each in the next stage as soon as it can be."""
+"""Time to first token: the chunks of the prompts, pipelined through the stages.
+
+A chunk enters a stage as soon as the stage and the chunk are ready.
+"""
 
 from __future__ import annotations
 
@@ -18,52 +21,64 @@ from wse.serving.route import Route, alone_cycles
 from wse.studies.estimate.timing.stage_times import REGION, RouteReader, Server
 
 MOST_VISITS: Final = 40_000
-"""Visits of the longest discrete-event run of a report: some 0.1 s."""
+"""Maximum number of visits in a discrete-event run for a report; such a run takes about 0.1 s."""
 CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChunksResult(Result):
-    """The chunks of a stream's prompts."""
+    """Times of the chunks of a stream's prompts."""
 
-    chunks: Annotated[int, Doc("chunks")]
-    sequential_s: Annotated[float, Doc("one after another", "s")]
-    pipelined_s: Annotated[float, Doc("behind each other through the stages", "s")]
-    pipelined_by: Annotated[str, Doc("how that is known: closed form, discrete-event run or lower bound")]
-    bubble_fraction: Annotated[float, Doc("time that stages are idle meanwhile")]
+    chunks: Annotated[int, Doc("number of chunks")]
+    sequential_s: Annotated[float, Doc("time of the chunks one at a time", "s")]
+    pipelined_s: Annotated[float, Doc("time of the chunks pipelined through the stages", "s")]
+    pipelined_by: Annotated[str, Doc("source of `pipelined_s`: closed form, discrete-event run or lower bound")]
+    bubble_fraction: Annotated[float, Doc("fraction of `pipelined_s` for which stages are idle")]
 
     @property
     def are_exact(self) -> bool:
-        """True if the time one after another is known, and not only bounded."""
+        """True if the pipelined time is known, and not only bounded from below."""
         return self.pipelined_by != BOUND
 
     def ttft_s(self, wafer: WaferSpec) -> float:
         """Return the time to first token of the last user, from host to host, in seconds.
 
-        Where the time of pipelined chunks is only bounded, the chunks count as read one after another. Half of the
-        wafer's round trip to the host is that of the first token on its way out, which no chunk waits for.
+        If only a lower bound of the pipelined time is known, the time of the chunks one at a time
+        is used instead. Half of the wafer's round trip to the host is added for the first token in
+        transit to the host, for which no chunk waits.
         """
         return (self.pipelined_s if self.are_exact else self.sequential_s) + wafer.host_round_trip_s / 2
 
 
 class PromptRoutes:
-    """The routes of the chunks of the prompts through the stages, collected chunk by chunk."""
+    """Collector of the routes of prompt chunks through the stages, one chunk at a time."""
 
     def __init__(self, fabric: Fabric) -> None:
+        """Create a collector without chunks for the Program of a fabric model."""
         self._reader, self._wafer = RouteReader(fabric), fabric.wafer
         self._routes: list[Route] = []
 
     def add(self, phase: Phase, cost: PhaseCost) -> None:
-        """Add the next chunk."""
+        """Add the next chunk.
+
+        Args:
+            phase: Prefill phase of the chunk.
+            cost: Cycles of that phase.
+        """
         self._routes.append(self._reader.route(phase, cost))
 
     def result(self) -> ChunksResult:
-        """Return the times of all chunks that were added, at least one."""
+        """Return the times of all chunks that were added, of which there must be at least one."""
         return chunks_result(self._routes, self._reader.servers, self._wafer)
 
 
 def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
-    """Return the times of the chunks of all prompts, of which ``costs`` has every one in order."""
+    """Return the times of the chunks of all prompts.
+
+    Args:
+        fabric: Fabric model that gave the cycles.
+        costs: Cycles of every chunk, in order.
+    """
     routes = PromptRoutes(fabric)
     for phase, cost in zip(fabric.program.prefill, costs, strict=True):
         routes.add(phase, cost)
@@ -71,24 +86,35 @@ def prompts_result(fabric: Fabric, costs: Sequence[PhaseCost]) -> ChunksResult:
 
 
 def chunks_result(routes: Sequence[Route], servers: Sequence[Server], wafer: WaferSpec) -> ChunksResult:
-    """Return the times of chunks on their routes through servers, one after another and pipelined."""
+    """Return the times of chunks, one at a time and pipelined.
+
+    Args:
+        routes: Route of each chunk: its visits to servers. Servers are regions of PEs, links and
+            the host.
+        servers: The servers.
+        wafer: The wafer, for its clock.
+    """
     regions = [number for number, server in enumerate(servers) if server.kind == REGION]
     sequential = sum(times * alone_cycles(route) for route, times in Counter(routes).items())
-    pipelined, how = _pipelined_cycles(routes)
+    pipelined, method = _pipelined_cycles(routes)
     return ChunksResult(
         chunks=len(routes),
         sequential_s=sequential / wafer.clock_hz,
         pipelined_s=pipelined / wafer.clock_hz,
-        pipelined_by=how,
+        pipelined_by=method,
         bubble_fraction=idle_fraction(routes, regions, pipelined),
     )
 
 
 def _pipelined_cycles(routes: Sequence[Route]) -> tuple[float, str]:
-    """Return the cycles of chunks that follow each other through the stages, and how they are known."""
-    closed = chunks_cycles(routes)
-    if closed.exact:
-        return closed.cycles, CLOSED_FORM
+    """Return the cycles of pipelined chunks, and the method by which they were determined.
+
+    The methods are a closed form if it is exact, else a discrete-event run if it is short, else the
+    closed form as a lower bound.
+    """
+    closed_form = chunks_cycles(routes)
+    if closed_form.exact:
+        return closed_form.cycles, CLOSED_FORM
     if sum(map(len, routes)) > MOST_VISITS:
-        return closed.cycles, BOUND
+        return closed_form.cycles, BOUND
     return events.run(events.chunks(routes))[-1], EVENTS

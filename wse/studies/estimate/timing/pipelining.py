@@ -1,4 +1,7 @@
-"""Pipelining, ``schedule`` of a result: streams of tokens, and chunks of prompts, in transit through stages."""
+"""``schedule`` of an estimate: several streams of tokens, or chunks of prompts, pipelined.
+
+A stream is a batch of users whose tokens go through the stages together.
+"""
 
 from __future__ import annotations
 
@@ -22,52 +25,55 @@ from wse.serving.route import alone_cycles, as_loop, busy_cycles, slowest
 from wse.studies.estimate.timing.first_token import MOST_VISITS, ChunksResult, chunks_result
 from wse.studies.estimate.timing.stage_times import HOST_LINK, LINK, REGION, WAFER_LINK, stage_times, streams_in_cache
 
-PASSES: Final = 4  # of each stream in an event run: two until it is steady, two that are measured
+PASSES: Final = 4
+"""Passes of each stream in a simulation: two to reach the steady state, two that are measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamsResult(Result):
-    """The steady state of a number of streams."""
+    """Steady state of a number of streams in flight."""
 
     streams: Annotated[int, Doc("streams in flight")]
-    users: Annotated[int, Doc("their users")]
-    tokens_per_s: Annotated[float, Doc("tokens of all users; an upper bound where not `exact`", "tokens/s")]
+    users: Annotated[int, Doc("users of these streams")]
+    tokens_per_s: Annotated[float, Doc("tokens of all users; an upper bound if not `exact`", "tokens/s")]
     tokens_per_s_per_user: Annotated[float, Doc("tokens of each user", "tokens/s")]
-    bubble_fraction: Annotated[float, Doc("time that stages are idle, all streams going on")]
+    bubble_fraction: Annotated[float, Doc("fraction of time for which stages are idle in the steady state")]
     fill_and_drain_bubble_fraction: Annotated[
-        float, Doc("time that stages are idle while each stream makes one token, from empty to empty")
+        float, Doc("fraction of time for which stages are idle if each stream makes one token, from empty to empty")
     ]
     limited_by: Annotated[str, Doc("`latency`, or the server that is always busy")]
-    exact: Annotated[bool, Doc("whether the closed form is exact; else an upper bound")]
+    exact: Annotated[bool, Doc("whether the closed form is exact; otherwise, it is an upper bound")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventsResult(Result):
-    """The steady state of some streams, counted event by event."""
+    """Steady state of some streams, simulated event by event."""
 
     streams: Annotated[int, Doc("streams in flight")]
-    tokens_per_s: Annotated[float, Doc("tokens of all users, by events", "tokens/s")]
-    closed_form_tokens_per_s: Annotated[float, Doc("the same by the closed form", "tokens/s")]
+    tokens_per_s: Annotated[float, Doc("tokens of all users, by the simulation", "tokens/s")]
+    closed_form_tokens_per_s: Annotated[float, Doc("tokens of all users, by the closed form", "tokens/s")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerResult(Result):
-    """A server of one stream at a time: stages that share PEs, or a link."""
+    """A server, which works for one stream at a time: stages that share PEs, or a link."""
 
-    name: Annotated[str, Doc("name for people")]
+    name: Annotated[str, Doc("name of the server")]
     kind: Annotated[str, Doc("region, link, wafer link or host")]
-    wafer: Annotated[int, Doc("index of its wafer, or of the one whose streams it carries")]
-    stages: Annotated[tuple[int, ...], Doc("a region's stages; the two that a link joins")]
-    decode_busy_s: Annotated[float, Doc("busy for a token of each user of a stream", "s")]
-    decode_latency_s: Annotated[float, Doc("on the way without being busy", "s")]
-    prefill_busy_s: Annotated[float, Doc("busy for all prompts of a stream", "s")]
+    wafer: Annotated[int, Doc("index of its wafer, or of the wafer whose streams it carries")]
+    stages: Annotated[tuple[int, ...], Doc("stages of a region, or the two stages that a link connects")]
+    decode_busy_s: Annotated[float, Doc("work for a token of each user of a stream", "s")]
+    decode_latency_s: Annotated[float, Doc("latency of such a token after the work", "s")]
+    prefill_busy_s: Annotated[float, Doc("work for all prompts of a stream", "s")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PipeliningResult(Result):
-    """Rates of one stream, of as many as saturate the slowest server, of as many as caches fit, and of prompts.
+    """Rates of streams and of prompts through the pipeline of stages.
 
-    A stream is the Program's batch: its users' tokens go through the stages together.
+    Numbers of streams are one, the number that saturates the slowest server, and the number whose
+    KV caches fit. A stream is the Program's batch: the tokens of its users go through the stages
+    together.
     """
 
     stages: Annotated[int, Doc("stages that work at the same time")]
@@ -77,35 +83,43 @@ class PipeliningResult(Result):
     slowest_stage_s: Annotated[float, Doc("work of the slowest stage for a token", "s")]
     slowest_link_s: Annotated[float | None, Doc("work of the slowest link for a token", "s")] = None
     streams_to_saturate: Annotated[int, Doc("streams that keep the slowest server busy")]
-    tokens_per_s_at_saturation: Annotated[float, Doc("tokens of all users with that many", "tokens/s")]
+    tokens_per_s_at_saturation: Annotated[float, Doc("tokens of all users with that number of streams", "tokens/s")]
     kv_limited_streams: Annotated[int, Doc("streams whose KV caches fit")]
     limited_by: Annotated[str, Doc("`KV cache`, or the slowest server")]
-    rows: Annotated[tuple[StreamsResult, ...], Doc("by number of streams, up to those whose caches fit")]
+    rows: Annotated[tuple[StreamsResult, ...], Doc("rates by number of streams, up to the number whose caches fit")]
     tokens_per_s_at_kv_limit: Annotated[float | None, Doc("tokens of all streams whose caches fit", "tokens/s")] = None
-    bubble_fraction: Annotated[float | None, Doc("time that stages are idle then")] = None
-    by_events: Annotated[EventsResult | None, Doc("the same event by event, as a check")] = None
+    bubble_fraction: Annotated[
+        float | None, Doc("fraction of time for which stages are idle with that number of streams")
+    ] = None
+    by_events: Annotated[EventsResult | None, Doc("a simulation event by event, as a check")] = None
     prefill: Annotated[ChunksResult | None, Doc("the chunks of the prompts")] = None
-    ttft_s: Annotated[float | None, Doc("time to first token, chunks behind each other", "s")] = None
-    ttft_sequential_s: Annotated[float | None, Doc("time to first token, chunks one after another", "s")] = None
+    ttft_s: Annotated[float | None, Doc("time to first token with pipelined chunks", "s")] = None
+    ttft_sequential_s: Annotated[float | None, Doc("time to first token with one chunk at a time", "s")] = None
     servers: Annotated[tuple[ServerResult, ...], Doc("regions and links")]
 
 
 def pipelining_result(
     fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, *, with_rows: bool = True
 ) -> PipeliningResult:
-    """Return the pipelining of streams that are all at the length of the caches that ``decode`` is for.
+    """Return the rates of several streams in flight through the stages.
+
+    All streams are assumed to have the same number of tokens in their caches, as in ``decode``.
 
     Args:
-        fabric: The model that made the costs.
-        prefill: The cost of each chunk of the prompts.
-        decode: The cost of one token of each user.
-        with_rows: Whether to compute the rates of several streams, and those counted event by event. These take time.
+        fabric: Fabric model that gave the cycles.
+        prefill: Cycles of each chunk of the prompts.
+        decode: Cycles of one token of each user.
+        with_rows: Whether to compute the rates by number of streams and simulate them, which takes
+            time.
     """
     return _Pipelining(fabric, prefill, decode).result(with_rows=with_rows)
 
 
 class _Pipelining:
+    """The streams of a compiled request: their servers, their route, and how many there can be."""
+
     def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> None:
+        """Determine the route of a token, and how many streams saturate the stages and fit."""
         self._wafer, self._users, self._context = fabric.wafer, fabric.program.batch, fabric.program.context
         self._times = stage_times(fabric, prefill, decode)
         self._route = as_loop(self._times.decode)
@@ -114,6 +128,7 @@ class _Pipelining:
         self._in_cache = streams_in_cache(fabric.program)
 
     def result(self, *, with_rows: bool) -> PipeliningResult:
+        """Return the rates; those by number of streams only ``with_rows``."""
         server, work = slowest(self._route)
         kv_binds = self._in_cache < self._enough
         rows = tuple(self._row(streams) for streams in self._counts()) if with_rows else ()
@@ -142,52 +157,67 @@ class _Pipelining:
         )
 
     def _seconds(self, cycles: float) -> float:
+        """Convert cycles to seconds."""
         return cycles / self._wafer.clock_hz
 
     def _tokens_per_s(self, cycles_between_passes: float) -> float:
+        """Return the tokens/s of all users, from the cycles between two passes."""
         return self._users * self._wafer.clock_hz / cycles_between_passes
 
     def _slowest_s(self, *kinds: str) -> float | None:
-        """Return the work of the slowest server of some kinds for one pass; None where none of them has any."""
+        """Return the seconds that the slowest server of some kinds works for one pass.
+
+        The result is None if none of these servers has work.
+        """
         work = busy_cycles([self._route])
         cycles = max((work.get(number, 0.0) for kind in kinds for number in self._times.of_kind(kind)), default=0.0)
         return self._seconds(cycles) if cycles else None
 
     def _counts(self) -> list[int]:
-        """Powers of two until enough, what is enough, and what the caches store; none beyond these."""
+        """Return the numbers of streams to report, ascending.
+
+        They are the powers of two up to the number that saturates the stages, that number, and the
+        number whose caches fit. None is above the latter.
+        """
         powers = {2**power for power in range(self._enough.bit_length())}
         return sorted(streams for streams in {*powers, self._enough, self._in_cache} if 1 <= streams <= self._in_cache)
 
     def _row(self, streams: int) -> StreamsResult:
-        between = cycles_between_passes(self._route, streams)
+        """Return the steady state of a number of streams."""
+        pass_interval = cycles_between_passes(self._route, streams)
         server, work = slowest(self._route)
-        once = run_cycles(self._route, streams, 1).cycles
+        fill_and_drain_cycles = run_cycles(self._route, streams, 1).cycles
         return StreamsResult(
             streams=streams,
             users=streams * self._users,
-            tokens_per_s=self._tokens_per_s(between.cycles),
-            tokens_per_s_per_user=self._tokens_per_s(between.cycles) / (streams * self._users),
-            bubble_fraction=idle_fraction([self._route], self._regions, between.cycles),
-            fill_and_drain_bubble_fraction=idle_fraction([self._route] * streams, self._regions, once),
-            limited_by="latency" if between.cycles > work else self._times.servers[server].name,
-            exact=between.exact,
+            tokens_per_s=self._tokens_per_s(pass_interval.cycles),
+            tokens_per_s_per_user=self._tokens_per_s(pass_interval.cycles) / (streams * self._users),
+            bubble_fraction=idle_fraction([self._route], self._regions, pass_interval.cycles),
+            fill_and_drain_bubble_fraction=idle_fraction([self._route] * streams, self._regions, fill_and_drain_cycles),
+            limited_by="latency" if pass_interval.cycles > work else self._times.servers[server].name,
+            exact=pass_interval.exact,
         )
 
     def _by_events(self) -> EventsResult:
-        """The steady state simulated event by event, of as many streams as saturate it, fit and do not take long."""
+        """Simulate the steady state event by event.
+
+        The number of streams is the one that saturates the stages, unless fewer fit or the
+        simulation would take too long. Each stream makes `PASSES` passes, and only the last two are
+        measured.
+        """
         streams = max(1, min(self._enough, self._in_cache, MOST_VISITS // (PASSES * len(self._route))))
-        ended = events.run(events.passes(self._route, streams, PASSES))
-        late, early = (sum(ended[first : first + streams]) for first in (3 * streams, streams))
-        between = (late - early) / (2 * streams * streams)
-        closed = cycles_between_passes(self._route, streams).cycles
+        end_times = events.run(events.passes(self._route, streams, PASSES))
+        late_ends, early_ends = (sum(end_times[first : first + streams]) for first in (3 * streams, streams))
+        pass_interval = (late_ends - early_ends) / (2 * streams * streams)
+        closed_form_interval = cycles_between_passes(self._route, streams).cycles
         return EventsResult(
             streams=streams,
-            tokens_per_s=self._tokens_per_s(between),
-            closed_form_tokens_per_s=self._tokens_per_s(closed),
+            tokens_per_s=self._tokens_per_s(pass_interval),
+            closed_form_tokens_per_s=self._tokens_per_s(closed_form_interval),
         )
 
     def _servers(self) -> tuple[ServerResult, ...]:
-        """Return each server's busy time for a token and for all prompts of a stream."""
+        """Return the time that each server works for a token and for all prompts of a stream."""
         decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
         latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
         for visit in self._times.decode:
@@ -207,30 +237,30 @@ class _Pipelining:
 
 
 def pipelining_tables(pipelining: PipeliningResult) -> list[Table]:
-    """Return the limits of streams and the prompt's chunks, and a row for each number of streams whose caches fit."""
+    """Return the tables of the pipeline: limits and prompt, and rates by number of streams."""
     return [_pipelining_table(pipelining), *([_streams_table(pipelining)] if pipelining.rows else [])]
 
 
 def _pipelining_table(pipelining: PipeliningResult) -> Table:
-    """The table on one stream alone, the streams that saturate the stages, those whose caches fit, and the prompt."""
+    """Return the table of a single stream, of the limits of several streams, and of the prompt."""
     users = pipelining.users_per_stream
     stream = "each a user" if users == 1 else f"each of {plural(users, 'user')}"
-    slowest = f"{seconds(pipelining.slowest_stage_s)} a token"
+    slowest_text = f"{seconds(pipelining.slowest_stage_s)} a token"
     if pipelining.slowest_link_s is not None:
-        slowest += f"; the slowest link {seconds(pipelining.slowest_link_s)}"
+        slowest_text += f"; the slowest link {seconds(pipelining.slowest_link_s)}"
     rate = f"{count(pipelining.tokens_per_s_at_saturation)} tokens/s"
-    fitting, context = pipelining.kv_limited_streams, count(pipelining.context_tokens)
+    streams_that_fit, context = pipelining.kv_limited_streams, count(pipelining.context_tokens)
     rows = [
         ("one stream", f"{seconds(pipelining.single_stream_tpot_s)} a token"),
-        ("slowest stage", slowest),
+        ("slowest stage", slowest_text),
         ("saturated", f"by {plural(pipelining.streams_to_saturate, 'stream')}: {rate}"),
-        ("KV cache", f"holds {plural(fitting, 'stream')} of {context} tokens"),
+        ("KV cache", f"holds {plural(streams_that_fit, 'stream')} of {context} tokens"),
         ("limited by", pipelining.limited_by),
     ]
     events, prefill = pipelining.by_events, pipelining.prefill
     if events is not None:
-        both = f"{count(events.tokens_per_s)} tokens/s, closed form {count(events.closed_form_tokens_per_s)}"
-        rows.append(("event by event", f"{plural(events.streams, 'stream')}: {both}"))
+        rates_text = f"{count(events.tokens_per_s)} tokens/s, closed form {count(events.closed_form_tokens_per_s)}"
+        rows.append(("event by event", f"{plural(events.streams, 'stream')}: {rates_text}"))
     if prefill is not None and pipelining.ttft_s is not None:
         text = f"{plural(prefill.chunks, 'chunk')}: {seconds(prefill.pipelined_s)}"
         if prefill.chunks > 1:
@@ -240,7 +270,7 @@ def _pipelining_table(pipelining: PipeliningResult) -> Table:
 
 
 def _streams_table(pipelining: PipeliningResult) -> Table:
-    """Return a row for each number of streams."""
+    """Return the table of rates by number of streams."""
     columns = [
         number("streams", "streams"),
         number("tokens_per_s", "tokens/s", cell=lambda row: _at_most(row) + count(row.tokens_per_s)),
@@ -254,4 +284,5 @@ def _streams_table(pipelining: PipeliningResult) -> Table:
 
 
 def _at_most(row: StreamsResult) -> str:
+    """Return a sign to put before a rate that is only an upper bound."""
     return "" if row.exact else "≤ "

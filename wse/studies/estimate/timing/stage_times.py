@@ -1,10 +1,16 @@
-"""The steps of a Program as visits to servers: its regions, the links between them, the host.
+"""Routes of phases: the steps of a Program as visits to regions, links and the host.
 
-Stages that share PEs share their time and are one server. A stream from one stage to another is launched
-by its PEs and then in transit: microthreads send it out of a buffer while the PEs work on the next token. Its links are
-busy for the words of the busiest one, or for its bytes on the link between wafers if that takes longer; the rest is
-latency. Streams between different pairs of regions are taken not to meet, those that leave one wafer share its link.
-Nothing is lost: all visits together are the cycles of the phase.
+A server (`Server`) works for one token at a time. Stages that share PEs share their time and form
+one server.
+
+A stream of words from one stage to another is launched by the PEs of the sender and is then in
+transit: microthreads send it from a buffer while the PEs work on the next token. Its links are busy
+for the number of words on the busiest link, or for its bytes on the link between wafers if that
+takes longer. The rest of its time is latency.
+
+It is assumed that streams between different pairs of regions do not share links on the mesh.
+Streams that leave the same wafer share its link. The cycles of all visits add up to the cycles of
+the phase.
 """
 
 from __future__ import annotations
@@ -34,16 +40,18 @@ from wse.serving.simulation.staged_costs import PassTime
 
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
 KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
+"""Kinds of servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server of one token at a time.
+    """A region of PEs, a link or a host connection, which works for one token at a time.
 
     Attributes:
         kind: One of ``KINDS``.
-        wafer: The wafer that it is on, or whose streams to other wafers or the host it carries.
-        stages: A region's stages; the two that a link joins.
+        wafer: Wafer of a region or link. For a link to other wafers or to the host, the wafer whose
+            streams it carries.
+        stages: Stages of a region, or the two stages that a link connects.
     """
 
     kind: str
@@ -52,7 +60,7 @@ class Server:
 
     @property
     def name(self) -> str:
-        """The name of the server for people."""
+        """Name of the server in reports."""
         stages = number_ranges(self.stages)
         match self.kind:
             case "region":
@@ -67,21 +75,32 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTimes:
-    """Servers, and the routes of the prompts' chunks in order and of one decoded token of each user, in cycles."""
+    """Servers, and the routes of prompts and tokens through them, in cycles.
+
+    Attributes:
+        servers: The servers. Visits refer to their positions here.
+        prefill: Route of each chunk of the prompts, in order.
+        decode: Route of one decoded token of each user.
+    """
 
     servers: tuple[Server, ...]
     prefill: tuple[Route, ...]
     decode: Route
 
     def of_kind(self, kind: str) -> tuple[int, ...]:
-        """Return the servers of a kind."""
+        """Return the indices of the servers of a kind."""
         return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
 
 
 class _Stream(NamedTuple):
-    """A step whose words go from one server to another: its link, cycles that this is busy, whether the host sends.
+    """A step whose words go from one server to another.
 
-    ``receiver`` is the server of the stage that they go to; -1 where they come from the host or go there.
+    Attributes:
+        link: Index of the link.
+        link_cycles: Cycles for which the link is busy.
+        from_host: Whether the host sends the words.
+        receiver: Server of the stage that receives the words; -1 if the host sends or receives
+            them.
     """
 
     link: int
@@ -91,12 +110,12 @@ class _Stream(NamedTuple):
 
 
 def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
-    """Return the routes of a Program's phases.
+    """Return the servers of a Program and the routes of its phases.
 
     Args:
-        fabric: The model that made the costs.
-        prefill: The cost of each chunk, as ``Fabric.prefill_cost`` gives it.
-        decode: That of one token of each user at some length of the caches.
+        fabric: Fabric model that gave the cycles.
+        prefill: Cycles of each chunk, from ``Fabric.prefill_cost``.
+        decode: Cycles of one token of each user, at some length of the caches.
     """
     reader = RouteReader(fabric)
     program = fabric.program
@@ -108,16 +127,20 @@ def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost)
 
 
 def streams_in_cache(program: Program) -> int:
-    """Streams, of ``program.batch`` users each, whose caches fit if they get all SRAM that is free."""
+    """Return the maximum number of streams whose KV caches fit if all free SRAM is used for caches.
+
+    A stream has ``program.batch`` users.
+    """
     return min(
         (max(0, room) // stream_bytes for stream_bytes, room in program.cache_bytes() if stream_bytes), default=1
     )
 
 
 class RouteReader:
-    """Reads phases as routes, and numbers servers as it meets them, regions first."""
+    """Converts phases of a Program to routes, and indexes servers as they occur, regions first."""
 
     def __init__(self, fabric: Fabric) -> None:
+        """Create a reader, and index the regions. Stages that share PEs form one region."""
         self._fabric, self._program = fabric, fabric.program
         self._empty = self._program.cache_slots(0)
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -127,77 +150,93 @@ class RouteReader:
         stages: dict[tuple[object, ...], list[int]] = {}
         spans = [number for number, stage in enumerate(self._program.stages) if stage.span > 1]
         for number, stage in enumerate(self._program.stages):
-            joined = [other_stage for other_stage in spans if self._program.shares_pes(number, other_stage)]
-            key = (REGION, *joined) if joined else (REGION, stage.wafer, stage.rect)
+            overlapping_stages = [other_stage for other_stage in spans if self._program.shares_pes(number, other_stage)]
+            key = (REGION, *overlapping_stages) if overlapping_stages else (REGION, stage.wafer, stage.rect)
             stages.setdefault(key, []).append(number)
-        of_stage = np.zeros(len(self._program.stages), np.int64)
-        for key, shared in stages.items():
-            wafer = self._program.stages[shared[0]].wafer
-            of_stage[shared] = self._number(key, Server(REGION, wafer, tuple(shared)))
-        self._of_stage = of_stage
+        server_of_stage = np.zeros(len(self._program.stages), np.int64)
+        for key, stage_group in stages.items():
+            wafer = self._program.stages[stage_group[0]].wafer
+            server_of_stage[stage_group] = self._number(key, Server(REGION, wafer, tuple(stage_group)))
+        self._server_of_stage = server_of_stage
 
     def route(self, phase: Phase, cost: PhaseCost) -> Route:
-        """Return the visits of one run of a phase; those to one server without latency between are one.
+        """Return the route of one run of a phase: its visits to servers, in order.
 
-        What a stage does for words to come, right before they are sent, counts when they are there.
+        Consecutive visits to the same server without latency between them are merged. If a stage
+        works right before it receives words from another server, this work counts as done after
+        their arrival.
+
+        Args:
+            phase: Phase of the Program.
+            cost: Cycles of the phase by step.
         """
         if cost not in self._routes:  # chunks of one class share their cost
             self._routes[cost] = self._route(phase, cost)
         return self._routes[cost]
 
     def _route(self, phase: Phase, cost: PhaseCost) -> Route:
-        if phase.steps not in self._streams:  # the same ones for all costs of these steps
+        """Return the route of a phase that is not cached.
+
+        1. Divide the steps into segments: each stream is a segment, and a change of server starts a
+           new one.
+        2. Convert each segment to a visit. A stream becomes a visit to the sender, which launches
+           it, and a visit to a link.
+        """
+        # 1. Segments of steps.
+        if phase.steps not in self._streams:  # streams do not depend on the costs
             self._streams[phase.steps] = self._streams_of(phase)
         streams = self._streams[phase.steps]
-        at, alone = self._of_stage[phase.steps.stage], np.array([*streams], np.int64)
-        cuts = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(at)) + 1, alone, alone + 1]))
+        servers, stream_steps = self._server_of_stage[phase.steps.stage], np.array([*streams], np.int64)
+        cuts = np.unique(np.concatenate([[0], np.flatnonzero(np.diff(servers)) + 1, stream_steps, stream_steps + 1]))
         cuts = cuts[cuts < len(phase.steps)]
         cycles = np.add.reduceat(cost.by_step, cuts)
         launches = cost.by_cause[:, CAUSES.index("launch")]
+        # 2. Visits.
         visits: list[Visit] = []
-        ready = 0.0  # for the next words
-        for first, after, total in zip(cuts.tolist(), [*cuts[1:].tolist(), -1], cycles.tolist(), strict=True):
-            server, stream = int(at[first]), streams.get(first)
+        postponed = 0.0  # work of a receiver right before the words arrive; counted after their arrival
+        for first, end, total in zip(cuts.tolist(), [*cuts[1:].tolist(), -1], cycles.tolist(), strict=True):
+            server, stream = int(servers[first]), streams.get(first)
             if stream is None:
-                if after in streams and at[after] != server == streams[after].receiver:
-                    ready += total
+                if end in streams and servers[end] != server == streams[end].receiver:
+                    postponed += total
                 else:
-                    _add(visits, Visit(server, total + ready))
-                    ready = 0.0
+                    _add(visits, Visit(server, total + postponed))
+                    postponed = 0.0
                 continue
             launch = Visit(server, float(launches[first]))
             rest = total - launch.busy_cycles
             busy = min(float(stream.link_cycles), rest)
-            sent = Visit(stream.link, busy, rest - busy)
-            _add(visits, *((sent, launch) if stream.from_host else (launch, sent)))
+            transit = Visit(stream.link, busy, rest - busy)
+            _add(visits, *((transit, launch) if stream.from_host else (launch, transit)))
         return tuple(visits)
 
     def _streams_of(self, phase: Phase) -> dict[int, _Stream]:
-        """Return the streams between servers, by step.
+        """Return the streams of a phase between servers, by step.
 
-        A stage waits while its logits leave: the next ones want their buffer. The id that leaves takes no time.
+        Two transfers to the host are not streams. Sending logits keeps the stage waiting, because
+        the next logits need the same buffer. Sending the token id takes no time.
         """
         places = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
         streams = ((step, self._stream(phase, step)) for step in places)
         return {step: stream for step, stream in streams if stream is not None}
 
     def _stream(self, phase: Phase, step: int) -> _Stream | None:
-        """Return the stream of a step; None where its words stay at one server, or are not waited for."""
+        """Return the stream of a step; None if its words stay at one server or are not awaited."""
         source, transfer = int(phase.steps.stage[step]), transfer_of(self._program, phase, step, self._empty)
         wafer, messages = self._program.stages[source].wafer, transfer.messages
         from_host = any(sender == HOST for sender, _ in transfer.crossings)
         ends = (source, messages.target_stage) if isinstance(messages, Translation) else ()
-        regions = tuple(int(self._of_stage[stage]) for stage in ends)
+        regions = tuple(int(self._server_of_stage[stage]) for stage in ends)
         if len(set(regions)) < 2 and not from_host:
             return None
-        kind = HOST_LINK if from_host else WAFER_LINK if transfer.leaves_wafer else LINK
-        link = (regions, ends) if kind == LINK else ((wafer,), ())
-        number = self._number((kind, *link[0]), Server(kind, wafer, link[1]))
+        link_kind = HOST_LINK if from_host else WAFER_LINK if transfer.leaves_wafer else LINK
+        link = (regions, ends) if link_kind == LINK else ((wafer,), ())
+        number = self._number((link_kind, *link[0]), Server(link_kind, wafer, link[1]))
         cycles = self._link_cycles(phase, step, transfer, from_host=from_host)
         return _Stream(number, cycles, from_host, regions[-1] if regions else -1)
 
     def _link_cycles(self, phase: Phase, step: int, transfer: Transfer, *, from_host: bool) -> int:
-        """Return the cycles in which the links of a stream are busy."""
+        """Return the cycles for which the links of a stream are busy."""
         wafer = self._fabric.wafer
         words = cached_most_words(self._fabric.traffic.step_traffic(phase, step, self._empty).rectangles)
         cycles = words / wafer.stream_words_per_cycle
@@ -207,6 +246,7 @@ class RouteReader:
         return math.ceil(cycles)
 
     def _number(self, key: tuple[object, ...], server: Server) -> int:
+        """Return the index of a server, and add the server if it is new."""
         if key not in self._numbers:
             self._numbers[key] = len(self.servers)
             self.servers.append(server)
@@ -214,14 +254,22 @@ class RouteReader:
 
 
 def pass_time(reader: RouteReader, wafer: WaferSpec, route: Route) -> PassTime:
-    """Return the time of a pass without the host's round trip, which no other request waits for."""
+    """Return the latency of a pass without the host's round trip, and its busiest server's work.
+
+    The round trip is left out because it does not delay other requests.
+
+    Args:
+        reader: Reader that returned the route.
+        wafer: The wafer, for its clock.
+        route: Route of the pass.
+    """
     trips = sum(visit.latency_cycles for visit in route if reader.servers[visit.server].kind == HOST_LINK)
     return PassTime((alone_cycles(route) - trips) / wafer.clock_hz, slowest(route)[1] / wafer.clock_hz)
 
 
-def _add(visits: list[Visit], *more: Visit) -> None:
-    """Append visits that take time."""
-    for visit in more:
+def _add(visits: list[Visit], *new_visits: Visit) -> None:
+    """Append visits that take time, and merge consecutive visits to one server."""
+    for visit in new_visits:
         last = visits[-1] if visits else None
         if last is not None and last.server == visit.server and not last.latency_cycles:
             visits[-1] = visit._replace(busy_cycles=last.busy_cycles + visit.busy_cycles)

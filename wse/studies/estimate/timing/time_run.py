@@ -1,4 +1,4 @@
-"""The cycles of a compiled request: its prompts and its decoded tokens, counted."""
+"""Cycles of a compiled request: of its prompts and of its decoded tokens."""
 
 from __future__ import annotations
 
@@ -14,14 +14,23 @@ from wse.studies.estimate.prepare import PreparedEstimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """The experts that the tokens of a run chose, for each chunk of the prompts and each decoded token."""
+    """Experts that the tokens of a run chose, for each prompt chunk and each decoded token."""
 
     prefill: Sequence[Pairs]
     decode: Sequence[Pairs]
 
 
 def time_run(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
-    """Prompts and all new tokens but the first of each user, which the prompts give, counted."""
+    """Count the cycles of the prompts and of all decoded tokens of a request.
+
+    The first new token of each user is not decoded, because it follows from the prompt.
+
+    Args:
+        prepared: The request.
+        program: The compiled model.
+        routing: Experts that each token chooses. None distributes tokens over experts as evenly as
+            possible.
+    """
     clock = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
     if routing is None:
         return TimedRun(clock, clock.prefill_all(), clock.decode_all(prepared.new_tokens - 1))

@@ -1,4 +1,7 @@
-"""``verify`` of an estimate: a pass over several new tokens of one user, such as drafted ones, beside a single one."""
+"""``verify`` of an estimate: a verification pass over several new tokens of one user.
+
+It is compared with a decode pass, which has one token of each user.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,25 @@ from wse.studies.results.rewrites import RewriteResult, rewrites_result
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyResult(Result):
-    """A pass over several new tokens of one user, in the middle of what is generated; an id follows each of them."""
+    """A verification pass over several new tokens of one user, halfway through the generation.
+
+    The pass gives the id of the next token after each of its tokens.
+    """
 
     tokens: Annotated[int, Doc("tokens of the pass")]
     after_tokens: Annotated[int, Doc("tokens in the user's cache before it")]
-    cycles: Annotated[float, Doc("the pass", "cycles")]
-    s: Annotated[float, Doc("the same as time", "s")]
-    ratio_to_decode: Annotated[float, Doc("its cycles over those of a generated token of each user there")]
+    cycles: Annotated[float, Doc("cycles of the pass", "cycles")]
+    s: Annotated[float, Doc("time of the pass", "s")]
+    ratio_to_decode: Annotated[float, Doc("cycles of the pass, divided by those of a decode pass at the same place")]
     cycles_by: Annotated[CyclesBy, Doc("the cycles by cause", "cycles")]
     rewrites: Annotated[
         tuple[RewriteResult, ...] | None,
-        Doc("rewrites of its layers' steps, where they were chosen for it; else it has those of a token"),
+        Doc("rewrites of its layers' steps, if they were chosen for the pass; absent if they are those of decode"),
     ] = None
 
 
 def verify_result(prepared: Placeable, fabric: Fabric) -> VerifyResult | None:
-    """Return the pass of a request, if it asks for one."""
+    """Return the verification pass that a request asks for; None if it asks for none."""
     tokens = fabric.program.verify_tokens
     if not tokens:
         return None
@@ -46,7 +52,7 @@ def verify_result(prepared: Placeable, fabric: Fabric) -> VerifyResult | None:
 
 
 def verify_rewrites(prepared: Placeable, compilation: Compilation) -> tuple[RewriteResult, ...] | None:
-    """Return the rewrites of the pass, where they were chosen for it."""
+    """Return the rewrites of the verification pass; None if they were not chosen for it."""
     if compilation.verify_rewrites is None:
         return None
     return rewrites_result(prepared.spec, prepared.options, compilation.verify_rewrites)
