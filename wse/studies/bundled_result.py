@@ -11,7 +11,7 @@ from wse.reports.result import Doc, Result
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveExperts(Result):
-    """Experts of a layer."""
+    """The number of experts in a layer, and how many of them process each token."""
 
     count: Annotated[int, Doc("Experts of a layer")]
     active: Annotated[int, Doc("Experts that a token goes through")]
@@ -19,7 +19,7 @@ class ActiveExperts(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigurationResult(Result):
-    """A configuration without weights."""
+    """A bundled model configuration: its sizes, source and licence. Its weights are not bundled."""
 
     name: Annotated[str, Doc("Its name")]
     family: Annotated[str, Doc("Its ``model_type``")]
@@ -43,7 +43,7 @@ class ConfigurationResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelsResult(Result):
-    """Bundled models, configurations and families that can be read."""
+    """The result of ``wse models``: bundled models, configurations and readable model families."""
 
     models: Annotated[
         tuple[Mapping[str, Any], ...],
@@ -55,7 +55,7 @@ class ModelsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class NumberResult(Result):
-    """A number of a wafer or a software profile."""
+    """A constant of a wafer, GPU or software profile, with its unit, evidence grade and source."""
 
     value: Annotated[float, Doc("The number, in `unit`")]
     unit: Annotated[str, Doc("Its unit")]
@@ -69,7 +69,7 @@ Numbers = Mapping[str, NumberResult]
 
 @dataclass(frozen=True, kw_only=True)
 class WafersResult(Result):
-    """Bundled wafers and software profiles."""
+    """The result of ``wse wafers``: the constants of all bundled wafers and software profiles."""
 
     announced: Annotated[tuple[str, ...], Doc("Wafers that nobody has measured")]
     wafers: Annotated[Mapping[str, Numbers], Doc("Numbers by wafer")]
@@ -78,7 +78,7 @@ class WafersResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
-    """A wafer or a software profile."""
+    """The result of ``wse wafers NAME``: the constants of one wafer or software profile."""
 
     name: Annotated[str, Doc("Its name or file")]
     announced: Annotated[bool | None, Doc("Of a wafer: whether nobody has measured it")] = None
@@ -87,7 +87,7 @@ class MachineResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class StackResult(Result):
-    """A serving stack: its costs on GPUs."""
+    """A GPU serving stack, such as vLLM: its title, its constants and what they were fitted on."""
 
     title: Annotated[str, Doc("Which software and versions it stands for")]
     fitted_on: Annotated[str, Doc("The measurements that its constants were fitted on")]
@@ -96,7 +96,7 @@ class StackResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpusResult(Result):
-    """Bundled GPUs and serving stacks."""
+    """The result of ``wse gpus``: the constants of all bundled GPUs and serving stacks."""
 
     gpus: Annotated[Mapping[str, Numbers], Doc("Numbers by GPU")]
     stacks: Annotated[Mapping[str, StackResult], Doc("Serving stacks by name")]
@@ -104,7 +104,7 @@ class GpusResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuResult(Result):
-    """A GPU or a serving stack."""
+    """The result of ``wse gpus NAME``: the constants of one GPU or serving stack."""
 
     name: Annotated[str, Doc("Its name or file")]
     title: Annotated[str | None, Doc("Of a stack: which software and versions it stands for")] = None
@@ -114,7 +114,7 @@ class GpuResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class MappingResult(Result):
-    """A mapping strategy."""
+    """A mapping strategy: a way to place the layers of a model on the PEs of one or more wafers."""
 
     name: Annotated[str, Doc("The value of `--mapping`")]
     summary: Annotated[str, Doc("What it does")]
@@ -124,6 +124,6 @@ class MappingResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class MappingsResult(Result):
-    """Mapping strategies."""
+    """The result of ``wse mappings``: all mapping strategies that can be used."""
 
     mappings: Annotated[tuple[MappingResult, ...], Doc("The bundled ones first, then those of packages")]

@@ -1,4 +1,4 @@
-"""`wse.run`: the study as a function of Python."""
+"""The function `wse.run`, with all options of the command ``wse run`` as arguments."""
 
 from __future__ import annotations
 
@@ -83,11 +83,13 @@ def run(
     Args:
         model: A model folder, or a name of `wse models`.
         prompt: Text to continue. Several of them are answered together.
-        prompt_ids (1,2,3): Token ids to continue, used as they are; needs no tokenizer. As often as wanted.
+        prompt_ids (1,2,3): Token ids to continue, used as they are; needs no tokenizer. As often as
+            wanted.
         prompts: Texts to continue together: one a line, or a JSON list in a .json file.
-        new_tokens: Stop after this number of tokens, if no end token came before. Default: 256, or what fits.
-        weights (random:SEED): Run the model's shape on random weights of that seed, the same on every mesh;
-            files of weights are not needed.
+        new_tokens: Stop after this number of tokens, if no end token came before. Default: 256, or
+            what fits.
+        weights (random:SEED): Run the model's shape on random weights of that seed, the same on
+            every mesh; files of weights are not needed.
         chat: The prompt is a user's turn, in the model's chat template.
         system: The system's turn of a chat, before the user's.
         temperature: 0 takes the likeliest token on the wafer; above, the host draws.
@@ -96,38 +98,44 @@ def run(
         min_p: Draw among tokens at least P times as likely as the likeliest.
         repetition_penalty: Above 1: tokens of prompt and text so far become less likely.
         seed: Seed of what is drawn when the temperature is above 0, for each prompt anew.
-        draft (MODEL|ngram): Draft tokens ahead, which one pass of the model verifies: a smaller model of the
-            same vocabulary, or ngram for what followed the text's last tokens before.
+        draft (MODEL|ngram): Draft tokens ahead, which one pass of the model verifies: a smaller
+            model of the same vocabulary, or ngram for what followed the text's last tokens before.
         draft_tokens: Tokens that are drafted for each pass. Default: 4, or what fits.
-        draft_place (same|wafer|host): Where drafts are made: beside the model on the same wafer, on another
-            wafer, or on the host. Default: same; of ngram where the host draws tokens, host.
-        draft_mesh (ROWSxCOLS): The mesh of PEs of a draft model. Default: the fastest part of as many as the
-            model has.
-        verify_tokens: Generate by passes over so many tokens of the user: the next one, and those of draft
-            ngram. 1: a pass for each user's next token, so that several users can be streams on several
-            wafers.
+        draft_place (same|wafer|host): Where drafts are made: beside the model on the same wafer, on
+            another wafer, or on the host. Default: same; of ngram where the host draws tokens,
+            host.
+        draft_mesh (ROWSxCOLS): The mesh of PEs of a draft model. Default: the fastest part of as
+            many as the model has.
+        verify_tokens: Generate by passes over so many tokens of the user: the next one, and those
+            of draft ngram. 1: a pass for each user's next token, so that several users can be
+            streams on several wafers.
         logits: Also report the logits after the prompt.
         allow_nonfinite: Run weights that hold infinities or what is no number.
         trace (PATH|none): Where to write the trace.
         trace_policy (stop|continue): What a run does when its trace cannot be written any more.
-        record (activations[=OP,...]): Keep what ops make in the trace; of all, or as layers.*.attention,head.
-        record_pe: Keep the bytes of a PE's buffers in the trace, pass by pass; of several with + between.
-        checkpoint: Keep the state of the run in FILE now and then; where FILE is there, go on from it.
-        checkpoint_every: Time between two writes of checkpoint, such as 5s. A number is in s; a text has a
-            unit.
+        record (activations[=OP,...]): Keep what ops make in the trace; of all, or as
+            layers.*.attention,head.
+        record_pe: Keep the bytes of a PE's buffers in the trace, pass by pass; of several with +
+            between.
+        checkpoint: Keep the state of the run in FILE now and then; where FILE is there, go on from
+            it.
+        checkpoint_every: Time between two writes of checkpoint, such as 5s. A number is in s; a
+            text has a unit.
         profile: Also time this emulation itself: by kind of step, op and kernel.
         profile_output: With profile: where to write its flame graph, for speedscope.
         engine (local|ray): What works: this machine's own processes, or a Ray cluster (pip install
             'wse[ray]').
-        ray_address: The Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: one on this
-            machine alone, for as long as the command runs.
+        ray_address: The Ray cluster that this machine belongs to, as HOST:PORT or auto. Default:
+            one on this machine alone, for as long as the command runs.
         wavelets: Also execute the last pass wavelet by wavelet, and trace every move.
-        on_text: Called with the prompt's text and then each stretch of generated text, where there is one
-            prompt.
+        on_text: Called with the prompt's text and then each stretch of generated text, where there
+            is one prompt.
         on_warning: Called with what the user should know though the run goes on.
-        on_stored: Called with (elements stored, all, the tile of the last) while weights are stored.
+        on_stored: Called with (elements stored, all, the tile of the last) while weights are
+            stored.
         on_progress: Called with (done, all, the kernel that begins) while kernels compile.
-        on_tokens: Called with (tokens read and generated, the most, "") where ``on_text`` is not called.
+        on_tokens: Called with (tokens read and generated, the most, "") where ``on_text`` is not
+            called.
     """
     from wse.studies.run.study import run as study
 

@@ -1,4 +1,4 @@
-"""RunDraftOptions: tokens that are drafted ahead in a run, and verified in one pass."""
+"""RunDraftOptions: options of speculative decoding in a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDraftOptions:
-    """Options of drafts in a run: the draft model, the number of tokens, and the place."""
+    """Options of draft tokens in a run: the draft model, tokens per draft, place of the draft."""
 
     draft: Annotated[
         str | Path | None,

@@ -1,4 +1,4 @@
-"""Options of the files of a run: its trace, its state, and the times of the emulation itself."""
+"""Options of the files that a run writes: its trace, its checkpoint and its profile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """The trace of a run, and what it holds beside cycles and tokens."""
+    """Options of the trace of a run, and of what it stores in addition to cycles and tokens."""
 
     trace: Annotated[
         str | Path | None,
@@ -46,7 +46,7 @@ class TraceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOptions:
-    """The file that keeps the state of a run."""
+    """Options of the checkpoint file, from which an interrupted run can resume."""
 
     checkpoint: Annotated[
         str | Path | None,
@@ -64,7 +64,7 @@ class CheckpointOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOptions:
-    """Times of the emulation itself."""
+    """Options for measuring how long the emulation itself takes on this computer."""
 
     profile: Annotated[
         bool,

@@ -1,4 +1,4 @@
-"""PromptOptions: what a run continues. SamplingOptions: how it chooses the next token."""
+"""Options of a run's prompts (PromptOptions) and of how it chooses tokens (SamplingOptions)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def read_ids(text: str) -> tuple[int, ...]:
-    """Return the token ids of a text such as ``1,2,3``. Raises BadInput where a part is none."""
+    """Return the token ids of a text such as "1,2,3".
+
+    Raises:
+        BadInput: A part between commas is not a whole number.
+    """
     parts = text.split(",") if text.strip() else []
     ids = []
     for part in parts:
@@ -30,9 +34,10 @@ def read_ids(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOptions:
-    """The prompts that a run continues, and how long.
+    """Options of the prompts that a run continues, and of how many tokens it generates.
 
-    ``prompt`` and ``prompt_ids`` hold the prompt of one user, or a sequence with a prompt for each of several users.
+    ``prompt`` and ``prompt_ids`` contain either the prompt of one user or a sequence with one
+    prompt per user.
     """
 
     prompt: Annotated[
@@ -82,7 +87,10 @@ class PromptOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions:
-    """The rule by which the next token is chosen; see `wse.backends.execute.sampling.Sampling`."""
+    """Options of how the next token is chosen from the logits.
+
+    `wse.backends.execute.sampling.Sampling` documents the rule.
+    """
 
     temperature: Annotated[
         float,
@@ -113,7 +121,7 @@ class SamplingOptions:
     ] = 0
 
     def rule(self) -> Sampling:
-        """Return the rule as the executing backend takes it."""
+        """Return these options as the rule that the executing backend uses."""
         from wse.backends.execute.sampling import Sampling
 
         return Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)})

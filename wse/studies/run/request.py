@@ -1,4 +1,4 @@
-"""RunRequest: the options of ``wse run``, and its arguments from Python."""
+"""RunRequest: the options of the command ``wse run``, and the arguments of `wse.run`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wse.studies.run.prompt_options import PromptOptions, SamplingOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest(PlacementRequest):
-    """A run: the model and its placement, the prompts, the choice of tokens, and the files to write."""
+    """All options of a run: model, placement, prompts, sampling, drafts and output files."""
 
     model: Annotated[
         str | Path,
@@ -52,7 +52,13 @@ class RunRequest(PlacementRequest):
     ray_address: RayAddress = None
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Return the options that fit this context, with fewer new tokens where ``new_tokens`` is too large."""
+        """Return the options to use for a shorter context, for an error message.
+
+        Args:
+            context: The context that would fit, in tokens.
+            prompt_tokens: Tokens of the longest prompt. ``--new-tokens`` is reduced too if the
+                prompt and the new tokens exceed the context.
+        """
         if self.inputs.new_tokens is not None and prompt_tokens + self.inputs.new_tokens > context:
             return f"--context {context} --new-tokens {context - prompt_tokens}"
         return f"--context {context}"

@@ -1,4 +1,4 @@
-"""RunResult: generated tokens, their cycles and traffic, and the tables that show them."""
+"""RunResult: the tokens of a run with their cycles and traffic, and tables that show them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_LOGITS: Final = 5
-"""Logits of a prompt that are shown."""
+"""Number of largest logits that are printed for each prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerResult(Result):
-    """The answer to one user."""
+    """The answer to one user: token ids and, if the model has a tokenizer, text."""
 
     tokens: Annotated[tuple[int, ...], Doc("generated token ids")]
     prompt_tokens: Annotated[int, Doc("tokens of the prompt")]
@@ -41,7 +41,7 @@ class AnswerResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EmulationResult(Result):
-    """The run on this computer."""
+    """How long the emulation took on this computer. Not the time of the emulated wafer."""
 
     wall_s: Annotated[float, Doc("wall time of everything", "s")]
     tokens_per_s: Annotated[
@@ -53,7 +53,10 @@ class EmulationResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class WaveletsResult(Result):
-    """The last pass executed wavelet by wavelet, without crossings between wafers and to the host."""
+    """The last pass of a run, simulated wavelet by wavelet (one wavelet is one 32-bit word).
+
+    Transfers between wafers and to the host are not simulated.
+    """
 
     cycles: Annotated[int, Doc("its length", "cycles")]
     wavelet_hops: Annotated[int, Doc("links that wavelets went over", "hops")]
@@ -62,10 +65,10 @@ class WaveletsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult(Result):
-    """Generated tokens, the cycles that they took, and traffic.
+    """The result of ``wse run``: generated tokens, their cycles, and the traffic between PEs.
 
-    The fields of the first user's answer are also at the top where there is one user. What concerns generated tokens
-    behind the first is absent where there is none.
+    If there is only one user, the fields of its answer are also fields of this result. Fields about
+    tokens after the first are None if only one token was generated.
     """
 
     tokens: Annotated[tuple[int, ...] | None, Doc("generated token ids; of a single user")] = None
@@ -98,12 +101,17 @@ class RunResult(Result):
     trace_error: Annotated[str | None, Doc("why the trace is not complete, or not there")] = None
 
     def plot(self) -> Figure:
-        """Return the cycles by cause of the prompt and of a generated token."""
+        """Return a figure of the cycles by cause, for the prompt and for a generated token."""
         token = {} if self.decode is None else {"a generated token": self.decode.cycles_by}
         return causes_figure({"prompt": self.prefill.cycles_by, **token}, f"Cycles of {self.model.name}")
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Answers, placement, SRAM, speed, traffic and the emulation."""
+        """Return tables of answers, placement, SRAM, speed, traffic and the emulation itself.
+
+        Args:
+            detail: Has no effect on runs.
+            width: Columns of the terminal. Wide tables drop columns to fit.
+        """
         tables = [*_answer_tables(self), placement_table(self.model, self.wafer, self.system, self.note)]
         tables.append(fullest_table(self.sram, self.batch, width=width))
         if self.defects is not None:
@@ -121,7 +129,10 @@ class RunResult(Result):
 
 
 def print_run(result: RunResult, stream: TextIO) -> None:
-    """Print the tables of a run; the text of a single user was printed as it grew."""
+    """Print the tables of a run.
+
+    The text of a single user is left out, because it was printed while it was generated.
+    """
     console = console_on(stream)
     console.print()
     streamed = len(result.users) == 1 and result.users[0].text is not None
@@ -129,7 +140,7 @@ def print_run(result: RunResult, stream: TextIO) -> None:
 
 
 def _answer_tables(result: RunResult) -> list[Table]:
-    """Return a table for each user; token ids where the model has no tokenizer."""
+    """Return one table per user with its text, or with its token ids if there is no tokenizer."""
     if len(result.users) == 1 and result.users[0].text is None:
         rows = _id_rows(result.users[0])
         return [pair_table(rows, "Token ids", "the model has no tokenizer")]
@@ -152,7 +163,7 @@ def _ids_text(tokens: tuple[int, ...]) -> str:
 
 
 def _speed_table(result: RunResult) -> Table:
-    """Return rate, cycles and latency of prefill and of decoding on the emulated wafer."""
+    """Return a table of rate, cycles and latency of prefill and decode on the emulated wafer."""
     prefill, decode = result.prefill, result.decode
     rate, cycles = f"{count(prefill.tokens_per_s)} tokens/s", f"{count(prefill.cycles)} cycles"
     rows = [("prefill", rate, cycles, f"TTFT {seconds(prefill.ttft_s)}")]
@@ -171,7 +182,7 @@ def _speed_table(result: RunResult) -> Table:
 
 
 def _traffic_table(result: RunResult) -> Table:
-    """Return the words over links, and bytes between wafers, for a generated token."""
+    """Return a table of the words on links and the bytes between wafers for a generated token."""
     fabric, crossing = result.fabric, result.crossing
     hops, words = fabric.wavelet_hops_per_token or 0, fabric.busiest_link_words_per_token or 0
     rows = [
@@ -186,7 +197,7 @@ def _traffic_table(result: RunResult) -> Table:
 
 
 def _emulation_table(result: RunResult) -> Table:
-    """Return the speed of this computer, and the trace."""
+    """Return a table of the speed on this computer and of the files that were written."""
     emulation, wavelets = result.emulation, result.wavelets
     tokens = sum(len(user.tokens) for user in result.users)
     rate = emulation.tokens_per_s
@@ -208,13 +219,13 @@ def _emulation_table(result: RunResult) -> Table:
 
 
 def _logits_tables(users: Sequence[AnswerResult]) -> list[Table]:
-    """Return the largest logits after each prompt of which the logits were requested."""
+    """Return a table of the largest logits after each prompt, for prompts with reported logits."""
     tables = []
     for index, user in enumerate(users, start=1):
         logits = user.prompt_logits_last
         if logits is not None:
-            largest = sorted(range(len(logits)), key=lambda token: -logits[token])[:MOST_LOGITS]
-            rows = [(f"token {token}", f"{logits[token]:.4f}") for token in largest]
+            largest_ids = sorted(range(len(logits)), key=lambda token: -logits[token])[:MOST_LOGITS]
+            rows = [(f"token {token}", f"{logits[token]:.4f}") for token in largest_ids]
             title = "Logits after the prompt" + (f" {index}" if len(users) > 1 else "")
             tables.append(pair_table(rows, title, "the largest; --json has them all"))
     return tables
