@@ -1,4 +1,4 @@
-"""The study of ``wse compile``: the places of stages, buffers and colours. Nothing is executed."""
+"""The study behind ``wse compile``: where stages, buffers and colours are. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ HISTOGRAM_BINS = 12
 
 
 def compile_request(request: EstimateRequest) -> CompileResult:
-    """Compile the Program that an estimate of the same request times, and return the place of everything.
+    """Compile the Program that an estimate with the same options times, and describe its placement.
 
     Raises:
-        BadInput: An input is missing or cannot be used; also its subclasses.
-        DoesNotFit: The model does not fit; the message has the bytes and the remedies.
+        BadInput: An input is missing or cannot be used. A subclass says what.
+        DoesNotFit: The model does not fit. The message has the bytes and the remedies.
     """
     layout = choose_layout(prepare_estimate(request))
     prepared, choice = layout.prepared, layout.compilation
@@ -43,7 +43,14 @@ def compile_request(request: EstimateRequest) -> CompileResult:
 
 
 def compile_result(prepared: PreparedPlacement, program: Program) -> CompileResult:
-    """Return the result of a compiled request, timed as an estimate times it: all prompts and all decoded tokens."""
+    """Describe a compiled Program: placement, SRAM, colours, patterns and cycles.
+
+    All prompts and all decoded tokens are timed as in an estimate.
+
+    Args:
+        prepared: The checked request.
+        program: The compiled Program.
+    """
     wafer, spec = prepared.wafer, prepared.spec
     clock = RunTotals(Fabric(program, wafer, prepared.software, prepared.meshes))
     prompt_costs = clock.prefill_all()
@@ -96,9 +103,11 @@ def _sram(program: Program, sram_bytes: int) -> CompileSram:
 
 
 def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
-    """PEs of all wafers by bytes of SRAM in use: above ``from_bytes``, at most ``to_bytes``.
+    """Count the PEs of all wafers by their bytes of SRAM in use.
 
-    The first row, from 0 to 0, counts the PEs outside of all regions.
+    Returns:
+        One bin for PEs outside of all regions, from 0 to 0 bytes. Then bins of equal width. Each
+        counts the PEs that use more than ``from_bytes`` and at most ``to_bytes``.
     """
     edges = [round(sram_bytes * i / HISTOGRAM_BINS) for i in range(HISTOGRAM_BINS + 1)]
     lowest = [(i, stage) for i, stage in enumerate(program.stages) if not program.stages_below(i)]
@@ -112,9 +121,10 @@ def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
 
 
 def _colour_uses(program: Program) -> tuple[ColourUse, ...]:
-    """Return the colours ``first`` to ``first + colours - 1`` of each pattern of each stage.
+    """Return the colours that each communication pattern of each stage uses.
 
-    Repainted ones take turns.
+    The colours of a pattern are numbered consecutively. Patterns that are marked as repainted share
+    their colours: routers change the routes at run time.
     """
     return tuple(
         ColourUse(

@@ -1,4 +1,4 @@
-"""PatternCase: a pattern on a line with its cycles, links, colours and checks; BoundResult: a bound beside it."""
+"""PatternCase: a pattern on a line with its cycles and checks. BoundResult: its lower bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wse_mappings.outcome import Collective
 
 @dataclass(frozen=True, kw_only=True)
 class PatternCase(Result):
-    """A pattern on a line of some PEs, each of which has some words."""
+    """A communication pattern on a line of PEs with some words per PE: its cycles and checks."""
 
     pattern: Annotated[str, Doc("its name, as it was given")]
     pes: Annotated[int, Doc("PEs of the line")]
@@ -38,7 +38,7 @@ class PatternCase(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundResult(Result):
-    """A lower bound in words."""
+    """The formula and the source of the lower bound of a collective, such as an all-reduce."""
 
     collective: Annotated[str, Doc("of which collective")]
     formula: Annotated[str, Doc("B words on each of P PEs, d hops or levels, k cycles a level")]

@@ -1,4 +1,4 @@
-"""PatternRequest: the options of ``wse pattern``."""
+"""PatternRequest: the options of the command ``wse pattern``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wse.studies.options.machine import DEFAULT_SOFTWARE, MachineSettings, Softw
 from wse.studies.options.option import Option
 
 REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tree")
-"""The patterns that are looked at unasked."""
+"""The patterns that are compared by default."""
 PES: Final = (64,)
 WORDS: Final = (1, 64, 1024)
 LONGEST_LINE: Final = 2_000
@@ -41,7 +41,7 @@ def _counts(flag: str, text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternRequest:
-    """Patterns, lines and words that are set side by side."""
+    """Options of a comparison of patterns: the patterns, lengths of lines and numbers of words."""
 
     patterns: Annotated[
         tuple[str | Callable[..., Any], ...] | None,
@@ -73,16 +73,16 @@ class PatternRequest:
     ] = False
 
     def cases(self) -> tuple[tuple[str | Callable[..., Any], ...], tuple[int, ...], tuple[int, ...]]:
-        """Return the patterns, PEs and words, with those that stand where none are given.
+        """Return the patterns, numbers of PEs and numbers of words to compare, with their defaults.
 
         Raises:
-            BadInput: sizes are none, or too many.
+            BadInput: A number is out of range, or there are too many combinations.
         """
         patterns, pes, words = self.patterns or REDUCES, self.pes or PES, self.words or WORDS
-        for flag, numbers, least, most in (("--pes", pes, 2, LONGEST_LINE), ("--words", words, 1, MOST_WORDS)):
+        for flag, numbers, min_value, max_value in (("--pes", pes, 2, LONGEST_LINE), ("--words", words, 1, MOST_WORDS)):
             for number in numbers:
-                if not least <= number <= most:
-                    message = f"{flag} {number}: give numbers from {least} to {most:,}"
+                if not min_value <= number <= max_value:
+                    message = f"{flag} {number}: give numbers from {min_value} to {max_value:,}"
                     raise BadInput(message)
         cases = len(patterns) * len(pes) * len(words)
         if cases > MOST_CASES:

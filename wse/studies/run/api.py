@@ -72,7 +72,7 @@ def run(
     on_progress: OnProgress | None = None,
     on_tokens: OnProgress | None = None,
 ) -> RunResult:
-    """Run a model on a virtual wafer: compile, execute, time and trace it. The result of ``wse run``.
+    """Compile, execute, time and trace a model on an emulated wafer, as ``wse run`` does.
 
     Example:
         result = wse.run(prompt="One day, a little fox", new_tokens=64, trace=None)
