@@ -1,4 +1,4 @@
-"""Option groups of ``wse serve-sim``: traffic, batching, where prompts are read, and promised times."""
+"""Option groups of ``wse serve-sim``: traffic, batching, prefill machine and promised times."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SAME: Final = "same"
 OWN: Final = "own"
 PREFILL_PLACES: Final = (SAME, OWN)
 LOAD: Final = 0.7
-"""Offered load where neither it nor a rate was requested."""
+"""Default of the offered load if no rate is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficOptions:
-    """The requests that come, and when."""
+    """Options of the simulated requests: how many, when they arrive, and how long they are."""
 
     arrivals: Annotated[
         str | Path,
@@ -80,7 +80,7 @@ class TrafficOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchingOptions:
-    """Options of batching, and of the distribution of requests over machines."""
+    """Options of batching, and of how requests are assigned to replicas."""
 
     batching: Annotated[
         str,
@@ -130,7 +130,7 @@ class BatchingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillOptions:
-    """Options of the machine that reads prompts, and of the link that moves their caches."""
+    """Options of a separate machine that reads prompts, and of the link from it for KV caches."""
 
     prefill: Annotated[
         str,
@@ -213,7 +213,7 @@ class PrefillOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromisedTimes:
-    """Times that are promised to users, for goodput."""
+    """Options of the latencies promised to users. Requests within them count as goodput."""
 
     ttft: Annotated[
         float | None,

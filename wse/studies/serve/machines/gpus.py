@@ -1,4 +1,4 @@
-"""GPUs as a machine that serves."""
+"""GPUs as the machine of a serving simulation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ from wse.studies.serve.machines.machine import Machine, MachineResult, times
 
 
 def gpu_machine(prepared: PreparedGpuEstimate, context: int, mean_tokens: int, draft_tokens: int | None) -> Machine:
-    """Return the GPUs of a request, for requests of at most ``context`` tokens, with drafts as long if it has any.
+    """Return GPUs as a machine that serves requests.
 
-    Requests have ``mean_tokens`` on average, prompt and answer.
+    Args:
+        prepared: The checked request on GPUs.
+        context: Maximum tokens of a request.
+        mean_tokens: Mean tokens of a request, prompt and answer together.
+        draft_tokens: Number of tokens per draft. None for the fastest.
 
-    Raises DoesNotFit where the weights do not fit.
+    Raises:
+        DoesNotFit: The weights do not fit.
     """
     server, drafts = prepared.server, None
     costs = GpuCosts(server=server, context=context)
@@ -28,8 +33,8 @@ def gpu_machine(prepared: PreparedGpuEstimate, context: int, mean_tokens: int, d
         users = UsersOfDrafts(drafter=GpuDrafter(prepared=prepared), users=prepared.users, replicas=prepared.replicas)
         place = gpu_draft_place(prepared)
         drafts = drafts_result(prepared.acceptance, users, draft_tokens, place, server.spec.name)
-        served = server if drafts.draft_tokens else replace(server, draft=None)
-        costs = replace(costs, server=served, draft_tokens=drafts.draft_tokens)
+        serving_server = server if drafts.draft_tokens else replace(server, draft=None)
+        costs = replace(costs, server=serving_server, draft_tokens=drafts.draft_tokens)
     economics, gpus = prepared.economics, server.parallelism.gpus
     return Machine(
         costs=costs,

@@ -1,4 +1,4 @@
-"""Wafers as a machine that serves."""
+"""Wafers as the machine of a serving simulation."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from wse.studies.serve.machines.wafer_drafts import drafted_costs
 
 WORD_BYTES: Final = 4
 NO_INPUTS: Final = ("capacity", "verify_tokens")
-"""Options of estimates that serving has not."""
+"""Options of estimates that do not apply to serving."""
 
 
 def wafer_machine(prepared: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> Machine:
-    """Return the wafers of a request, compiled, with drafts of a length if it has any.
+    """Return wafers as a machine that serves requests, with all passes compiled.
 
-    Requests have ``mean_tokens`` on average, prompt and answer.
+    Over the edge between two parts of a wafer, one stream per PE of the shorter side moves at a
+    time.
 
-    What moves over the edge between two parts of a wafer goes as many words a cycle as its shorter side has PEs.
+    Args:
+        prepared: The checked request on wafers.
+        mean_tokens: Mean tokens of a request, prompt and answer together.
+        draft_tokens: Number of tokens per draft. None for the fastest.
 
     Raises:
-        DoesNotFit: the model, or its draft, does not fit the wafers.
+        DoesNotFit: The model, or its draft, does not fit on the wafers.
     """
     layout = choose_layout(prepared)
     prepared = layout.prepared
-    served = drafted_costs(prepared, layout.compilation, draft_tokens)
-    program, costs, drafts = served.compilation.program, served.costs, served.drafts
+    drafted = drafted_costs(prepared, layout.compilation, draft_tokens)
+    program, costs, drafts = drafted.compilation.program, drafted.costs, drafted.drafts
     wafers = program.wafers + (0 if drafts is None else drafts.wafers)
     wafer, spec, economics = prepared.wafer, prepared.spec, prepared.economics
     kv_bytes = spec.cache_features * spec.layer_count * ELEMENT_BYTES[prepared.options.activation_type]
