@@ -40,13 +40,12 @@ def pattern(
 
     Args:
         patterns: Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns
-            of your own as FILE.py:NAME, a file that is run as any program that you start. Default:
-            the reduces.
-        pes (64,750): PEs of the lines. Default: 64.
-        words (1,1024): 32-bit words of each PE. Default: 1, 64, 1024.
-        wavelet: Also carry every case out cycle by cycle, and check the words that arrive.
-        html: A file for a page with the tables and the wavelets of small cases.
-        on_progress: Called with (cases done, all, the case that begins).
+            of your own as FILE.py:NAME, a file that is executed as a program. Default: the reduces.
+        pes (64,750): Numbers of PEs on the line. Default: 64.
+        words (1,1024): Numbers of 32-bit words per PE. Default: 1, 64, 1024.
+        wavelet: Also simulate every case cycle by cycle, and check the words that arrive.
+        html: File for a page with the tables and animations of small cases.
+        on_progress: Called with (cases done, total, name of the next case).
     """
     from wse.studies.pattern.files import compare_to_files
 

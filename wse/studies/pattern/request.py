@@ -46,8 +46,8 @@ class PatternRequest:
     patterns: Annotated[
         tuple[str | Callable[..., Any], ...] | None,
         Option(
-            doc="Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns of your own as "
-            "FILE.py:NAME, a file that is run as any program that you start. Default: the reduces.",
+            doc="Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns of your own "
+            "as FILE.py:NAME, a file that is executed as a program. Default: the reduces.",
             metavar="PATTERN,...",
             read=_names,
             known_values=known_names.patterns,
@@ -56,12 +56,14 @@ class PatternRequest:
     ] = None
     pes: Annotated[
         tuple[int, ...] | None,
-        Option(doc="PEs of the lines. Default: 64.", metavar="64,750", read=partial(_counts, "--pes")),
+        Option(doc="Numbers of PEs on the line. Default: 64.", metavar="64,750", read=partial(_counts, "--pes")),
     ] = None
     words: Annotated[
         tuple[int, ...] | None,
         Option(
-            doc="32-bit words of each PE. Default: 1, 64, 1024.", metavar="1,1024", read=partial(_counts, "--words")
+            doc="Numbers of 32-bit words per PE. Default: 1, 64, 1024.",
+            metavar="1,1024",
+            read=partial(_counts, "--words"),
         ),
     ] = None
     wafer: WaferName = DEFAULT_WAFER
@@ -69,7 +71,7 @@ class PatternRequest:
     settings: MachineSettings = ()
     wavelet: Annotated[
         bool,
-        Option(doc="Also carry every case out cycle by cycle, and check the words that arrive."),
+        Option(doc="Also simulate every case cycle by cycle, and check the words that arrive."),
     ] = False
 
     def cases(self) -> tuple[tuple[str | Callable[..., Any], ...], tuple[int, ...], tuple[int, ...]]:

@@ -15,18 +15,16 @@ class TraceOptions:
 
     trace: Annotated[
         str | Path | None,
-        Option(doc="Where to write the trace.", panel="Trace", metavar="PATH|none", none="none"),
+        Option(doc="File for the trace.", panel="Trace", metavar="PATH|none", none="none"),
     ] = "wse-run.h5"
     trace_policy: Annotated[
         str,
-        Option(
-            doc="What a run does when its trace cannot be written any more.", panel="Trace", metavar="stop|continue"
-        ),
+        Option(doc="What to do if the trace cannot be written any more.", panel="Trace", metavar="stop|continue"),
     ] = "stop"
     record: Annotated[
         str | None,
         Option(
-            doc="Keep what ops make in the trace; of all, or as layers.*.attention,head.",
+            doc="Store the outputs of ops in the trace: of all ops, or of some, such as layers.*.attention,head.",
             panel="Trace",
             metavar="activations[=OP,...]",
         ),
@@ -34,13 +32,13 @@ class TraceOptions:
     record_pe: Annotated[
         str | None,
         Option(
-            doc="Keep the bytes of a PE's buffers in the trace, pass by pass; of several with + between.",
+            doc="Store the bytes of a PE's buffers in the trace after each pass; separate several PEs by +.",
             panel="Trace",
             metavar="[WAFER:]ROW,COL",
         ),
     ] = None
     wavelets: Annotated[
-        bool, Option(doc="Also execute the last pass wavelet by wavelet, and trace every move.", panel="Trace")
+        bool, Option(doc="Also simulate the last pass wavelet by wavelet, and trace every move.", panel="Trace")
     ] = False
 
 
@@ -51,7 +49,7 @@ class CheckpointOptions:
     checkpoint: Annotated[
         str | Path | None,
         Option(
-            doc="Keep the state of the run in FILE now and then; where FILE is there, go on from it.",
+            doc="Save the state of the run in FILE periodically; if FILE exists, resume from it.",
             panel="Output",
             metavar="FILE",
         ),
@@ -68,9 +66,11 @@ class ProfileOptions:
 
     profile: Annotated[
         bool,
-        Option(doc="Also time this emulation itself: by kind of step, op and kernel.", panel="Output"),
+        Option(doc="Also measure how long the emulation itself takes, by type of step, op and kernel.", panel="Output"),
     ] = False
     profile_output: Annotated[
         str | Path,
-        Option(doc="With --profile: where to write its flame graph, for speedscope.", panel="Output", metavar="FILE"),
+        Option(
+            doc="With --profile: file for the flame graph, in the format of speedscope.", panel="Output", metavar="FILE"
+        ),
     ] = "wse-profile.json"

@@ -33,8 +33,7 @@ class RunRequest(PlacementRequest):
     weights: Annotated[
         str | None,
         Option(
-            doc="Run the model's shape on random weights of that seed, the same on every mesh; files of weights are "
-            "not needed.",
+            doc="Use random weights with this seed, the same on every mesh; no files of weights are needed.",
             panel="Model",
             metavar="random:SEED",
         ),
@@ -42,9 +41,7 @@ class RunRequest(PlacementRequest):
     sampling: Annotated[SamplingOptions, OptionsOf()] = field(default_factory=SamplingOptions)
     drafts: Annotated[RunDraftOptions, OptionsOf()] = field(default_factory=RunDraftOptions)
     logits: Annotated[bool, Option(doc="Also report the logits after the prompt.", panel="Output")] = False
-    allow_nonfinite: Annotated[
-        bool, Option(doc="Run weights that hold infinities or what is no number.", panel="Model")
-    ] = False
+    allow_nonfinite: Annotated[bool, Option(doc="Allow infinities and NaN in weights.", panel="Model")] = False
     tracing: Annotated[TraceOptions, OptionsOf()] = field(default_factory=TraceOptions)
     checkpoints: Annotated[CheckpointOptions, OptionsOf()] = field(default_factory=CheckpointOptions)
     profiling: Annotated[ProfileOptions, OptionsOf()] = field(default_factory=ProfileOptions)

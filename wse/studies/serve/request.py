@@ -28,8 +28,8 @@ class ServeRequest:
     draft: Annotated[
         str | None,
         Option(
-            doc="Decode by passes that verify drafts, accepted as often as this says: a measured model of "
-            "acceptance.toml or typical, shares such as 0.8,0.7,0.6 by position, or a TOML file.",
+            doc="Verify drafts in decode passes, with this acceptance: that of a measured model of "
+            "acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.",
             panel="Drafts",
             metavar="NAME|SHARES|FILE",
             known_values=known_names.acceptances,
@@ -38,8 +38,7 @@ class ServeRequest:
     draft_tokens: Annotated[
         int | None,
         Option(
-            doc="Tokens that are drafted for each pass. Default: as many as gain most for the --users, or for those of "
-            "one pass.",
+            doc="Draft tokens per pass. Default: the number that is fastest for the --users, or for those of one pass.",
             panel="Drafts",
             metavar="TOKENS",
             unit=TOKEN,

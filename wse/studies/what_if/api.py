@@ -68,10 +68,10 @@ def what_if(
     Arguments that are not listed here are those of `wse.estimate`.
 
     Args:
-        changes: Texts such as ``clock=x2`` or ``wafer.hop_cycles=1``, or one with commas between;
-            ``default`` has eight.
-        jobs: Processes; all cores where None.
-        on_progress: Called with (estimates done, all, the change that is done).
+        changes: Texts such as ``clock=x2`` or ``wafer.hop_cycles=1``, or one text with commas
+            between them. ``default`` stands for eight changes.
+        jobs: Number of processes. None for all cores.
+        on_progress: Called with (estimates done, total, name of the finished change).
     """
     from wse.studies.what_if.changes import read_changes
     from wse.studies.what_if.study import check
