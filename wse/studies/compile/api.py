@@ -51,10 +51,7 @@ def compile(
     Example:
         wse.compile("story", mesh="16x16").sram.bytes_per_pe
 
-    Arguments that are not listed here are those of `wse.estimate`.
-
-    Args:
-
+    The arguments are those of `wse.estimate`.
     """
     from wse.studies.compile.compile import compile_request
 

@@ -28,16 +28,16 @@ NARROW: Final = Breadth()
 """How many layouts are fully compiled when only the speed of a single stream matters."""
 
 
-def compile_program(prepared: PreparedPlacement) -> Program:
+def compile_program(prepared_placement: PreparedPlacement) -> Program:
     """Return the fastest Program for the request. Errors are those of `compile_with_remedies`."""
-    return compile_with_remedies(prepared).program
+    return compile_with_remedies(prepared_placement).program
 
 
-def compile_with_remedies(prepared: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
+def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
     """Search for the layout with the fewest cycles for the whole request, and compile it.
 
     Args:
-        prepared: The checked request.
+        prepared_placement: The checked request.
         breadth: How many layouts are fully compiled.
 
     Returns:
@@ -48,7 +48,7 @@ def compile_with_remedies(prepared: PreparedPlacement, breadth: Breadth = NARROW
             would make it fit. Each of them was compiled before it is named.
         TooFewColours: Communication patterns need more colours than the wafer has.
     """
-    p = prepared
+    p = prepared_placement
     try:
         return compile_fastest(p, breadth)
     except TooFewColours:  # no other size helps
@@ -69,13 +69,13 @@ def compile_with_remedies(prepared: PreparedPlacement, breadth: Breadth = NARROW
         raise DoesNotFit(message) from error
 
 
-def compile_fastest(prepared: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
+def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
     """Search for the layout with the fewest cycles for the whole request, and compile it.
 
     Unlike `compile_with_remedies`, the error for a model that does not fit contains no remedies.
 
     Args:
-        prepared: The checked request.
+        prepared_placement: The checked request.
         breadth: How many layouts are fully compiled.
 
     Returns:
@@ -84,34 +84,34 @@ def compile_fastest(prepared: PreparedPlacement, breadth: Breadth = NARROW) -> C
     Raises:
         DoesNotFit: The model does not fit. The message has the bytes.
     """
-    p = prepared
+    p = prepared_placement
     cycles = cache(partial(request_cycles, p))  # the search asks for some Programs again
     return search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p), breadth)
 
 
-def request_cycles(prepared: PreparedPlacement, program: Program) -> float:
+def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> float:
     """Estimate the cycles of a whole request: its prompts and all generated tokens.
 
     All tokens are timed with the cache length in the middle of the answer.
     """
-    p = prepared
+    p = prepared_placement
     fabric = Fabric(program, p.wafer, p.software, p.meshes)
     passes = fabric.verify_cost(p.middle_before_pass).cycles if program.verify_tokens else 0.0
     return _prompt_cycles(fabric) + (fabric.decode_cost(*p.middle_context).cycles + passes) * p.new_tokens
 
 
-def pass_fabric(prepared: PreparedPlacement, compilation: Compilation, tokens: int) -> Fabric:
+def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation, tokens: int) -> Fabric:
     """Return the fabric model of a verification pass on the regions of an existing compilation.
 
     The pass runs over ``tokens`` new tokens of one user. Its rewrites, attention columns and
     all-reduce trees are those that are fastest for it. Its additional SRAM need not fit.
 
     Args:
-        prepared: The checked request.
+        prepared_placement: The checked request.
         compilation: The compilation whose regions are used.
         tokens: Number of tokens of the pass.
     """
-    p = replace(prepared, options=replace(prepared.options, verify_tokens=tokens))
+    p = replace(prepared_placement, options=replace(prepared_placement.options, verify_tokens=tokens))
     prompts = (1,) * compilation.options.batch
     options = replace(
         compilation.options, verify_tokens=tokens, phases=(DECODE,), prompt_tokens=prompts, capacity=REPORT
@@ -139,7 +139,7 @@ def _prompt_cycles(fabric: Fabric) -> float:
     return sum(cost.cycles for cost in costs[:1]) + sum(slowest_stage_cycles[cost] for cost in costs[1:])
 
 
-def _timing(prepared: PreparedPlacement) -> Timer:
+def _timing(prepared_placement: PreparedPlacement) -> Timer:
     """Return functions that time the phases of a request, in the middle of the answer.
 
     The KV caches then contain the prompt and half of the new tokens.
@@ -147,36 +147,40 @@ def _timing(prepared: PreparedPlacement) -> Timer:
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
         """Return the cycles of each step of some phases, given by index."""
-        fabric = Fabric(program, prepared.wafer, prepared.software)  # defects are ignored for reduced models
-        return [_middle_cost(prepared, fabric, n).by_step for n in phases]
+        fabric = Fabric(
+            program, prepared_placement.wafer, prepared_placement.software
+        )  # defects are ignored for reduced models
+        return [_middle_cost(prepared_placement, fabric, n).by_step for n in phases]
 
-    line = LineCosts.of_software(prepared.wafer, prepared.software)
-    return Timer(by_step, prepared.new_tokens, pattern_times(line).alone_cycles)
+    line = LineCosts.of_software(prepared_placement.wafer, prepared_placement.software)
+    return Timer(by_step, prepared_placement.new_tokens, pattern_times(line).alone_cycles)
 
 
-def _middle_cost(prepared: PreparedPlacement, fabric: Fabric, phase: int) -> PhaseCost:
+def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: int) -> PhaseCost:
     """Return the cost of a phase with the cache lengths in the middle of the answer.
 
     Args:
-        prepared: The checked request.
+        prepared_placement: The checked request.
         fabric: Fabric model of a compiled Program.
         phase: Index of the phase.
     """
     match fabric.program.phases[phase].name:
         case "decode":
-            return fabric.decode_cost(*prepared.middle_context)
+            return fabric.decode_cost(*prepared_placement.middle_context)
         case "verify":
-            return fabric.verify_cost(prepared.middle_before_pass)
+            return fabric.verify_cost(prepared_placement.middle_before_pass)
         case _:
             return fabric.prefill_cost(phase)
 
 
-def _complete_remedy(remedy: str, prepared: PreparedPlacement) -> str:
+def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
     """Return a remedy with the other options that have to change with it.
 
     A shorter context may also need fewer new tokens.
     """
     option, _, value = remedy.partition(" ")
     if option == "--context":
-        return prepared.request.shorter_context_remedy(int(value), max(prepared.options.prompt_tokens))
+        return prepared_placement.request.shorter_context_remedy(
+            int(value), max(prepared_placement.options.prompt_tokens)
+        )
     return remedy

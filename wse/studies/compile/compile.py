@@ -37,37 +37,37 @@ def compile_request(request: EstimateRequest) -> CompileResult:
         DoesNotFit: The model does not fit. The message has the bytes and the remedies.
     """
     layout = choose_layout(prepare_estimate(request))
-    prepared, choice = layout.prepared, layout.compilation
-    rewrites = rewrites_result(prepared.spec, prepared.options, choice.rewrites)
-    return replace(compile_result(prepared, choice.program), rewrites=rewrites)
+    prepared_placement, choice = layout.prepared, layout.compilation
+    rewrites = rewrites_result(prepared_placement.spec, prepared_placement.options, choice.rewrites)
+    return replace(compile_result(prepared_placement, choice.program), rewrites=rewrites)
 
 
-def compile_result(prepared: PreparedPlacement, program: Program) -> CompileResult:
+def compile_result(prepared_placement: PreparedPlacement, program: Program) -> CompileResult:
     """Describe a compiled Program: placement, SRAM, colours, patterns and cycles.
 
     All prompts and all decoded tokens are timed as in an estimate.
 
     Args:
-        prepared: The checked request.
+        prepared_placement: The checked request.
         program: The compiled Program.
     """
-    wafer, spec = prepared.wafer, prepared.spec
-    clock = RunTotals(Fabric(program, wafer, prepared.software, prepared.meshes))
+    wafer, spec = prepared_placement.wafer, prepared_placement.spec
+    clock = RunTotals(Fabric(program, wafer, prepared_placement.software, prepared_placement.meshes))
     prompt_costs = clock.prefill_all()
-    clock.decode_all(prepared.new_tokens - 1)
-    middle = prepared.middle_context
+    clock.decode_all(prepared_placement.new_tokens - 1)
+    middle = prepared_placement.middle_context
     costs = [*zip(program.prefill, prompt_costs, strict=True), (program.decode, clock.fabric.decode_cost(*middle))]
     slots, _ = clock.fabric.cache_use(middle)
     decodes = clock.decode.runs > 0
     ttft_s = prompts_result(clock.fabric, prompt_costs).ttft_s(wafer)
     return CompileResult(
-        note=prepared.note,
+        note=prepared_placement.note,
         model=model_result(spec, program),
         wafer=wafer_result(
             wafer,
             sram_bytes_per_pe=wafer.sram_bytes_per_pe,
             colours=wafer.colours - wafer.reserved_colours,
-            replaced=replaced_numbers(prepared.request),
+            replaced=replaced_numbers(prepared_placement.request),
         ),
         batch=program.batch,
         system=system_result(program, context=program.context),
@@ -76,9 +76,9 @@ def compile_result(prepared: PreparedPlacement, program: Program) -> CompileResu
             CompileFabric,
             colours=_colour_uses(program),
             contention=contention_result(program, costs),
-            reduces=reduces_result(program, wafer, prepared.software, slots),
+            reduces=reduces_result(program, wafer, prepared_placement.software, slots),
         ),
-        prefill=prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz, ttft_s),
+        prefill=prefill_result(clock.prefill, sum(prepared_placement.options.prompt_tokens), wafer.clock_hz, ttft_s),
         decode=decode_result(
             clock.decode,
             spec.layer_count,
@@ -89,7 +89,7 @@ def compile_result(prepared: PreparedPlacement, program: Program) -> CompileResu
         if decodes
         else None,
         crossing=crossing_result(clock.decode, wafer.clock_hz) if decodes else None,
-        defects=defects_result(prepared, program, middle),
+        defects=defects_result(prepared_placement, program, middle),
     )
 
 

@@ -33,8 +33,8 @@ def pattern(
     The result has cycles, lower bounds, words on links, colours and faults of each pattern.
 
     Example:
-        result = wse.pattern(["chain", "mine.py:mine", function_of_yours], pes=[64], words=[1,
-        1024]) result.cases[0].cycles, result.faults
+        result = wse.pattern(["chain", "mine.py:mine", my_function], pes=[64], words=[1, 1024])
+        result.cases[0].cycles, result.faults
 
     Arguments that are not listed here are those of `wse.estimate`.
 

@@ -100,7 +100,7 @@ def pattern_setup(request: PatternRequest) -> PatternSetup:
 def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) -> PatternResult:
     """Compare all requested patterns on all lines and numbers of words.
 
-    A fault of a pattern is no error. It is stored in the case.
+    A pattern with a fault does not raise an error. Its fault is stored in the result.
 
     Returns:
         The cases, sorted by PEs, words, collective and cycles.
@@ -196,11 +196,13 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
 
 
 def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
-    """Check the colours of a pattern.
+    """Check that there are enough colours for a pattern.
 
-    1. Its crossing messages must not need more colours than the pattern declares.
-    2. The wafer must have that many colours.
-    3. The wafer must have enough switch positions per colour and PE.
+    A colour is one of the routes for which a wafer's routers are set up. The checks are:
+
+    1. Messages that cross at a PE do not need more colours than the pattern declares.
+    2. The wafer has that many colours.
+    3. The wafer has enough switch positions per colour and PE.
 
     Returns:
         The first fault as text. Empty if there is none.

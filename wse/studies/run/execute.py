@@ -32,7 +32,7 @@ from wse_traces.errors import TraceError
 
 
 def execute(
-    prepared: PreparedRun,
+    prepared_run: PreparedRun,
     program: Program,
     *,
     trace: Path | None = None,
@@ -53,7 +53,7 @@ def execute(
     """Execute a compiled run and return its tokens, cycles and traffic.
 
     Args:
-        prepared: The checked request, with model, wafer and prompts loaded.
+        prepared_run: The checked request, with model, wafer and prompts loaded.
         program: The compiled Program of the request.
         trace: Path of the trace to write. None writes no trace.
         trace_policy: What to do when the trace cannot be written any more: "stop" the run, or
@@ -83,24 +83,24 @@ def execute(
             region that is too large, or for a mesh with dead PEs.
     """
     if wavelets:
-        if prepared.meshes:
+        if prepared_run.meshes:
             message = "--wavelets: the wavelet reference knows whole meshes alone; leave out --defects or --wavelets"
             raise BadInput(message)
         from wse.tracing.record.wavelet_log import check_loggable  # the reference is not needed without --wavelets
 
-        check_loggable(program, prepared.wafer, traced=trace is not None)
-    loaded = prepared.loaded
-    weights = weights_of(prepared.request, loaded)
+        check_loggable(program, prepared_run.wafer, traced=trace is not None)
+    loaded = prepared_run.loaded
+    weights = weights_of(prepared_run.request, loaded)
     started = time.perf_counter()
     digest = program.digest()
-    file = None if checkpoint is None else CheckpointFile(checkpoint, prepared, program, digest)
+    file = None if checkpoint is None else CheckpointFile(checkpoint, prepared_run, program, digest)
     start = None if file is None else file.read()
-    samplers = _samplers(prepared, program)
-    request = prepared.request
+    samplers = _samplers(prepared_run, program)
+    request = prepared_run.request
     open_recorder = (
         None
         if trace is None
-        else partial(RunRecorder, trace, prepared, program, digest, request.sampling.rule(), request.weights)
+        else partial(RunRecorder, trace, prepared_run, program, digest, request.sampling.rule(), request.weights)
     )
     if trace is not None and trace.exists():
         on_warning(f"{trace}: this run's trace takes the place of the one that is there; --trace NAME keeps both")
@@ -111,7 +111,7 @@ def execute(
                 loaded.spec,
                 weights,
                 [sampler.draw for sampler in samplers],
-                allow_nonfinite=prepared.request.allow_nonfinite,
+                allow_nonfinite=prepared_run.request.allow_nonfinite,
                 watched=record,
                 on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
                 on_stored=on_stored,
@@ -122,21 +122,21 @@ def execute(
                 backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
             engine: Backend = backend
             if file is not None:
-                every_s = prepared.request.checkpoints.checkpoint_every
+                every_s = prepared_run.request.checkpoints.checkpoint_every
                 engine = CheckpointedEngine(backend, file, start, loaded.spec.vocab_size, samplers, every_s)
             unkept = engine.precompile(on_progress)
             if unkept:
                 on_warning(unkept)
             passes_again = len(start.passes) if start else 0
             session = Session(
-                prepared,
+                prepared_run,
                 program,
                 engine,
                 keeper,
                 on_text,
                 on_tokens,
                 passes_again=passes_again,
-                drafter=make_drafter(prepared, program, draft),
+                drafter=make_drafter(prepared_run, program, draft),
                 samplers=samplers,
             )
             session.generate()
@@ -159,11 +159,11 @@ def execute(
     return replace(result, **keeper.lost)
 
 
-def _samplers(prepared: PreparedRun, program: Program) -> list[Sampler]:
+def _samplers(prepared_run: PreparedRun, program: Program) -> list[Sampler]:
     """Return a sampler for each user if the host draws the tokens, else an empty list.
 
     All samplers have the seed of the request, so a user gets the same tokens alone and in a batch.
     """
     if program.sampling != "host":
         return []
-    return [Sampler(prepared.request.sampling.rule(), prompt) for prompt in prepared.prompts]
+    return [Sampler(prepared_run.request.sampling.rule(), prompt) for prompt in prepared_run.prompts]

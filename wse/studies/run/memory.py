@@ -20,7 +20,7 @@ from wse.studies.options.option import replace_options
 from wse.studies.run.prepare import PreparedRun, prepare
 
 
-def check_memory(prepared: PreparedRun, program: Program) -> None:
+def check_memory(prepared_run: PreparedRun, program: Program) -> None:
     """Raise an error if a run needs more memory than this computer has free.
 
     Raises:
@@ -31,7 +31,7 @@ def check_memory(prepared: PreparedRun, program: Program) -> None:
     if free is None or run_bytes <= free:
         return
     pes = sum(stage.rect.rows * stage.cols for stage in program.stages)
-    remedies = list(_remedies(prepared, free))
+    remedies = list(_remedies(prepared_run, free))
     remedy_text = (
         f"any of these would fit: {', '.join(remedies)}; or" if remedies else "nothing that was tried would fit:"
     )
@@ -43,13 +43,13 @@ def check_memory(prepared: PreparedRun, program: Program) -> None:
     raise InsufficientMemory(message)
 
 
-def _remedies(prepared: PreparedRun, free_memory: int) -> Iterator[str]:
-    """Yield the option changes that make a run fit into ``free`` bytes, the smallest of each type.
+def _remedies(prepared_run: PreparedRun, free_memory: int) -> Iterator[str]:
+    """Yield option changes that make a run fit into the free memory, the smallest of each type.
 
     The changes are, as far as they help: the default mesh, a narrower weight type, fewer new
     tokens, and, with random weights, a smaller model.
     """
-    request, options = prepared.request, prepared.options
+    request, options = prepared_run.request, prepared_run.options
 
     def fits_with(**changes: Any) -> bool:
         """Return whether the request would fit with these options changed."""
@@ -67,28 +67,28 @@ def _remedies(prepared: PreparedRun, free_memory: int) -> Iterator[str]:
             yield f"--dtype {dtype}" + (" --accumulate float32" if other_sums else "")
             break
     prompt = max(options.prompt_tokens)
-    new = largest_good(1, prepared.new_tokens, lambda n: fits_with(new_tokens=n, context=prompt + n))
+    new = largest_good(1, prepared_run.new_tokens, lambda n: fits_with(new_tokens=n, context=prompt + n))
     if new is not None:
         yield f"--new-tokens {new}" + ("" if request.context is None else f" --context {prompt + new}")
     if request.weights is not None:
-        yield from _smaller_model(prepared, free_memory, fits_with)
+        yield from _smaller_model(prepared_run, free_memory, fits_with)
 
 
-def _smaller_model(prepared: PreparedRun, free_memory: int, fits_with: Any) -> Iterator[str]:
+def _smaller_model(prepared_run: PreparedRun, free_memory: int, fits_with: Any) -> Iterator[str]:
     """Yield the largest bundled configuration that is smaller than the model and would fit.
 
     Nothing is yielded if no configuration fits.
 
     Args:
-        prepared: The run that needs too much memory.
-        free: Free bytes of this computer.
-        good: Function that compiles the request with changed options and returns whether it fits.
+        prepared_run: The run that needs too much memory.
+        free_memory: Free bytes of this computer.
+        fits_with: Compiles the request with changed options and returns whether it fits.
     """
-    options, model_parameters = prepared.options, parameter_count(prepared.spec)
+    options, model_parameters = prepared_run.options, parameter_count(prepared_run.spec)
     specs = {name: load_model(name).spec for name in CONFIGURATIONS}
     sizes = {name: parameter_count(spec) for name, spec in specs.items()}
     for name in sorted(specs, key=lambda name: -sizes[name]):
-        dtype = prepared.request.types.dtype or specs[name].weight_type
+        dtype = prepared_run.request.types.dtype or specs[name].weight_type
         bytes_ = stored_bytes(specs[name], dtype, ELEMENT_BYTES[options.activation_type])
         if sizes[name] < model_parameters and bytes_ < free_memory and fits_with(model=name):
             yield f"the model {name}"

@@ -50,7 +50,7 @@ class Session:
 
     def __init__(
         self,
-        prepared: PreparedRun,
+        prepared_run: PreparedRun,
         program: Program,
         engine: Backend,
         keeper: TraceKeeper,
@@ -61,8 +61,8 @@ class Session:
         drafter: Drafter | None = None,
         samplers: Sequence[Sampler] = (),
     ) -> None:
-        self.prepared, self.program, self.engine, self.keeper = prepared, program, engine, keeper
-        self.clock = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
+        self.prepared, self.program, self.engine, self.keeper = prepared_run, program, engine, keeper
+        self.clock = RunTotals(Fabric(program, prepared_run.wafer, prepared_run.software, prepared_run.meshes))
         self._prompt_routes = PromptRoutes(self.clock.fabric)
         self.load = ExpertLoad()
         self.wall_s = 0.0
@@ -71,28 +71,28 @@ class Session:
         self._last_run: tuple[Phase, list[int]] | None = None  # with the tokens in each cache before it
         self._drafter, self._samplers = drafter, samplers
         self._acceptance = AcceptanceCounts(program.verify_tokens - 1) if drafter else None
-        ends, tokenizer = prepared.end_ids, prepared.loaded.tokenizer
+        ends, tokenizer = prepared_run.end_ids, prepared_run.loaded.tokenizer
         sink = on_text if program.batch == 1 else ignore  # texts of several users are printed at the end
         has_text = sink is not ignore and tokenizer is not None
         self._on_tokens, self._read_tokens = ignore if has_text else on_tokens, 0
-        self.answers = [Answer(ids, ends, prepared.new_tokens, tokenizer, sink) for ids in prepared.prompts]
+        self.answers = [Answer(ids, ends, prepared_run.new_tokens, tokenizer, sink) for ids in prepared_run.prompts]
 
     def generate(self) -> None:
         """Read all prompts, then generate tokens until every user's answer is finished.
 
         1. Run the prefill passes of all prompts.
-        2. If a pass handles the next token of one user, run such passes round-robin over users.
-        3. Otherwise, each pass verifies a draft or decodes the next token of all users.
+        2. With ``--verify-tokens 1``, run a pass for the next token of each user, round-robin.
+        3. Otherwise, run passes that verify a draft or decode the next token of all users.
 
         A user that is finished before the others keeps its batch slot. The tokens generated in that
         slot are ignored.
         """
         began = time.perf_counter()
         self._report_tokens()
-        self._read_prompts()
-        if self.program.verify_tokens == 1:
+        self._read_prompts()  # 1
+        if self.program.verify_tokens == 1:  # 2
             self._generate_in_turn()
-        while not all(answer.is_finished for answer in self.answers):
+        while not all(answer.is_finished for answer in self.answers):  # 3
             self._report_tokens()
             draft = self._draft()
             if draft.tokens:
@@ -263,7 +263,7 @@ class Session:
         """
         from wse.tracing.record.wavelet_log import log_wavelets  # the reference is not needed without --wavelets
 
-        program, prepared = self.program, self.prepared
+        program, prepared_run = self.program, self.prepared
         assert self._last_run is not None
         phase, lengths = self._last_run
         recorder.write_waiting()  # the pass that the log refers to
@@ -272,8 +272,8 @@ class Session:
             program,
             phase,
             lengths,
-            prepared.wafer,
-            prepared.software,
+            prepared_run.wafer,
+            prepared_run.software,
             pass_index=self._last_pass,
         )
         return WaveletsResult(cycles=log.cycles, wavelet_hops=log.wavelet_hops, moves=log.moves)
@@ -301,21 +301,21 @@ class Session:
             digest: Digest of the compiled Program.
             wall_s: Seconds since the start of the execution, including kernel compilation.
         """
-        prepared, program, clock = self.prepared, self.program, self.clock
-        wafer, spec, totals = prepared.wafer, prepared.spec, self.clock.decode
+        prepared_run, program, clock = self.prepared, self.program, self.clock
+        wafer, spec, totals = prepared_run.wafer, prepared_run.spec, self.clock.decode
         users = tuple(answer.result() for answer in self.answers)
         lengths = [min(length, program.context - 1) for length in clock.lengths]
         result = RunResult(
             batch=program.batch,
             users=users,
-            note=prepared.note,
-            model=model_result(spec, program, weights=prepared.request.weights),
-            wafer=wafer_result(wafer, replaced=replaced_numbers(prepared.request)),
+            note=prepared_run.note,
+            model=model_result(spec, program, weights=prepared_run.request.weights),
+            wafer=wafer_result(wafer, replaced=replaced_numbers(prepared_run.request)),
             system=system_result(program),
             sram=sram_result(program, wafer.sram_bytes_per_pe),
             prefill=prefill_result(
                 clock.prefill,
-                sum(map(len, prepared.prompts)),
+                sum(map(len, prepared_run.prompts)),
                 wafer.clock_hz,
                 self._prompt_routes.result().ttft_s(wafer),
             ),
@@ -324,7 +324,7 @@ class Session:
             fabric=fabric_result(program, totals),
             verify=self._verification(),
             experts=self.load.result(),
-            defects=defects_result(prepared, program, lengths),
+            defects=defects_result(prepared_run, program, lengths),
             emulation=EmulationResult(
                 wall_s=wall_s,
                 tokens_per_s=self._new_tokens / self.wall_s,

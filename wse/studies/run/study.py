@@ -63,16 +63,16 @@ def run(
     check_engine(EngineChoice(request.engine, request.ray_address))
     check_policy(request.tracing.trace_policy)
     profile, checkpoint = _profile_path(request), _checkpoint_path(request)
-    prepared = prepare(request, to_run=True)
-    prepared_draft = prepare_draft(prepared)
-    program = compile_program(prepared)
+    prepared_run = prepare(request, to_run=True)
+    prepared_draft = prepare_draft(prepared_run)
+    program = compile_program(prepared_run)
     draft = None if prepared_draft is None else (prepared_draft, compile_program(prepared_draft.run))
     record = request.tracing.record
     ops = () if record is None else recorded_ops(record, program, traced=path is not None)
     pes = _watched_pes(request, program, traced=path is not None)
-    with _backend(prepared, program) as make_backend:
+    with _backend(prepared_run, program) as make_backend:
         return execute(
-            prepared,
+            prepared_run,
             program,
             trace=path,
             trace_policy=request.tracing.trace_policy,
@@ -91,16 +91,16 @@ def run(
         )
 
 
-def _backend(prepared: PreparedRun, program: Program) -> AbstractContextManager[BackendFactory]:
+def _backend(prepared_run: PreparedRun, program: Program) -> AbstractContextManager[BackendFactory]:
     """Return a context manager that yields the backend factory of the requested engine.
 
     Its errors are those of `run`. The check of this computer's memory is part of it.
     """
-    if prepared.request.engine == RAY:
+    if prepared_run.request.engine == RAY:
         from wse.studies.run.ray.ray_backend import ray_backend  # brings Ray, which is optional
 
-        return ray_backend(prepared, program)
-    check_memory(prepared, program)
+        return ray_backend(prepared_run, program)
+    check_memory(prepared_run, program)
     return nullcontext(Engine)
 
 

@@ -92,10 +92,10 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
             "--mesh, and no --prefill-wafers"
         )
         raise BadInput(message)
-    prepared = prepare_estimate(replace_options(placement, mesh=prefilling.prefill_mesh))
+    prepared_estimate = prepare_estimate(replace_options(placement, mesh=prefilling.prefill_mesh))
     sizes = [parse_mesh(mesh) for mesh in (request.base.machine.mesh, prefilling.prefill_mesh)]
     (rows, cols), (more_rows, more_cols) = sizes
-    wafer = prepared.whole
+    wafer = prepared_estimate.whole
     is_below = rows + more_rows <= wafer.mesh_rows and max(cols, more_cols) <= wafer.mesh_cols
     is_beside = cols + more_cols <= wafer.mesh_cols and max(rows, more_rows) <= wafer.mesh_rows
     if not (is_below or is_beside):
@@ -104,7 +104,7 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
             f"{wafer.mesh_rows}x{wafer.mesh_cols} PEs, where they do not fit beside each other; give smaller ones"
         )
         raise BadInput(message)
-    return prepared
+    return prepared_estimate
 
 
 @contextmanager

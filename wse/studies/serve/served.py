@@ -40,25 +40,26 @@ TIERS: Final = {"fast": FAST, "normal": NORMAL}
 
 
 def served_result(
-    prepared: PreparedServe, outcome: Outcome, decode: Machine, prefill: Machine | None, max_users: int
+    prepared_serve: PreparedServe, outcome: Outcome, decode: Machine, prefill: Machine | None, max_users: int
 ) -> ServedResult:
     """Return the statistics of a finished simulation.
 
     Args:
-        prepared: The serving request.
+        prepared_serve: The serving request.
         outcome: When each simulated request was admitted, answered and finished.
         decode: The machine that decodes, one replica.
         prefill: The machine that reads prompts, if it is separate.
         max_users: Maximum number of users of a replica at a time.
     """
-    request, workload = prepared.request, outcome.workload
+    request, workload = prepared_serve.request, outcome.workload
     tokens_per_s = float(workload.new_tokens.sum()) / outcome.makespan_s
     replica_s = outcome.replicas * outcome.makespan_s
     tiers = {name: workload.tier == tier for name, tier in TIERS.items()}
     gaps = gap_distribution(outcome)
     requests_in_system, by_law = outcome.little
     power, price = (
-        None if amount is None else times(outcome.replicas, amount) for amount in _economy(prepared, decode, prefill)
+        None if amount is None else times(outcome.replicas, amount)
+        for amount in _economy(prepared_serve, decode, prefill)
     )
     return ServedResult(
         all=_waits(outcome, np.ones(len(workload), bool)),
@@ -69,7 +70,7 @@ def served_result(
         tokens_per_s=tokens_per_s,
         goodput=None
         if request.promised.ttft is None and request.promised.tpot is None
-        else _goodput(prepared, outcome),
+        else _goodput(prepared_serve, outcome),
         use=UseResult(
             busy=outcome.busy_s / replica_s,
             slowest_stage=outcome.work_s / replica_s,
@@ -89,9 +90,9 @@ def served_result(
 
 
 def _tokens_per_pass(outcome: Outcome) -> float | None:
-    """Return the mean tokens that a pass adds to an answer, without first tokens.
+    """Return the mean number of tokens that a pass adds to an answer, or None without passes.
 
-    None if there was no pass.
+    The first token of an answer is not counted, because it comes from prefill.
     """
     passes = float((outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum())
     return float((outcome.workload.new_tokens - 1).sum()) / passes if passes else None
@@ -122,8 +123,8 @@ def _distribution(values: Distribution) -> DistributionResult:
     return DistributionResult(**asdict(values))
 
 
-def _goodput(prepared: PreparedServe, outcome: Outcome) -> GoodputResult:
-    request = prepared.request
+def _goodput(prepared_serve: PreparedServe, outcome: Outcome) -> GoodputResult:
+    request = prepared_serve.request
     good = in_time(outcome, request.promised.ttft, request.promised.tpot)
     return GoodputResult(
         ttft_s=request.promised.ttft,
@@ -143,7 +144,7 @@ def _kv_share(outcome: Outcome, costs: PassCosts) -> float:
 
 
 def _economy(
-    prepared: PreparedServe, decode: Machine, prefill: Machine | None
+    prepared_serve: PreparedServe, decode: Machine, prefill: Machine | None
 ) -> tuple[SourcedNumber | None, SourcedNumber | None]:
     """Return power in watts and price in USD per hour of one replica, or None if unknown.
 
@@ -151,15 +152,15 @@ def _economy(
     """
     machines = [decode] if prefill is None else [decode, prefill]
     powers, prices = [machine.power_w for machine in machines], [machine.usd_per_hour for machine in machines]
-    return _combine(prepared, powers), _combine(prepared, prices)
+    return _combine(prepared_serve, powers), _combine(prepared_serve, prices)
 
 
-def _combine(prepared: PreparedServe, numbers: Sequence[SourcedNumber | None]) -> SourcedNumber | None:
+def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | None]) -> SourcedNumber | None:
     """Combine a number of both machines: the sum, or the maximum if they share wafers."""
     known_numbers = [number for number in numbers if number is not None]
     if len(known_numbers) < len(numbers):
         return None
-    return max(known_numbers, key=lambda number: number.value) if prepared.shares_wafers else _sum(known_numbers)
+    return max(known_numbers, key=lambda number: number.value) if prepared_serve.shares_wafers else _sum(known_numbers)
 
 
 def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:

@@ -75,30 +75,30 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         BadInput: Something named is missing or cannot be used. A subclass says what.
         DoesNotFit: The model, or the longest request, does not fit.
     """
-    prepared = prepare_serve(request)
-    total = len(prepared.workload)
+    prepared_serve = prepare_serve(request)
+    total = len(prepared_serve.workload)
     on_progress(0, total, "compiling")
-    decode = _machine(prepared, prepared.decode)
-    drafts = _drafts(prepared, decode)
+    decode = _machine(prepared_serve, prepared_serve.decode)
+    drafts = _drafts(prepared_serve, decode)
     with prefill_errors(request):
-        prefill = None if prepared.prefill is None else _machine(prepared, prepared.prefill)
-    _check_room(prepared.workload, decode.costs)
+        prefill = None if prepared_serve.prefill is None else _machine(prepared_serve, prepared_serve.prefill)
+    _check_room(prepared_serve.workload, decode.costs)
     max_users = _max_users(
-        request.batches.max_users, prepared.workload, decode.costs, shares_prefixes=request.batches.prefix_cache
+        request.batches.max_users, prepared_serve.workload, decode.costs, shares_prefixes=request.batches.prefix_cache
     )
-    simulate_one = _policy(prepared, decode, prefill, max_users, drafts)
+    simulate_one = _policy(prepared_serve, decode, prefill, max_users, drafts)
     on_progress(0, total, "capacity")
     replica_capacity = capacity_requests_per_s(
-        prepared.workload, max_users, lambda workload: simulate_one(workload, on_done=_silent)
+        prepared_serve.workload, max_users, lambda workload: simulate_one(workload, on_done=_silent)
     )
-    replicas = _replicas(prepared, decode, replica_capacity)
+    replicas = _replicas(prepared_serve, decode, replica_capacity)
     capacity = replicas * replica_capacity
-    workload = prepared.workload
-    if not prepared.has_times:
-        workload = _with_arrival_times(prepared, decode, capacity, replicas, simulate_one)
+    workload = prepared_serve.workload
+    if not prepared_serve.has_times:
+        workload = _with_arrival_times(prepared_serve, decode, capacity, replicas, simulate_one)
     simulate = simulate_one
     if replicas > 1:
-        make_machine = partial(ContinuousMachine, **_continuous(prepared, decode, prefill, max_users, drafts))
+        make_machine = partial(ContinuousMachine, **_continuous(prepared_serve, decode, prefill, max_users, drafts))
         simulate = partial(
             simulate_replicas,
             replicas=replicas,
@@ -109,16 +109,16 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     offered = rate / capacity if math.isfinite(rate) else None
     is_stable = offered is not None and (offered < 1 or workload.in_flight is not None)
     outcome = None
-    if is_stable or offered is None or prepared.has_times:
+    if is_stable or offered is None or prepared_serve.has_times:
         outcome = simulate(workload, on_done=lambda done, count: on_progress(done, count, SERVED))
     on_progress(total, total, "")
     result = ServeResult(
-        inputs=_inputs(prepared, decode, max_users, replicas),
+        inputs=_inputs(prepared_serve, decode, max_users, replicas),
         replicas=replicas,
         model=decode.model,
         machine=decode.result,
         prefill_machine=None if prefill is None else prefill.result,
-        kv_transfer=None if prefill is None else kv_transfer(prepared, decode, prefill),
+        kv_transfer=None if prefill is None else kv_transfer(prepared_serve, decode, prefill),
         drafts=decode.drafts,
         requests=RequestsResult(
             count=total,
@@ -135,28 +135,28 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
             stable_requests_per_s=STABLE_LOAD * capacity,
             replicas_needed=None if offered is None else _stable_replicas(rate, replica_capacity),
         ),
-        served=None if outcome is None else served_result(prepared, outcome, decode, prefill, max_users),
+        served=None if outcome is None else served_result(prepared_serve, outcome, decode, prefill, max_users),
     )
     return Service(result=result, outcome=outcome)
 
 
-def _replicas(prepared: PreparedServe, decode: Machine, capacity: float) -> int:
+def _replicas(prepared_serve: PreparedServe, decode: Machine, capacity: float) -> int:
     """Return the number of replicas.
 
     If it is not requested, it is the fewest that have room for the users, or that keep the queue
     stable.
 
     Args:
-        prepared: The serving request.
+        prepared_serve: The serving request.
         decode: One replica.
         capacity: Requests per second that one replica can serve.
     """
-    request = prepared.request
+    request = prepared_serve.request
     if request.base.replicas is not None:
         return request.base.replicas
     if request.base.serving.users is not None:
         return math.ceil(request.base.serving.users / decode.result.kv_capacity_users)
-    return _stable_replicas(request.traffic.rate or prepared.workload.rate_per_s, capacity)
+    return _stable_replicas(request.traffic.rate or prepared_serve.workload.rate_per_s, capacity)
 
 
 def _stable_replicas(rate: float, capacity: float) -> int:
@@ -172,7 +172,7 @@ def _stable_replicas(rate: float, capacity: float) -> int:
 
 
 def _with_arrival_times(
-    prepared: PreparedServe, decode: Machine, capacity: float, replicas: int, simulate_one: Simulate
+    prepared_serve: PreparedServe, decode: Machine, capacity: float, replicas: int, simulate_one: Simulate
 ) -> Workload:
     """Return random requests with arrival times at the requested rate.
 
@@ -184,88 +184,88 @@ def _with_arrival_times(
        request when an answer ends. Requests with constant arrivals are simulated as such a loop.
 
     Args:
-        prepared: The serving request.
+        prepared_serve: The serving request.
         decode: One replica.
         capacity: Requests per second that all replicas can serve.
         replicas: Number of replicas.
         simulate_one: Simulates one replica.
     """
-    request, users = prepared.request, prepared.request.base.serving.users
+    request, users = prepared_serve.request, prepared_serve.request.base.serving.users
     if request.traffic.rate is not None:
-        return prepared.workload.at_rate(request.traffic.rate)
+        return prepared_serve.workload.at_rate(request.traffic.rate)
     if users is None or request.traffic.load is not None:
-        return prepared.workload.at_rate(prepared.load * capacity)
+        return prepared_serve.workload.at_rate(prepared_serve.load * capacity)
     rate = operating_point(decode.deployment, users, replicas).requests_per_s
     if request.batches.batching == STATIC:
-        return prepared.workload.at_rate(rate)
+        return prepared_serve.workload.at_rate(rate)
     replica_users = math.ceil(users / replicas)
     replica_rate = closed_loop_requests_per_s(
-        prepared.workload, replica_users, rate * replica_users / users, partial(simulate_one, on_done=_silent)
+        prepared_serve.workload, replica_users, rate * replica_users / users, partial(simulate_one, on_done=_silent)
     )
     rate = replica_rate * users / replica_users
-    workload = prepared.workload.at_rate(rate)
+    workload = prepared_serve.workload.at_rate(rate)
     return replace(workload, in_flight=users) if request.traffic.arrivals == CONSTANT else workload
 
 
 def _silent(done: int, total: int) -> None:
-    """Report no progress. For the simulations that find the capacity."""
+    """Ignore the progress of the simulations that find the capacity."""
 
 
-def _machine(prepared: PreparedServe, placement: Placement) -> Machine:
+def _machine(prepared_serve: PreparedServe, placement: Placement) -> Machine:
     """Return the machine for a checked request, compiled and with its passes timed."""
-    tokens = math.ceil(prepared.workload.prompt_tokens.mean() + prepared.workload.new_tokens.mean())
+    tokens = math.ceil(prepared_serve.workload.prompt_tokens.mean() + prepared_serve.workload.new_tokens.mean())
     if isinstance(placement, PreparedGpuEstimate):
-        return gpu_machine(placement, prepared.context, tokens, prepared.request.draft_tokens)
-    return wafer_machine(placement, tokens, prepared.request.draft_tokens)
+        return gpu_machine(placement, prepared_serve.context, tokens, prepared_serve.request.draft_tokens)
+    return wafer_machine(placement, tokens, prepared_serve.request.draft_tokens)
 
 
-def _drafts(prepared: PreparedServe, decode: Machine) -> Drafts | None:
+def _drafts(prepared_serve: PreparedServe, decode: Machine) -> Drafts | None:
     """Return the random acceptance of drafts in a simulation, or None without drafts.
 
     There are no drafts either if they would not increase the speed.
     """
-    acceptance = prepared.decode.acceptance
+    acceptance = prepared_serve.decode.acceptance
     if acceptance is None or decode.drafts is None or not decode.drafts.draft_tokens:
         return None
-    return drawn_drafts(acceptance, decode.drafts.draft_tokens, prepared.request.traffic.seed)
+    return drawn_drafts(acceptance, decode.drafts.draft_tokens, prepared_serve.request.traffic.seed)
 
 
 def _policy(
-    prepared: PreparedServe, decode: Machine, prefill: Machine | None, max_users: int, drafts: Drafts | None
+    prepared_serve: PreparedServe, decode: Machine, prefill: Machine | None, max_users: int, drafts: Drafts | None
 ) -> Simulate:
     """Return the function that simulates one replica with the requested batching.
 
     Args:
-        prepared: The serving request.
+        prepared_serve: The serving request.
         decode: The machine that decodes.
         prefill: The machine that reads prompts, if it is separate.
-        seats: Maximum number of users at a time.
+        max_users: Maximum number of users at a time.
         drafts: Acceptance of drafts, or None.
     """
-    request = prepared.request
+    request = prepared_serve.request
     if request.batches.batching == STATIC:
         wait = math.inf if request.batches.batch_wait is None else request.batches.batch_wait
         policy = StaticPolicy(seats=max_users, longest_wait_s=wait)
         return partial(simulate_static, costs=decode.costs, policy=policy, drafts=drafts)
-    return partial(simulate_continuous, **_continuous(prepared, decode, prefill, max_users, drafts))
+    return partial(simulate_continuous, **_continuous(prepared_serve, decode, prefill, max_users, drafts))
 
 
 def _continuous(
-    prepared: PreparedServe, decode: Machine, prefill: Machine | None, max_users: int, drafts: Drafts | None
+    prepared_serve: PreparedServe, decode: Machine, prefill: Machine | None, max_users: int, drafts: Drafts | None
 ) -> dict[str, Any]:
     """Return the arguments of a simulation with continuous batching.
 
     Args:
-        prepared: The serving request.
+        prepared_serve: The serving request.
         decode: The machine that decodes.
         prefill: The machine that reads prompts, if it is separate.
-        seats: Maximum number of users at a time.
+        max_users: Maximum number of users at a time.
         drafts: Acceptance of drafts, or None.
     """
-    request, costs = prepared.request, decode.costs
+    request, costs = prepared_serve.request, decode.costs
     chunk = request.batches.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS)
     policy = ContinuousPolicy(most_users=max_users, prompt_tokens=chunk, prefix_cache=request.batches.prefix_cache)
-    machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared, decode, prefill))
+    machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared_serve, decode, prefill))
     return {"costs": costs, "policy": policy, "prefill": machine, "drafts": drafts}
 
 
@@ -319,9 +319,9 @@ def _max_users(max_users: int | None, workload: Workload, costs: PassCosts, *, s
     return max_users or limit
 
 
-def _inputs(prepared: PreparedServe, decode: Machine, max_users: int, replicas: int) -> dict[str, Any]:
+def _inputs(prepared_serve: PreparedServe, decode: Machine, max_users: int, replicas: int) -> dict[str, Any]:
     """Return the options of a request by name, with defaults set, for the result."""
-    request = prepared.request
+    request = prepared_serve.request
     always_given = {
         name: get_option(request, name)
         for name in ("burst", "length_cv", "batching", "prefill", "prefix_cache", "fast_share", "seed")
@@ -347,7 +347,7 @@ def _inputs(prepared: PreparedServe, decode: Machine, max_users: int, replicas: 
     optional_values = {name: str(v) if isinstance(v, Path) else v for name, v in values.items() if v is not None}
     if decode.drafts is not None:
         optional_values |= {"draft_tokens": decode.drafts.draft_tokens}
-    load = {} if request.traffic.rate is not None or prepared.has_times else {"load": prepared.load}
+    load = {} if request.traffic.rate is not None or prepared_serve.has_times else {"load": prepared_serve.load}
     replica_values = {} if replicas == 1 else {"replicas": replicas, "dispatch": request.batches.dispatch}
     return (
         {**decode.inputs, "arrivals": str(request.traffic.arrivals), "max_users": max_users}

@@ -17,7 +17,7 @@ TOKENS: Final = "new_tokens"
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A field and its values. A single value is the same in all settings."""
+    """A field of a sweep and its values. A field with one value is the same in all settings."""
 
     name: str
     values: tuple[Scalar, ...]

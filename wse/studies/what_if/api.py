@@ -59,7 +59,7 @@ def what_if(
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> WhatIfResult:
-    """Estimate a model on a machine and on changed ones, as ``wse estimate --what-if`` does.
+    """Estimate a model on a machine and on variants of it, as ``wse estimate --what-if`` does.
 
     Example:
         result = wse.what_if("llama-3-8b", changes=["clock=x2", "sram=x2"])

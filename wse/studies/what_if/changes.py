@@ -39,7 +39,7 @@ class Change:
     Attributes:
         name: A short name such as ``clock``, or the name of a constant such as ``wafer.clock_hz``.
         value: The new value, or a factor such as ``x2``.
-        settings: Settings of the options ``--set`` that have the same effect.
+        settings: Values of the option ``--set`` that have the same effect.
     """
 
     name: str

@@ -29,7 +29,7 @@ COMPARED = ("wafers", "tokens_per_s_per_user", "tokens_per_s", "ttft_s", "usd_pe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimated:
+class EstimateOutcome:
     """The outcome of one estimate: its numbers, an error, or the traceback of a bug in wse.
 
     Attributes:
@@ -81,12 +81,12 @@ def what_if(
     requests = [base_request, *(replace_options(base_request, settings=change.settings) for change in changes)]
     names = [AS_IT_IS, *(f"{change.name} {change.value}" for change in changes)]
     on_progress(0, len(requests), AS_IT_IS)
-    finished: dict[int, Estimated] = {}
+    finished: dict[int, EstimateOutcome] = {}
     with engine_pool(engine, jobs) as pool:
         outputs = each_output(
             pool,
             range(len(requests)),
-            estimated,
+            estimate_change,
             lambda item: (requests[item],),
             owner="the estimates",
             kill_remedy="if memory ran out, try fewer changes at once",
@@ -128,19 +128,19 @@ def check(request: EstimateRequest) -> None:
         raise BadInput(message)
 
 
-def estimated(request: EstimateRequest) -> Estimated:
+def estimate_change(request: EstimateRequest) -> EstimateOutcome:
     """Estimate a request on the layout that ``wse estimate`` chooses. Errors are returned."""
     try:
-        prepared = prepare_estimate(request)
-        layout = choose_layout(prepared)
+        prepared_estimate = prepare_estimate(request)
+        layout = choose_layout(prepared_estimate)
         result = estimate_of(layout.prepared, layout.compilation.program)
         cost = result.cost
         price = None if cost is None else (scale_note(cost.price_ends, "wafer"), cost.assumptions)
-        return Estimated(numbers=_numbers(result), inputs=inputs(layout.prepared), price=price)
+        return EstimateOutcome(numbers=_numbers(result), inputs=inputs(layout.prepared), price=price)
     except WseError as error:
-        return Estimated(error=error)
+        return EstimateOutcome(error=error)
     except Exception:
-        return Estimated(bug=traceback.format_exc())
+        return EstimateOutcome(bug=traceback.format_exc())
 
 
 def _numbers(result: EstimateResult) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _numbers(result: EstimateResult) -> dict[str, Any]:
     }
 
 
-def _row(change: Change, estimate: Estimated, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
+def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
     """Return the row of a change, with its factors relative to the unchanged machine."""
     if estimate.numbers is None:
         return WhatIfRow(change=change.name, value=change.value, reason=str(estimate.error))

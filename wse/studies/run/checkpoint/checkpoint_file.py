@@ -35,14 +35,14 @@ DIGESTS: Final = ("program", "request")  # must be equal to resume a run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRecord:
-    """The results of one pass.
+    """The results of one pass, which is one execution of a phase of the Program.
 
     Attributes:
         phase: Index of the phase in the Program.
         ids: Resulting token ids: one per user, or one per token of a verification pass.
         kept_tokens: Number of tokens that a verification pass kept; 0 for other passes.
         pairs: Number of tokens that chose each expert, int64 ``[experts]``, keyed by layer.
-        slots: Occupied cache slots of each user after the pass.
+        slots: Occupied KV-cache slots of each user after the pass.
     """
 
     phase: int
@@ -72,7 +72,7 @@ class CheckpointFile:
 
     Args:
         path: Path of the file, which need not exist.
-        prepared: The run.
+        prepared_run: The run.
         program: Its compiled Program.
         digest: Digest of the Program.
 
@@ -80,12 +80,12 @@ class CheckpointFile:
         path: Path of the file.
     """
 
-    def __init__(self, path: Path, prepared: PreparedRun, program: Program, digest: str) -> None:
-        request = prepared.request
-        identifying_text = repr((prepared.prompts, request.sampling, str(request.model), request.weights)).encode()
+    def __init__(self, path: Path, prepared_run: PreparedRun, program: Program, digest: str) -> None:
+        request = prepared_run.request
+        identifying_text = repr((prepared_run.prompts, request.sampling, str(request.model), request.weights)).encode()
         self.path, self._identity = path, (bytes.fromhex(digest), hashlib.sha256(identifying_text).digest())
-        self._spec, self._program = prepared.spec, program
-        self._mixture_layers = [number for number, layer in enumerate(prepared.spec.layers) if layer.experts]
+        self._spec, self._program = prepared_run.spec, program
+        self._mixture_layers = [number for number, layer in enumerate(prepared_run.spec.layers) if layer.experts]
 
     def read(self) -> Checkpoint | None:
         """Return the stored checkpoint, or None if the file does not exist.

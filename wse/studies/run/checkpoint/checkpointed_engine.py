@@ -99,7 +99,7 @@ class CheckpointedEngine:
         return self._last.pairs
 
     def cache_slots(self, user: int) -> Slots:
-        """Return the cache slots that a user occupies on the fullest row of each stage."""
+        """Return the cache slots that a user occupies on the fullest row of PEs in each stage."""
         return self._last.slots[user]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
@@ -163,7 +163,7 @@ class CheckpointedEngine:
         return self.tokens
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` tokens of a user's last pass, remove the others from caches.
+        """Keep the first ``tokens`` tokens of a user's last pass. Remove the rest from the cache.
 
         Args:
             tokens: Number of tokens to keep.

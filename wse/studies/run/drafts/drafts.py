@@ -57,7 +57,7 @@ class Drafter(Protocol):
     passes: int
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Read the prompt and return the cycles that this takes, in parallel to the model."""
+        """Read the prompt. Return the cycles, which pass while the model reads the prompt too."""
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
         """Return a draft of ``tokens`` tokens that may follow a text.
@@ -99,7 +99,7 @@ class DraftModel:
     draw on the host.
 
     Args:
-        prepared: The draft model and the place where it runs.
+        prepared_draft: The draft model and the place where it runs.
         program: Its compiled Program.
         engine: Engine that executes the Program.
         times: Cycles of exchanging tokens between the draft model and the model.
@@ -107,10 +107,10 @@ class DraftModel:
     """
 
     def __init__(
-        self, prepared: PreparedDraft, program: Program, engine: Engine, times: DraftTimes, vocabulary: int
+        self, prepared_draft: PreparedDraft, program: Program, engine: Engine, times: DraftTimes, vocabulary: int
     ) -> None:
-        run = prepared.run
-        self.name, self.place, self.passes = prepared.name, prepared.place, 0
+        run = prepared_draft.run
+        self.name, self.place, self.passes = prepared_draft.name, prepared_draft.place, 0
         self.program, self.engine = program, engine
         self._sampling: Sampling = run.request.sampling.rule()
         self._random = np.random.default_rng([self._sampling.seed, 1])  # independent of the model's draws
@@ -196,9 +196,9 @@ class DraftModel:
         """Return the next draft token.
 
         Args:
-            likeliest: The most likely id, used if nothing is drawn.
+            likeliest_id: The most likely id, used if nothing is drawn.
             text_ids: Ids of the text with the draft so far, for the repetition penalty.
-            drawn: If the host draws, the probabilities of this draw are appended to this list.
+            distributions: If the host draws, the probabilities of this draw are appended.
         """
         if not self._sampling.on_host:
             return min(likeliest_id, self._vocabulary - 1)  # rows beyond the vocabulary are padding

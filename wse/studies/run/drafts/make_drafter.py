@@ -35,8 +35,8 @@ def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDra
     )
     if draft is None:
         return LookUp(times, program.context)
-    prepared, draft_program = draft
-    run = prepared.run
+    prepared_draft, draft_program = draft
+    run = prepared_draft.run
     engine = Engine(
         draft_program,
         run.spec,
@@ -44,4 +44,4 @@ def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDra
         [lambda logits: int(logits.argmax())] * (draft_program.sampling == "host"),  # the id after the prompt is unused
         allow_nonfinite=run.request.allow_nonfinite,
     )
-    return DraftModel(prepared, draft_program, engine, times, target.spec.vocab_size)
+    return DraftModel(prepared_draft, draft_program, engine, times, target.spec.vocab_size)

@@ -18,13 +18,13 @@ from wse.studies.workers.ray_cluster import cpus_of_each, imported_ray, node_res
 
 
 @contextmanager
-def ray_backend(prepared: PreparedRun, program: Program) -> Iterator[BackendFactory]:
+def ray_backend(prepared_run: PreparedRun, program: Program) -> Iterator[BackendFactory]:
     """Yield a factory of backends on the requested Ray cluster.
 
     One actor is started per wafer. All actors are killed when the context ends.
 
     Args:
-        prepared: The run.
+        prepared_run: The run.
         program: Its compiled Program.
 
     Raises:
@@ -32,7 +32,7 @@ def ray_backend(prepared: PreparedRun, program: Program) -> Iterator[BackendFact
             cluster has fewer CPUs than wafers.
         InsufficientMemory: The cluster has too little memory.
     """
-    request = prepared.request
+    request = prepared_run.request
     if any(stage.span > 1 for stage in program.stages):
         message = (
             f"--engine ray: each wafer is a process of its own, and --mapping {program.mapping_name} has regions that "

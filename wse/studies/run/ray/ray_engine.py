@@ -47,10 +47,10 @@ PASSES_PER_WAFER: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pass:
-    """A submitted pass.
+    """A pass, which is one execution of a phase, that was submitted to the cluster.
 
     Attributes:
-        index: Index of the phase that it runs.
+        index: Index of the phase.
         ids: Input token ids.
         calls: Calls of its segments whose reports have not arrived yet.
         reports: Reports that have arrived.
@@ -136,7 +136,7 @@ class RayEngine:
         return self.streams.host_logits[: self.program.batch].copy()
 
     def cache_slots(self, user: int) -> Slots:
-        """Return the cache slots that a user occupies on the fullest row of each stage."""
+        """Return the cache slots that a user occupies on the fullest row of PEs in each stage."""
         return self.caches.slots(user)
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
@@ -218,7 +218,7 @@ class RayEngine:
         return ids
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` tokens of a user's last pass, remove the others from caches.
+        """Keep the first ``tokens`` tokens of a user's last pass. Remove the rest from the cache.
 
         Args:
             tokens: Number of tokens to keep.
@@ -257,8 +257,9 @@ class RayEngine:
     def _submit(self, index: int, ids: Sequence[int]) -> _Pass:
         """Submit all segments of a pass to the actors of their wafers.
 
-        A segment receives the tiles that earlier segments send. Before a segment that needs ids
-        drawn by the host, the reports of all earlier segments are awaited.
+        A segment is a run of consecutive steps on one wafer. It receives the tiles that earlier
+        segments send from other wafers. Before a segment that needs ids drawn by the host, the
+        reports of all earlier segments are awaited.
 
         Args:
             index: Index of the phase.

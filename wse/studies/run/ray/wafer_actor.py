@@ -75,7 +75,10 @@ class WaferActor:
         )
 
     def run(self, *arguments: Any) -> Any:
-        """Run a segment with the arguments of `EnginePart.run`.
+        """Run a segment, which is a run of consecutive steps on one wafer.
+
+        Args:
+            arguments: The arguments of `EnginePart.run`.
 
         Returns:
             The report of the segment and the tiles that it sends. Only the report if there are no

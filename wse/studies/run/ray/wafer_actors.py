@@ -68,15 +68,15 @@ class WaferActors:
             on_stored(sum(sizes) - sum(sizes[wafers[load]] for load in loads), sum(sizes), "")
 
     def run(self, segment: Segment, *arguments: Any) -> tuple[ActorCall, Sequence[Any]]:
-        """Submit a segment to the actor of its wafer.
+        """Submit a segment of a pass, which is a run of consecutive steps on one wafer.
 
         Args:
-            segment: The segment of a pass.
+            segment: The segment.
             arguments: The arguments of `EnginePart.run`.
 
         Returns:
             The call, whose value is the report of the segment, and references to the tiles of each
-            crossing that the segment sends.
+            crossing to another wafer.
         """
         task = self.by_wafer[segment.wafer].run.options(num_returns=1 + len(segment.sends))
         outputs = task.remote(*arguments)

@@ -23,7 +23,7 @@ class KvTransferResult(Result):
     prompt_s: Annotated[float, Doc("the cache of a mean prompt, until the last of it is there", "s")]
 
 
-def kv_transfer(prepared: PreparedServe, decode: Machine, prefill: Machine) -> KvTransferResult:
+def kv_transfer(prepared_serve: PreparedServe, decode: Machine, prefill: Machine) -> KvTransferResult:
     """Return the link that moves KV caches from the prefill machine to the decoding one.
 
     The link is chosen as follows. ``--kv-bandwidth`` and ``--kv-latency`` replace its numbers.
@@ -33,12 +33,12 @@ def kv_transfer(prepared: PreparedServe, decode: Machine, prefill: Machine) -> K
     3. Wafers and GPUs: the link of the wafer, with one copy of the cache.
 
     Args:
-        prepared: The serving request.
+        prepared_serve: The serving request.
         decode: The machine that decodes.
         prefill: The machine that reads prompts.
     """
-    request = prepared.request
-    if prepared.shares_wafers:  # 1
+    request = prepared_serve.request
+    if prepared_serve.shares_wafers:  # 1
         size, rate, latency_s = prefill.kv_bytes_per_token, prefill.edge_bytes_per_s, 0.0
     elif (prefill.result.gpus is None) == (decode.result.gpus is None):  # 2
         size, rate, latency_s = prefill.kv_bytes_per_token, prefill.link_bytes_per_s, prefill.link_latency_s
@@ -49,7 +49,7 @@ def kv_transfer(prepared: PreparedServe, decode: Machine, prefill: Machine) -> K
         size, rate = prefill.kv_copy_bytes_per_token, request.prefilling.kv_bandwidth * GIGA
     if request.prefilling.kv_latency is not None:
         latency_s = request.prefilling.kv_latency * MICRO
-    prompt_tokens = float(prepared.workload.prompt_tokens.mean())
+    prompt_tokens = float(prepared_serve.workload.prompt_tokens.mean())
     return KvTransferResult(
         bytes_per_token=size, bytes_per_s=rate, latency_s=latency_s, prompt_s=latency_s + prompt_tokens * size / rate
     )

@@ -25,7 +25,7 @@ LENGTH_FACTOR: Final = 4
 """Ratio of successive lengths for which last chunks of prompts are timed."""
 
 
-def wafer_costs(prepared: Placeable, compilation: Compilation) -> StagedCosts:
+def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
     """Compile and time the passes of a request for several contexts and chunk lengths.
 
     1. Compile a Program for the longest prompt. Its SRAM determines the KV-cache capacity.
@@ -33,7 +33,7 @@ def wafer_costs(prepared: Placeable, compilation: Compilation) -> StagedCosts:
     3. Time prefill chunks.
 
     Args:
-        prepared: The checked request.
+        placeable: The checked request.
         compilation: The chosen layout.
     """
     compilation = replace(compilation, choice=_choice(compilation))
@@ -44,21 +44,21 @@ def wafer_costs(prepared: Placeable, compilation: Compilation) -> StagedCosts:
         context - 1,
         *(min(chunk, context - 1),) * (slots - 1),
     )  # one with all chunks, for what they need of SRAM
-    fabric = _fabric(prepared, compilation, prompts)
+    fabric = _fabric(placeable, compilation, prompts)
     reader, program = RouteReader(fabric), fabric.program
     routes = [as_loop(reader.route(program.decode, fabric.decode_cost(*(tokens,) * slots))) for tokens in contexts]
-    room = cache_capacity(program, prepared.options.prompt_tokens[0] + prepared.new_tokens)
+    room = cache_capacity(program, placeable.options.prompt_tokens[0] + placeable.new_tokens)
     return StagedCosts(
         decode=DecodeGrid(
             slots=slots,
             contexts=contexts,
-            passes=tuple(pass_time(reader, prepared.wafer, route) for route in routes),
+            passes=tuple(pass_time(reader, placeable.wafer, route) for route in routes),
         ),
-        prefill=_chunk_grid(prepared, compilation),
+        prefill=_chunk_grid(placeable, compilation),
         kv_capacity_tokens=room.tokens,
         kv_block_tokens=room.block_tokens,
         most_users=max(1, room.tokens // room.block_tokens),
-        host_s=prepared.wafer.host_round_trip_s,
+        host_s=placeable.wafer.host_round_trip_s,
     )
 
 
@@ -75,7 +75,7 @@ def _choice(compilation: Compilation) -> Choice:
     return replace(choice, prefill_chunk=max(rows, choice.prefill_chunk // rows * rows))
 
 
-def _chunk_grid(prepared: Placeable, compilation: Compilation) -> ChunkGrid:
+def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
     """Time full chunks up to the longest prompt, and last chunks of several lengths.
 
     Last chunks are timed both as the only chunk and at the end of the longest prompt.
@@ -90,11 +90,11 @@ def _chunk_grid(prepared: Placeable, compilation: Compilation) -> ChunkGrid:
 
     def times(prompt: int) -> tuple[PassTime, ...]:
         """Return the time of each chunk of a prompt. Other batch slots have one-token prompts."""
-        fabric = _fabric(prepared, compilation, (prompt, *(1,) * (slots - 1)))
+        fabric = _fabric(placeable, compilation, (prompt, *(1,) * (slots - 1)))
         phases = fabric.program.prefill[: -(-prompt // chunk)]
         reader = RouteReader(fabric)
         routes = [reader.route(phase, fabric.prefill_cost(index)) for index, phase in enumerate(phases)]
-        return tuple(pass_time(reader, prepared.wafer, route) for route in routes)
+        return tuple(pass_time(reader, placeable.wafer, route) for route in routes)
 
     ends = [times(earlier_tokens + length) for length in lengths]
     return ChunkGrid(
@@ -105,11 +105,11 @@ def _chunk_grid(prepared: Placeable, compilation: Compilation) -> ChunkGrid:
     )
 
 
-def _fabric(prepared: Placeable, compilation: Compilation, prompts: tuple[int, ...]) -> Fabric:
+def _fabric(placeable: Placeable, compilation: Compilation, prompts: tuple[int, ...]) -> Fabric:
     """Return the fabric model of the same regions, compiled for other prompt lengths.
 
     The Program may need more SRAM than there is.
     """
     options: Options = replace(compilation.options, prompt_tokens=prompts, capacity=REPORT)
-    program = compile_choice(prepared.spec, prepared.wafer, prepared.software, options, compilation.choice)
-    return Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
+    program = compile_choice(placeable.spec, placeable.wafer, placeable.software, options, compilation.choice)
+    return Fabric(program, placeable.wafer, placeable.software, placeable.meshes)

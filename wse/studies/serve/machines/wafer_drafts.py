@@ -36,14 +36,16 @@ class DraftedCosts:
     drafts: DraftsResult | None
 
 
-def drafted_costs(prepared: PreparedEstimate, compilation: Compilation, draft_tokens: int | None) -> DraftedCosts:
+def drafted_costs(
+    prepared_estimate: PreparedEstimate, compilation: Compilation, draft_tokens: int | None
+) -> DraftedCosts:
     """Return the times of passes, with drafts if they are requested and increase the speed.
 
     With a draft head, prompts also pass through the layer of the head, and its KV cache reduces the
     capacity for users. With a draft model, the capacity is at most that of the draft model's cache.
 
     Args:
-        prepared: The checked request.
+        prepared_estimate: The checked request.
         compilation: The model without a draft head.
         draft_tokens: Number of tokens per draft. None for the fastest number for the users of the
             request, or for one batch if the request names no users.
@@ -52,15 +54,17 @@ def drafted_costs(prepared: PreparedEstimate, compilation: Compilation, draft_to
         BadInput: The draft model cannot be used. A subclass says why.
         DoesNotFit: The draft does not fit in its place.
     """
-    plain = DraftedCosts(compilation=compilation, costs=wafer_costs(prepared, compilation), drafts=None)
-    if prepared.acceptance is None or prepared.new_tokens < 2:
+    plain = DraftedCosts(compilation=compilation, costs=wafer_costs(prepared_estimate, compilation), drafts=None)
+    if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return plain
-    draft, goal = place_draft(prepared, compilation), prepared.goal
-    deployment = middle_deployment(prepared, compilation.program)
-    drafter = wafer_drafter(prepared, compilation, draft, deployment)
+    draft, goal = place_draft(prepared_estimate, compilation), prepared_estimate.goal
+    deployment = middle_deployment(prepared_estimate, compilation.program)
+    drafter = wafer_drafter(prepared_estimate, compilation, draft, deployment)
     replicas = goal.replicas_for(drafter.max_concurrency)
-    users = UsersOfDrafts(drafter=drafter, users=goal.users or prepared.options.batch, replicas=replicas)
-    result = drafts_result(prepared.acceptance, users, draft_tokens, place_result(draft), prepared.spec.name)
+    users = UsersOfDrafts(drafter=drafter, users=goal.users or prepared_estimate.options.batch, replicas=replicas)
+    result = drafts_result(
+        prepared_estimate.acceptance, users, draft_tokens, place_result(draft), prepared_estimate.spec.name
+    )
     if not result.draft_tokens:
         return replace(plain, drafts=replace(result, wafers=0))
     if draft.name == HEAD and draft.compilation is not None:
