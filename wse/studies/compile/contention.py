@@ -26,12 +26,12 @@ class ContentionResult(Result):
     ``messages_on_one_link`` is a maximum.
     """
 
-    phase: Annotated[str, Doc("prefill or decode")]
+    phase: Annotated[str, Doc("`prefill` or `decode`")]
     pattern: Annotated[str, Doc("name of the pattern")]
-    along: Annotated[Literal["rows", "columns"], Doc("lines that it runs along")]
+    along: Annotated[Literal["rows", "columns"], Doc("lines along which it runs")]
     steps: Annotated[int, Doc("steps in which words wait")]
-    messages_on_one_link: Annotated[int, Doc("messages on one link or ramp in one window, at most")]
-    cycles: Annotated[float, Doc("waiting for other words", "cycles")]
+    messages_on_one_link: Annotated[int, Doc("maximum number of messages on one link or ramp at a time")]
+    cycles: Annotated[float, Doc("cycles of waiting for other words", "cycles")]
 
 
 def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]) -> tuple[ContentionResult, ...]:

@@ -82,17 +82,17 @@ class ReduceResult(Result):
     """All equal reduces of a decoded token: same pattern, direction, length and number of words."""
 
     pattern: Annotated[str, Doc("name of the pattern")]
-    along: Annotated[Literal["rows", "columns"], Doc("lines that it runs along")]
-    steps: Annotated[int, Doc("such steps of a token")]
-    pes: Annotated[int, Doc("PEs of the longest segment over which words are combined")]
+    along: Annotated[Literal["rows", "columns"], Doc("lines along which it runs")]
+    steps: Annotated[int, Doc("number of such steps per token")]
+    pes: Annotated[int, Doc("PEs of the longest segment of a line over which words are combined")]
     words: Annotated[int, Doc("words in each PE", "words")]
-    cycles: Annotated[float, Doc("one of these steps, without its launch", "cycles")]
-    bound_cycles: Annotated[
-        float | None, Doc("the published lower bound; of lines that are not too long", "cycles")
-    ] = None
-    times_bound: Annotated[float | None, Doc("the cycles over that bound")] = None
-    cheapest: Annotated[str | None, Doc("the cheapest pattern for it; where it was searched")] = None
-    cheapest_cycles: Annotated[float | None, Doc("what that takes", "cycles")] = None
+    cycles: Annotated[float, Doc("cycles of one such step, without its launch", "cycles")]
+    bound_cycles: Annotated[float | None, Doc("published lower bound; for lines that are not too long", "cycles")] = (
+        None
+    )
+    times_bound: Annotated[float | None, Doc("`cycles` over `bound_cycles`")] = None
+    cheapest: Annotated[str | None, Doc("pattern with the fewest cycles, if it was searched")] = None
+    cheapest_cycles: Annotated[float | None, Doc("cycles of the cheapest pattern", "cycles")] = None
 
 
 def reduces_result(

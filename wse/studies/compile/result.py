@@ -29,9 +29,9 @@ MOST_STAGES: Final = 16
 class HistogramBin(Result):
     """The number of PEs that use more than ``from_bytes`` and at most ``to_bytes`` of SRAM."""
 
-    from_bytes: Annotated[int, Doc("lower end, not included", "B")]
-    to_bytes: Annotated[int, Doc("upper end; 0 for PEs outside of all regions", "B")]
-    pes: Annotated[int, Doc("PEs of all wafers")]
+    from_bytes: Annotated[int, Doc("lower end of the bin, exclusive", "B")]
+    to_bytes: Annotated[int, Doc("upper end of the bin, inclusive; 0 for PEs outside of all regions", "B")]
+    pes: Annotated[int, Doc("number of PEs on all wafers")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +49,10 @@ class ColourUse(Result):
 
     stage: Annotated[int, Doc("index of the stage")]
     pattern: Annotated[str, Doc("name of the pattern")]
-    along: Annotated[Literal["rows", "columns"], Doc("lines that it runs along")]
+    along: Annotated[Literal["rows", "columns"], Doc("lines along which it runs")]
     first: Annotated[int, Doc("first colour")]
-    colours: Annotated[int, Doc("colours from there on")]
-    repainted: Annotated[bool, Doc("whether patterns take turns with these colours")]
+    colours: Annotated[int, Doc("number of colours")]
+    repainted: Annotated[bool, Doc("whether patterns share these colours, with routes that change at run time")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +60,8 @@ class CompileFabric(FabricResult):
     """Words on links, colours of patterns, their contention, and the cost of reduces."""
 
     colours: Annotated[tuple[ColourUse, ...], Doc("colours by stage and pattern")]
-    contention: Annotated[tuple[ContentionResult, ...], Doc("patterns whose words wait for others")]
-    reduces: Annotated[tuple[ReduceResult, ...], Doc("reduces of a generated token, those with the most cycles first")]
+    contention: Annotated[tuple[ContentionResult, ...], Doc("patterns whose words wait for words of other messages")]
+    reduces: Annotated[tuple[ReduceResult, ...], Doc("reduces of a generated token, the most cycles first")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,19 +72,19 @@ class CompileResult(Result):
     then.
     """
 
-    note: Annotated[str | None, Doc("what was decided unasked: an element type that no file states")] = None
+    note: Annotated[str | None, Doc("an assumption about the element type, if no file states the type")] = None
     model: Annotated[ModelResult, Doc("the model")]
-    wafer: Annotated[WaferResult, Doc("a wafer as programs see it")]
+    wafer: Annotated[WaferResult, Doc("constants of the wafer")]
     batch: Annotated[int, Doc("users whose tokens are decoded together")]
     system: Annotated[SystemResult, Doc("wafers, mapping and stages")]
-    sram: Annotated[CompileSram, Doc("how full PEs are, and of what")]
-    fabric: Annotated[CompileFabric, Doc("words over links, colours and patterns")]
-    prefill: Annotated[PrefillResult, Doc("the prompts")]
-    decode: Annotated[DecodeResult | None, Doc("a generated token")] = None
+    sram: Annotated[CompileSram, Doc("SRAM of PEs by use and by address")]
+    fabric: Annotated[CompileFabric, Doc("words on links, colours and patterns")]
+    prefill: Annotated[PrefillResult, Doc("speed of reading the prompts")]
+    decode: Annotated[DecodeResult | None, Doc("speed of generating tokens")] = None
     crossing: Annotated[CrossingResult | None, Doc("bytes between wafers for a generated token")] = None
-    defects: Annotated[DefectsResult | None, Doc("what dead PEs and links cost; with `--defects`")] = None
+    defects: Annotated[DefectsResult | None, Doc("cost of dead PEs and links; with `--defects`")] = None
     rewrites: Annotated[
-        tuple[RewriteResult, ...] | None, Doc("rewrites of a layer's steps; absent with `--schedule released`")
+        tuple[RewriteResult, ...] | None, Doc("rewrites of the steps of a layer; absent with `--schedule released`")
     ] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:

@@ -25,10 +25,8 @@ SHARED = "↔"
 class LifetimeResult(Result):
     """The steps of a phase in which a buffer contains data that is still needed."""
 
-    phase: Annotated[str, Doc("prefill, decode or verify")]
-    chunk: Annotated[
-        int, Doc("index of the phase: the chunk of a prompt, behind all chunks decode, then passes over several tokens")
-    ]
+    phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
+    chunk: Annotated[int, Doc("index of the phase: chunks of prompts first, then decode, then verification passes")]
     first_step: Annotated[int, Doc("index of the first step")]
     last_step: Annotated[int, Doc("index of the last step")]
 
@@ -39,22 +37,22 @@ class BufferResult(Result):
 
     address: Annotated[int, Doc("address of its first byte")]
     bytes: Annotated[int, Doc("size", "B")]
-    name: Annotated[str, Doc("what it holds")]
-    use: Annotated[str, Doc("code, weights, kv, activations or buffers")]
+    name: Annotated[str, Doc("what the buffer contains")]
+    use: Annotated[str, Doc("`code`, `weights`, `kv`, `activations` or `buffers`")]
     dtype: Annotated[str, Doc("element type")]
-    live: Annotated[tuple[LifetimeResult, ...], Doc("when it is needed; empty where it always is")]
-    shares_with: Annotated[tuple[str, ...], Doc("buffers that take some of the same bytes at other times")]
+    live: Annotated[tuple[LifetimeResult, ...], Doc("steps in which the buffer is in use; empty if it always is")]
+    shares_with: Annotated[tuple[str, ...], Doc("buffers that use some of the same bytes at other times")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SramMapResult(Result):
     """All buffers of the fullest PE, by address."""
 
-    stage: Annotated[int, Doc("index of its stage")]
+    stage: Annotated[int, Doc("index of the stage of this PE")]
     wafer: Annotated[int, Doc("index of the stage's wafer")]
     row: Annotated[int, Doc("row of the stage's first PE")]
     col: Annotated[int, Doc("column of the stage's first PE")]
-    decode_steps: Annotated[int, Doc("steps of a decoded token")]
+    decode_steps: Annotated[int, Doc("number of steps of a decoded token")]
     buffers: Annotated[tuple[BufferResult, ...], Doc("buffers by address")]
 
 

@@ -14,8 +14,8 @@ from wse.reports.terminal import WIDEST, in_bytes, plural, printable
 class ExploreResult(Result):
     """The result of ``wse explore``: the page and the size of the table that it shows."""
 
-    table: Annotated[str, Doc("the table")]
-    page: Annotated[str, Doc("the page")]
+    table: Annotated[str, Doc("path of the table")]
+    page: Annotated[str, Doc("path of the page")]
     rows: Annotated[int, Doc("rows of the table")]
     columns: Annotated[int, Doc("columns of the table")]
     page_bytes: Annotated[int, Doc("size of the page", "B")]

@@ -26,10 +26,10 @@ class PatternResult(Result):
     """The result of ``wse pattern``: patterns on lines, sorted by PEs, words and cycles."""
 
     wafer: Annotated[str, Doc("the wafer's name")]
-    software: Annotated[str, Doc("the set of software costs")]
-    settings: Annotated[Mapping[str, float], Doc("numbers of these that are not their files', by name")]
-    cases: Annotated[tuple[PatternCase, ...], Doc("patterns by PEs and words, the quickest first")]
-    bounds: Annotated[tuple[BoundResult, ...], Doc("the lower bounds that cases are set beside")]
+    software: Annotated[str, Doc("name of the software profile")]
+    settings: Annotated[Mapping[str, float], Doc("constants that differ from the files of wafer and software, by name")]
+    cases: Annotated[tuple[PatternCase, ...], Doc("patterns by PEs and words, the fewest cycles first")]
+    bounds: Annotated[tuple[BoundResult, ...], Doc("lower bounds of the collectives")]
 
     @property
     def machine(self) -> str:

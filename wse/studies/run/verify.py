@@ -38,18 +38,22 @@ class AcceptanceCounts:
 class DraftResult(Result):
     """The drafts of a run: how many draft tokens were accepted, and how long drafting took."""
 
-    name: Annotated[str, Doc("the draft model, or `ngram`")]
+    name: Annotated[str, Doc("name of the draft model, or `ngram`")]
     place: Annotated[str, Doc("where drafts are made: `same`, `wafer` or `host`")]
     verified: Annotated[
-        tuple[int, ...], Doc("drafted tokens that were decided on, by position: all before them were accepted")
+        tuple[int, ...], Doc("by position in the draft, draft tokens whose predecessors were all accepted")
     ]
-    accepted: Annotated[tuple[int, ...], Doc("those of them that were accepted")]
-    acceptance: Annotated[tuple[float | None, ...], Doc("the second over the first; null where there were none")]
+    accepted: Annotated[tuple[int, ...], Doc("by position in the draft, draft tokens that were accepted")]
+    acceptance: Annotated[
+        tuple[float | None, ...], Doc("`accepted` over `verified`; null for positions that were never verified")
+    ]
     tokens_per_pass: Annotated[
-        float | None, Doc("tokens that a pass over a draft gave, its own one among them, in the mean")
+        float | None, Doc("mean tokens per verification pass, including the model's own next token")
     ]
     passes: Annotated[int, Doc("passes of the draft model; 0 for `ngram`")]
-    cycles: Annotated[float, Doc("the model's wait for drafts, with the ways of ids", "cycles")]
+    cycles: Annotated[
+        float, Doc("cycles that the model waited for drafts, including the exchange of token ids", "cycles")
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,20 +65,20 @@ class VerifiedResult(Result):
     drafts, timed token by token on the same Program.
     """
 
-    tokens: Annotated[int, Doc("tokens of a pass: the next one, and those that are drafted after it")]
-    passes: Annotated[int, Doc("passes that verified a draft")]
-    accepted_per_pass: Annotated[float | None, Doc("drafted tokens that a pass accepted, in the mean")]
-    cycles_per_pass: Annotated[float | None, Doc("a pass, in the mean", "cycles")]
-    cycles_by: Annotated[CyclesBy | None, Doc("the cycles of a pass by cause", "cycles")]
+    tokens: Annotated[int, Doc("tokens of a pass: the next token and its draft tokens")]
+    passes: Annotated[int, Doc("number of verification passes")]
+    accepted_per_pass: Annotated[float | None, Doc("mean draft tokens accepted per pass")]
+    cycles_per_pass: Annotated[float | None, Doc("mean cycles of a pass", "cycles")]
+    cycles_by: Annotated[CyclesBy | None, Doc("mean cycles of a pass by cause", "cycles")]
     tokens_per_s: Annotated[
         float | None,
-        Doc("tokens behind the first over the time of these and of plain passes, and of drafts", "tokens/s"),
+        Doc("tokens after the first, over the time of all passes and drafts", "tokens/s"),
     ]
     plain_tokens_per_s: Annotated[
-        float | None, Doc("the same tokens over the time that plain passes of one user take", "tokens/s")
+        float | None, Doc("the same tokens over the time that they would take without drafts", "tokens/s")
     ] = None
-    speed_up: Annotated[float | None, Doc("the first over the second; of runs with drafts")] = None
-    draft: Annotated[DraftResult | None, Doc("the drafts; of passes over more than one token")] = None
+    speed_up: Annotated[float | None, Doc("`tokens_per_s` over `plain_tokens_per_s`; with drafts")] = None
+    draft: Annotated[DraftResult | None, Doc("the drafts; for passes over more than one token")] = None
 
 
 def draft_result(drafter: Drafter, counts: AcceptanceCounts, clock: RunTotals) -> DraftResult:

@@ -25,18 +25,18 @@ class DistributionResult(Result):
     """Mean, percentiles and maximum of some times."""
 
     mean: Annotated[float, Doc("mean", "s")]
-    p50: Annotated[float, Doc("half are at most", "s")]
-    p90: Annotated[float, Doc("nine of ten are at most", "s")]
-    p99: Annotated[float, Doc("99 of 100 are at most", "s")]
-    most: Annotated[float, Doc("all are at most", "s")]
+    p50: Annotated[float, Doc("median", "s")]
+    p90: Annotated[float, Doc("90th percentile", "s")]
+    p99: Annotated[float, Doc("99th percentile", "s")]
+    most: Annotated[float, Doc("maximum", "s")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
     """How long users wait, over all requests or over those of one tier."""
 
-    requests: Annotated[int, Doc("requests")]
-    queueing: Annotated[DistributionResult, Doc("from arrival until a request is admitted", "s")]
+    requests: Annotated[int, Doc("number of requests")]
+    queueing: Annotated[DistributionResult, Doc("from arrival until the request is admitted", "s")]
     ttft: Annotated[DistributionResult, Doc("time to first token, from arrival", "s")]
     tpot: Annotated[DistributionResult | None, Doc("time per output token after the first, by request", "s")] = None
 
@@ -45,11 +45,11 @@ class WaitsResult(Result):
 class RequestsResult(Result):
     """The simulated requests: how many, when they arrive, and their mean lengths."""
 
-    count: Annotated[int, Doc("requests")]
+    count: Annotated[int, Doc("number of requests")]
     arrivals: Annotated[str, Doc("`poisson`, `constant`, `bursts`, or the file")]
-    rate_per_s: Annotated[float | None, Doc("requests a second; absent where all come at once", "1/s")] = None
-    prompt_tokens: Annotated[float, Doc("mean tokens of a prompt")]
-    new_tokens: Annotated[float, Doc("mean tokens of an answer")]
+    rate_per_s: Annotated[float | None, Doc("arrivals per second; absent if all arrive at once", "1/s")] = None
+    prompt_tokens: Annotated[float, Doc("mean tokens per prompt")]
+    new_tokens: Annotated[float, Doc("mean tokens per answer")]
     in_flight: Annotated[int | None, Doc("users who each send the next request when an answer ends")] = None
 
 
@@ -61,12 +61,12 @@ STABLE_LOAD: Final = 0.9
 class LoadResult(Result):
     """The load of a service relative to its capacity, and whether its queue is stable."""
 
-    capacity_requests_per_s: Annotated[float, Doc("requests a second that are served while some always wait", "1/s")]
-    offered: Annotated[float | None, Doc("arrivals a second over that; absent where all come at once")] = None
-    stable: Annotated[bool, Doc("whether fewer come than can be served, so that the queue does not grow for ever")]
-    stable_requests_per_s: Annotated[float, Doc("arrivals a second at a load of 0.9", "1/s")]
+    capacity_requests_per_s: Annotated[float, Doc("requests served per second if some requests always wait", "1/s")]
+    offered: Annotated[float | None, Doc("arrivals per second over capacity; absent if all arrive at once")] = None
+    stable: Annotated[bool, Doc("whether fewer requests arrive than can be served, so that the queue stays finite")]
+    stable_requests_per_s: Annotated[float, Doc("arrivals per second at a load of 0.9", "1/s")]
     replicas_needed: Annotated[
-        int | None, Doc("replicas that share the arrivals at a load of at most 0.9 each; absent where all come at once")
+        int | None, Doc("replicas needed for a load of at most 0.9 each; absent if all arrive at once")
     ] = None
 
 
@@ -74,23 +74,23 @@ class LoadResult(Result):
 class GoodputResult(Result):
     """The requests that are served within the promised latencies."""
 
-    ttft_s: Annotated[float | None, Doc("time to first token that is promised", "s")] = None
-    tpot_s: Annotated[float | None, Doc("time per further token that is promised", "s")] = None
-    share: Annotated[float, Doc("share of the requests that are served so")]
-    requests_per_s: Annotated[float, Doc("such requests a second", "1/s")]
-    tokens_per_s: Annotated[float, Doc("their tokens a second", "tokens/s")]
+    ttft_s: Annotated[float | None, Doc("promised time to first token", "s")] = None
+    tpot_s: Annotated[float | None, Doc("promised time per output token after the first", "s")] = None
+    share: Annotated[float, Doc("fraction of requests within the promised times")]
+    requests_per_s: Annotated[float, Doc("such requests per second", "1/s")]
+    tokens_per_s: Annotated[float, Doc("their tokens per second", "tokens/s")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class UseResult(Result):
     """How well the machine is used, from the first arrival until all requests are finished."""
 
-    busy: Annotated[float, Doc("share of the time in which a pass runs")]
-    slowest_stage: Annotated[float, Doc("share of the time in which the slowest stage works")]
-    prefill_busy: Annotated[float | None, Doc("the same of a machine of its own for prompts")] = None
-    users: Annotated[float, Doc("users whose tokens are decoded, on average over that time")]
-    most_users: Annotated[int, Doc("batch slots: users that can be served at the same time")]
-    kv: Annotated[float, Doc("share of the room for caches that requests have taken, on average")]
+    busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
+    slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]
+    prefill_busy: Annotated[float | None, Doc("the same for a separate machine that reads prompts")] = None
+    users: Annotated[float, Doc("mean number of users whose tokens are decoded")]
+    most_users: Annotated[int, Doc("batch slots: maximum number of users served at a time")]
+    kv: Annotated[float, Doc("mean fraction of the KV-cache capacity that is occupied")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,68 +98,68 @@ class AmountResult(Result):
     """An energy or a cost, with its range and source."""
 
     value: Annotated[float, Doc("the amount")]
-    range: Annotated[tuple[float, float], Doc("lowest and highest, by the range of the assumption")]
+    range: Annotated[tuple[float, float], Doc("lowest and highest value, from the range of the assumption")]
     grade: Annotated[Grade, Doc("grade of the assumption")]
-    source: Annotated[str, Doc("what it rests on")]
+    source: Annotated[str, Doc("the assumption that it is based on")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LittleResult(Result):
     """A check of the simulation by Little's law: both numbers of requests must be equal."""
 
-    in_system: Annotated[float, Doc("requests in the system, counted from event to event, on average over time")]
-    by_law: Annotated[float, Doc("requests a second × the mean time of one in the system")]
+    in_system: Annotated[float, Doc("mean number of requests in the system, counted event by event")]
+    by_law: Annotated[float, Doc("requests per second times the mean time of a request in the system")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixResult(Result):
     """How often the cached prefix of a prompt was reused."""
 
-    hits: Annotated[int, Doc("requests whose prefix was there")]
-    saved_tokens: Annotated[int, Doc("tokens of prompts that were not read again")]
+    hits: Annotated[int, Doc("requests whose prefix was cached")]
+    saved_tokens: Annotated[int, Doc("prompt tokens that were not read again")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedResult(Result):
     """Statistics of the served requests. Random requests need a stable queue to be served."""
 
-    all: Annotated[WaitsResult, Doc("waits of all requests")]
-    tiers: Annotated[Mapping[str, WaitsResult], Doc("waits by tier; of requests with a fast tier")]
-    gaps: Annotated[DistributionResult | None, Doc("gaps between two tokens of a user, over all tokens", "s")] = None
-    tokens_per_pass: Annotated[
-        float | None, Doc("tokens of answers that a pass brought a user, on average; with drafts")
-    ] = None
-    makespan_s: Annotated[float, Doc("from the first arrival until all are served", "s")]
+    all: Annotated[WaitsResult, Doc("waiting times of all requests")]
+    tiers: Annotated[Mapping[str, WaitsResult], Doc("waiting times by tier; if there is a fast tier")]
+    gaps: Annotated[DistributionResult | None, Doc("time between two tokens of a user, over all tokens", "s")] = None
+    tokens_per_pass: Annotated[float | None, Doc("mean tokens that a pass adds to an answer; with drafts")] = None
+    makespan_s: Annotated[float, Doc("from the first arrival until all requests are finished", "s")]
     tokens_per_s: Annotated[float, Doc("generated tokens of all users in that time", "tokens/s")]
-    goodput: Annotated[GoodputResult | None, Doc("of requests with a promise")] = None
-    use: Annotated[UseResult, Doc("use of the machine, of all replicas together")]
+    goodput: Annotated[GoodputResult | None, Doc("requests within the promised times; with `--ttft` or `--tpot`")] = (
+        None
+    )
+    use: Annotated[UseResult, Doc("use of the machine, over all replicas")]
     joules_per_token: Annotated[
-        AmountResult | None, Doc("energy of a generated token, at the systems' power while they serve", "J")
+        AmountResult | None, Doc("energy per generated token, at the power of the systems in use", "J")
     ] = None
-    usd_per_million_tokens: Annotated[AmountResult | None, Doc("price of a million generated tokens", "USD")] = None
-    usd_per_hour: Annotated[AmountResult | None, Doc("price of all machines for an hour", "USD")] = None
+    usd_per_million_tokens: Annotated[AmountResult | None, Doc("price per million generated tokens", "USD")] = None
+    usd_per_hour: Annotated[AmountResult | None, Doc("price of all machines per hour", "USD")] = None
     little: Annotated[LittleResult, Doc("Little's law")]
-    prefix_cache: Annotated[PrefixResult | None, Doc("with `--prefix-cache`")] = None
+    prefix_cache: Annotated[PrefixResult | None, Doc("use of cached prefixes; with `--prefix-cache`")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeResult(Result):
     """The result of ``wse serve-sim``: the machine, the load, and statistics of served requests."""
 
-    inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
+    inputs: Annotated[Mapping[str, Any], Doc("the options, with defaults set")]
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
-    replicas: Annotated[int, Doc("equal machines that share the requests")]
-    machine: Annotated[MachineResult, Doc("the machine that decodes, of each replica")]
-    prefill_machine: Annotated[MachineResult | None, Doc("the machine that reads prompts, where that is another")] = (
-        None
-    )
-    kv_transfer: Annotated[KvTransferResult | None, Doc("the way of caches to where they are decoded")] = None
+    replicas: Annotated[int, Doc("number of equal machines that share the requests")]
+    machine: Annotated[MachineResult, Doc("the machine that decodes, one replica")]
+    prefill_machine: Annotated[MachineResult | None, Doc("the machine that reads prompts, if it is separate")] = None
+    kv_transfer: Annotated[KvTransferResult | None, Doc("transfer of KV caches to the machine that decodes")] = None
     drafts: Annotated[DraftsResult | None, Doc("the drafts that decode passes verify; with `--draft`")] = None
     requests: Annotated[RequestsResult, Doc("the requests")]
-    load: Annotated[LoadResult, Doc("their load")]
-    served: Annotated[ServedResult | None, Doc("what happened; absent where the queue would grow for ever")] = None
-    timeline: Annotated[str | None, Doc("file with the timeline")] = None
-    page: Annotated[str | None, Doc("file with the page")] = None
+    load: Annotated[LoadResult, Doc("load relative to capacity")]
+    served: Annotated[
+        ServedResult | None, Doc("statistics of served requests; absent if the queue would grow without limit")
+    ] = None
+    timeline: Annotated[str | None, Doc("path of the timeline")] = None
+    page: Annotated[str | None, Doc("path of the page")] = None
 
     @property
     def title(self) -> str:

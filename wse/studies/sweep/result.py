@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 class SweepResult(Result):
     """The result of ``wse sweep``: its table, the number of settings, and the printed rows."""
 
-    table: Annotated[str, Doc("The table, a row for each setting.")]
-    settings: Annotated[int, Doc("Settings in all.")]
-    settings_failed: Annotated[int, Doc("Settings without an answer: the column ``error`` says why.")]
-    settings_resumed: Annotated[int, Doc("Settings that an earlier, interrupted sweep had done.")]
-    jobs: Annotated[int, Doc("Processes.")]
+    table: Annotated[str, Doc("Path of the table, which has a row for each setting.")]
+    settings: Annotated[int, Doc("Number of settings.")]
+    settings_failed: Annotated[int, Doc("Settings without an answer. The column ``error`` says why.")]
+    settings_resumed: Annotated[int, Doc("Settings that an earlier, interrupted sweep had finished.")]
+    jobs: Annotated[int, Doc("Number of processes.")]
     wall_s: Annotated[float, Doc("Time that the sweep took.", "s")]
-    settings_per_s: Annotated[float, Doc("Settings done in a second.", "1/s")]
-    columns: Annotated[tuple[str, ...], Doc("Columns that are shown beside the axes; others are in the table.")]
-    rows: Annotated[tuple[SweepRow, ...], Doc("Settings that are shown, as sorted; all are in the table.")]
-    prices: Annotated[tuple[str, ...], Doc("Prices of an hour that costs rest on, each with its range and source.")]
-    png: Annotated[str | None, Doc("The picture.")] = None
+    settings_per_s: Annotated[float, Doc("Settings finished per second.", "1/s")]
+    columns: Annotated[tuple[str, ...], Doc("Columns that are printed in addition to the axes. The table has more.")]
+    rows: Annotated[tuple[SweepRow, ...], Doc("Printed settings, sorted. The table has all settings.")]
+    prices: Annotated[tuple[str, ...], Doc("Prices per hour that costs are based on, each with its range and source.")]
+    png: Annotated[str | None, Doc("Path of the plot.")] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return a table of the shown settings, and one with the file, the counts and the time.

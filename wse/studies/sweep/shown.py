@@ -108,9 +108,9 @@ class SweepView:
 class SweepRow(Result):
     """A printed setting of a sweep, with the values of the printed columns."""
 
-    setting: Annotated[Mapping[str, str | float], Doc("its value on each axis that has several")]
-    values: Annotated[Mapping[str, str | float | bool], Doc("what was asked for, by column; without those it has not")]
-    error: Annotated[str | None, Doc("why it has no answer")] = None
+    setting: Annotated[Mapping[str, str | float], Doc("value on each axis that has several values")]
+    values: Annotated[Mapping[str, str | float | bool], Doc("values of the printed columns, if the setting has them")]
+    error: Annotated[str | None, Doc("why there is no answer")] = None
 
 
 def sweep_view(columns: str | Sequence[str] | None, sort: str | None, top: int | None) -> SweepView:

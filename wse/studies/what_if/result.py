@@ -28,17 +28,17 @@ class WhatIfRow(Result):
     If the model cannot run on the changed machine, ``reason`` says why and the numbers are None.
     """
 
-    change: Annotated[str, Doc("what is changed: a short name or a number of the machine; absent as it is")] = ""
-    value: Annotated[str, Doc("the value that it takes, or the factor")] = ""
-    numbers: Annotated[
-        Mapping[str, tuple[float, ...]] | None, Doc("by the name of a number what it was and what it becomes")
-    ] = None
-    reason: Annotated[str | None, Doc("why it cannot be")] = None
-    wafers: Annotated[int | None, Doc("wafers")] = None
+    change: Annotated[str, Doc("short name or constant that is changed; absent for the unchanged machine")] = ""
+    value: Annotated[str, Doc("new value, or a factor")] = ""
+    numbers: Annotated[Mapping[str, tuple[float, ...]] | None, Doc("old and new value of each changed constant")] = None
+    reason: Annotated[str | None, Doc("why the model cannot run with this change")] = None
+    wafers: Annotated[int | None, Doc("number of wafers")] = None
     mapping: Annotated[str | None, Doc("the mapping that the search found")] = None
-    batch: Annotated[int | None, Doc("users of a pass of the layout that was chosen")] = None
-    users: Annotated[int | None, Doc("users at a time, for whom the numbers below are")] = None
-    replicas: Annotated[int | None, Doc("equal machines that share the users, each with so many wafers")] = None
+    batch: Annotated[int | None, Doc("users per pass in the chosen layout")] = None
+    users: Annotated[int | None, Doc("users at a time, to whom the following numbers apply")] = None
+    replicas: Annotated[
+        int | None, Doc("number of replicas that share the users; `wafers` are those of one replica")
+    ] = None
     tokens_per_s_per_user: Annotated[float | None, Doc("output tokens of a user after the first, 1 / TPOT", "1/s")] = (
         None
     )
@@ -47,13 +47,13 @@ class WhatIfRow(Result):
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
     ] = None
-    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price's range", "USD")] = (
+    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price range", "USD")] = None
+    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of the price range", "USD")] = (
         None
     )
-    usd_per_million_tokens_high: Annotated[
-        float | None, Doc("the same at the high end of the price's range", "USD")
+    factors: Annotated[
+        Mapping[str, float] | None, Doc("ratio of each of the numbers above to that of the unchanged machine")
     ] = None
-    factors: Annotated[Mapping[str, float] | None, Doc("by the keys above, the number over the unchanged one")] = None
 
     @property
     def speed_factor(self) -> float:
@@ -84,11 +84,13 @@ class WhatIfResult(Result):
     Each change is applied alone, and the layout is searched again. The largest effect comes first.
     """
 
-    inputs: Annotated[Mapping[str, str | int | float], Doc("the options with defaults filled in")]
-    base: Annotated[WhatIfRow, Doc("the machine as it is")]
-    changes: Annotated[tuple[WhatIfRow, ...], Doc("the machine with each change, searched anew; the largest first")]
+    inputs: Annotated[Mapping[str, str | int | float], Doc("the options, with defaults set")]
+    base: Annotated[WhatIfRow, Doc("the unchanged machine")]
+    changes: Annotated[
+        tuple[WhatIfRow, ...], Doc("each change, with a new search for the layout; the largest effect first")
+    ]
     price: Annotated[
-        tuple[str, ...] | None, Doc("what the ends of a wafer's price do to each cost; and the price with its source")
+        tuple[str, ...] | None, Doc("how the ends of the price range change each cost, and the price with its source")
     ] = None
 
     @property

@@ -45,11 +45,11 @@ class TimedStep(NamedTuple):
 class ProfileRow(Result):
     """The time and bytes of all steps with the same type, op or kernel."""
 
-    name: Annotated[str, Doc("kind of step, op or kernel")]
-    s: Annotated[float, Doc("time of its steps", "s")]
-    share: Annotated[float, Doc("share of the time of all passes")]
-    bytes: Annotated[int, Doc("what its steps read and write at least: operands of kernels, words moved", "bytes")]
-    bound_fraction: Annotated[float, Doc("time in which memory is read at its bandwidth, over the time that it took")]
+    name: Annotated[str, Doc("type of step, op or kernel")]
+    s: Annotated[float, Doc("time of these steps", "s")]
+    share: Annotated[float, Doc("fraction of the time of all passes")]
+    bytes: Annotated[int, Doc("minimum bytes read and written: operands of kernels, and words moved", "bytes")]
+    bound_fraction: Annotated[float, Doc("time to read these bytes at memory bandwidth, over the measured time")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +57,10 @@ class ProfileResult(Result):
     """How this computer's time during the passes of a run is divided, in three ways."""
 
     passes_s: Annotated[float, Doc("time of all passes", "s")]
-    read_bytes_per_s: Annotated[float, Doc("rate at which all cores read the largest arena", "bytes/s")]
-    by_kind: Annotated[tuple[ProfileRow, ...], Doc("by kind of step, the longest first")]
-    by_op: Annotated[tuple[ProfileRow, ...], Doc("by kind of op, the longest first")]
-    by_kernel: Annotated[tuple[ProfileRow, ...], Doc("by kernel or pattern, the longest first")]
+    read_bytes_per_s: Annotated[float, Doc("measured memory bandwidth of all cores", "bytes/s")]
+    by_kind: Annotated[tuple[ProfileRow, ...], Doc("by type of step, the longest time first")]
+    by_op: Annotated[tuple[ProfileRow, ...], Doc("by kind of op, the longest time first")]
+    by_kernel: Annotated[tuple[ProfileRow, ...], Doc("by kernel or pattern, the longest time first")]
     output: Annotated[str, Doc("path of the flame graph")]
 
 

@@ -17,11 +17,11 @@ from wse.studies.options.acceptance import DraftAcceptance
 class DraftsResult(AcceptanceResult, DraftPlaceResult):
     """The drafts that decode passes verify. Times are those in the middle of a mean answer."""
 
-    grade: Annotated[str, Doc("how well the acceptance is known for this draft")]
-    draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 where none gains, so that none are")]
-    tokens_per_pass: Annotated[float, Doc("tokens that a pass yields on average, by the acceptance")]
-    draft_s: Annotated[float, Doc("the time of a draft", "s")]
-    verify_s: Annotated[float, Doc("the time of the pass that verifies it, with ids on their way", "s")]
+    grade: Annotated[str, Doc("evidence grade of the acceptance for this draft")]
+    draft_tokens: Annotated[int, Doc("draft tokens per pass; 0 if drafts would not increase the speed")]
+    tokens_per_pass: Annotated[float, Doc("mean tokens per pass, from the acceptance")]
+    draft_s: Annotated[float, Doc("time to make a draft", "s")]
+    verify_s: Annotated[float, Doc("time of the pass that verifies it, including the exchange of token ids", "s")]
 
 
 def drafts_result(

@@ -17,10 +17,10 @@ MICRO: Final = 1e-6
 class KvTransferResult(Result):
     """The link over which KV caches move after their prompts are read, one cache after another."""
 
-    bytes_per_token: Annotated[float, Doc("of the cache of a token", "B")]
+    bytes_per_token: Annotated[float, Doc("KV-cache bytes per token", "B")]
     bytes_per_s: Annotated[float, Doc("bandwidth of the link", "B/s")]
-    latency_s: Annotated[float, Doc("its latency", "s")]
-    prompt_s: Annotated[float, Doc("the cache of a mean prompt, until the last of it is there", "s")]
+    latency_s: Annotated[float, Doc("latency of the link", "s")]
+    prompt_s: Annotated[float, Doc("time to move the KV cache of a mean prompt", "s")]
 
 
 def kv_transfer(prepared_serve: PreparedServe, decode: Machine, prefill: Machine) -> KvTransferResult:

@@ -20,21 +20,21 @@ class MachineResult(Result):
     """A machine that serves requests, with the contexts and chunks whose passes were compiled."""
 
     name: Annotated[str, Doc("name of the wafer or GPU")]
-    wafers: Annotated[int | None, Doc("wafers, including those of a draft model on wafers of its own")] = None
-    gpus: Annotated[int | None, Doc("GPUs")] = None
-    stack: Annotated[str | None, Doc("the serving stack; of GPUs")] = None
+    wafers: Annotated[int | None, Doc("number of wafers, including those of a draft model")] = None
+    gpus: Annotated[int | None, Doc("number of GPUs")] = None
+    stack: Annotated[str | None, Doc("serving stack; for GPUs")] = None
     stages: Annotated[int, Doc("stages of the pipeline")]
-    mapping: Annotated[str, Doc("mapping; of GPUs the parallelism")]
-    kv_capacity_tokens: Annotated[int, Doc("tokens of all users together that KV caches have room for")]
-    kv_capacity_users: Annotated[int, Doc("users with requests of the mean length that can be in flight")]
-    kv_block_tokens: Annotated[int, Doc("tokens of a block of the cache; a user's cache has whole blocks")]
-    grid_users: Annotated[tuple[int, ...], Doc("users of the decode passes that were compiled; empty for GPUs, of any")]
-    grid_contexts: Annotated[tuple[int, ...], Doc("contexts that their costs are known for; in between, interpolated")]
-    chunk_tokens: Annotated[int, Doc("tokens of a prompt that are read at once")]
+    mapping: Annotated[str, Doc("mapping; for GPUs the parallelism")]
+    kv_capacity_tokens: Annotated[int, Doc("capacity of the KV caches of all users, in tokens")]
+    kv_capacity_users: Annotated[int, Doc("number of mean requests that can be in flight")]
+    kv_block_tokens: Annotated[int, Doc("tokens per block of the KV cache; a user occupies whole blocks")]
+    grid_users: Annotated[tuple[int, ...], Doc("batch sizes of the timed decode passes; empty for GPUs")]
+    grid_contexts: Annotated[tuple[int, ...], Doc("contexts of the timed decode passes; interpolated in between")]
+    chunk_tokens: Annotated[int, Doc("prompt tokens per chunk")]
     grid_last_chunks: Annotated[
-        tuple[int, ...], Doc("lengths of last chunks that were compiled; in between, interpolated; empty for GPUs")
+        tuple[int, ...], Doc("lengths of the timed last chunks; interpolated in between; empty for GPUs")
     ]
-    round_s: Annotated[float, Doc("seconds between two tokens of a user who is alone", "s")]
+    round_s: Annotated[float, Doc("seconds between two tokens of a single user", "s")]
 
     @property
     def systems(self) -> str:
