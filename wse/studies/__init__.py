@@ -1,1 +1,1 @@
-"""Studies: each prepares, compiles, executes or times a request, and gives a typed result with its tables."""
+"""Studies: one package per question, with its request, computation, result and tables."""

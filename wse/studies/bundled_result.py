@@ -11,43 +11,43 @@ from wse.reports.result import Doc, Result
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveExperts(Result):
-    """Experts of a layer."""
+    """The number of experts in a layer, and how many of them process each token."""
 
-    count: Annotated[int, Doc("Experts of a layer")]
-    active: Annotated[int, Doc("Experts that a token goes through")]
+    count: Annotated[int, Doc("Experts per layer")]
+    active: Annotated[int, Doc("Experts that process each token")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigurationResult(Result):
-    """A configuration without weights."""
+    """A bundled model configuration: its sizes, source and licence. Its weights are not bundled."""
 
-    name: Annotated[str, Doc("Its name")]
-    family: Annotated[str, Doc("Its ``model_type``")]
-    parameters: Annotated[int, Doc("Weights in all")]
-    parameters_per_token: Annotated[int, Doc("Weights that a token goes through")]
-    dtype: Annotated[str, Doc("Type of its published weights, the default of ``--dtype``")]
-    layer_count: Annotated[int, Doc("Layers")]
+    name: Annotated[str, Doc("Name of the configuration")]
+    family: Annotated[str, Doc("``model_type`` of the configuration")]
+    parameters: Annotated[int, Doc("Total number of weights")]
+    parameters_per_token: Annotated[int, Doc("Weights that are used for a token")]
+    dtype: Annotated[str, Doc("Element type of the published weights, the default of ``--dtype``")]
+    layer_count: Annotated[int, Doc("Number of layers")]
     hidden_size: Annotated[int, Doc("Width of the residual stream", "element")]
-    head_count: Annotated[int, Doc("Heads of queries")]
-    kv_head_count: Annotated[int, Doc("Heads of keys and values")]
+    head_count: Annotated[int, Doc("Query heads")]
+    kv_head_count: Annotated[int, Doc("Key and value heads")]
     head_size: Annotated[int, Doc("Width of a head", "element")]
     ffn_size: Annotated[int, Doc("Width of the feed-forward part", "element")]
-    experts: Annotated[ActiveExperts | None, Doc("Of a mixture")] = None
-    vocab_size: Annotated[int, Doc("Entries of the vocabulary")]
-    kv_bytes_per_token: Annotated[int, Doc("KV cache of a token, with elements of 16 bits", "byte")]
-    context_limit: Annotated[int, Doc("Tokens that it was made for")]
-    source: Annotated[str, Doc("Where it comes from")]
-    licence_of_weights: Annotated[str, Doc("Licence of the weights, which do not come along")]
-    note: Annotated[str | None, Doc("What differs from the source")] = None
+    experts: Annotated[ActiveExperts | None, Doc("Experts, for a mixture-of-experts model")] = None
+    vocab_size: Annotated[int, Doc("Tokens in the vocabulary")]
+    kv_bytes_per_token: Annotated[int, Doc("KV-cache bytes per token, with 16-bit elements", "byte")]
+    context_limit: Annotated[int, Doc("Maximum context in tokens")]
+    source: Annotated[str, Doc("Where the configuration was published")]
+    licence_of_weights: Annotated[str, Doc("Licence of the weights, which are not bundled")]
+    note: Annotated[str | None, Doc("Differences from the source")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelsResult(Result):
-    """Bundled models, configurations and families that can be read."""
+    """The result of ``wse models``: bundled models, configurations and readable model families."""
 
     models: Annotated[
         tuple[Mapping[str, Any], ...],
-        Doc("Models with weights: all that their configurations say, `parameters` and the `folder`"),
+        Doc("Models with weights: their configuration, `parameters` and `folder`"),
     ]
     configurations: Annotated[tuple[ConfigurationResult, ...], Doc("Models without weights")]
     families: Annotated[tuple[str, ...], Doc("Each ``model_type`` that can be read")]
@@ -55,13 +55,13 @@ class ModelsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class NumberResult(Result):
-    """A number of a wafer or a software profile."""
+    """A constant of a wafer, GPU or software profile, with its unit, evidence grade and source."""
 
-    value: Annotated[float, Doc("The number, in `unit`")]
-    unit: Annotated[str, Doc("Its unit")]
-    grade: Annotated[str, Doc("How well it is known: M, V, D, I, R or U")]
-    source: Annotated[str, Doc("Where it comes from")]
-    range: Annotated[tuple[float, float] | None, Doc("The least and the most that it may be")] = None
+    value: Annotated[float, Doc("Value, in `unit`")]
+    unit: Annotated[str, Doc("Unit of the value")]
+    grade: Annotated[str, Doc("Evidence grade: M, V, D, I, R or U")]
+    source: Annotated[str, Doc("Source of the value")]
+    range: Annotated[tuple[float, float] | None, Doc("Minimum and maximum")] = None
 
 
 Numbers = Mapping[str, NumberResult]
@@ -69,34 +69,34 @@ Numbers = Mapping[str, NumberResult]
 
 @dataclass(frozen=True, kw_only=True)
 class WafersResult(Result):
-    """Bundled wafers and software profiles."""
+    """The result of ``wse wafers``: the constants of all bundled wafers and software profiles."""
 
-    announced: Annotated[tuple[str, ...], Doc("Wafers that nobody has measured")]
+    announced: Annotated[tuple[str, ...], Doc("Wafers that are announced but not measured")]
     wafers: Annotated[Mapping[str, Numbers], Doc("Numbers by wafer")]
     software: Annotated[Mapping[str, Numbers], Doc("Numbers by software profile")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
-    """A wafer or a software profile."""
+    """The result of ``wse wafers NAME``: the constants of one wafer or software profile."""
 
-    name: Annotated[str, Doc("Its name or file")]
-    announced: Annotated[bool | None, Doc("Of a wafer: whether nobody has measured it")] = None
-    numbers: Annotated[Numbers, Doc("Its numbers")]
+    name: Annotated[str, Doc("Name or file")]
+    announced: Annotated[bool | None, Doc("For a wafer: whether it is announced but not measured")] = None
+    numbers: Annotated[Numbers, Doc("Constants by name")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StackResult(Result):
-    """A serving stack: its costs on GPUs."""
+    """A GPU serving stack, such as vLLM: its title, its constants and what they were fitted on."""
 
-    title: Annotated[str, Doc("Which software and versions it stands for")]
-    fitted_on: Annotated[str, Doc("The measurements that its constants were fitted on")]
-    numbers: Annotated[Numbers, Doc("Its constants; one that differs by generation of GPUs has that behind a point")]
+    title: Annotated[str, Doc("Software and versions")]
+    fitted_on: Annotated[str, Doc("Measurements on which the constants were fitted")]
+    numbers: Annotated[Numbers, Doc("Constants by name; a generation of GPUs may follow after a point")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpusResult(Result):
-    """Bundled GPUs and serving stacks."""
+    """The result of ``wse gpus``: the constants of all bundled GPUs and serving stacks."""
 
     gpus: Annotated[Mapping[str, Numbers], Doc("Numbers by GPU")]
     stacks: Annotated[Mapping[str, StackResult], Doc("Serving stacks by name")]
@@ -104,26 +104,26 @@ class GpusResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuResult(Result):
-    """A GPU or a serving stack."""
+    """The result of ``wse gpus NAME``: the constants of one GPU or serving stack."""
 
-    name: Annotated[str, Doc("Its name or file")]
-    title: Annotated[str | None, Doc("Of a stack: which software and versions it stands for")] = None
-    fitted_on: Annotated[str | None, Doc("Of a stack: the measurements that its constants were fitted on")] = None
-    numbers: Annotated[Numbers, Doc("Its numbers")]
+    name: Annotated[str, Doc("Name or file")]
+    title: Annotated[str | None, Doc("For a stack: software and versions")] = None
+    fitted_on: Annotated[str | None, Doc("For a stack: measurements on which the constants were fitted")] = None
+    numbers: Annotated[Numbers, Doc("Constants by name")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MappingResult(Result):
-    """A mapping strategy."""
+    """A mapping strategy: a way to place the layers of a model on the PEs of one or more wafers."""
 
     name: Annotated[str, Doc("The value of `--mapping`")]
     summary: Annotated[str, Doc("What it does")]
-    source: Annotated[str, Doc("Where it comes from")]
-    regions: Annotated[str, Doc("The regions that it makes, in a word")]
+    source: Annotated[str, Doc("Where the strategy was published")]
+    regions: Annotated[str, Doc("Type of regions, in one word")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MappingsResult(Result):
-    """Mapping strategies."""
+    """The result of ``wse mappings``: all mapping strategies that can be used."""
 
-    mappings: Annotated[tuple[MappingResult, ...], Doc("The bundled ones first, then those of packages")]
+    mappings: Annotated[tuple[MappingResult, ...], Doc("Bundled strategies first, then those of other packages")]

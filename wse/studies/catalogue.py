@@ -1,4 +1,4 @@
-"""Bundled models, wafers, software profiles and mappings, with their sources."""
+"""Bundled models, wafers, software profiles and mappings, with the sources of their numbers."""
 
 from __future__ import annotations
 
@@ -38,13 +38,20 @@ ANNOUNCED: Final = "announced by its vendor, not measured; the rest is carried o
 
 
 def models() -> ModelsResult:
-    """Return the names of models, and the families (``model_type``) that can be read."""
+    """Return the bundled models, the bundled configurations and the readable model families.
+
+    A family is a ``model_type`` of Hugging Face configurations.
+    """
     with_weights = []
     for name in BUNDLED:
-        loaded = load_model(name)
-        spec = dataclasses.asdict(loaded.spec) | {"layer_count": loaded.spec.layer_count}
-        own = {"name": name, "parameters": parameter_count(loaded.spec), "folder": str(loaded.path)}
-        with_weights.append({**spec, **own})
+        loaded_model = load_model(name)
+        spec = dataclasses.asdict(loaded_model.spec) | {"layer_count": loaded_model.spec.layer_count}
+        listing_fields = {
+            "name": name,
+            "parameters": parameter_count(loaded_model.spec),
+            "folder": str(loaded_model.path),
+        }
+        with_weights.append({**spec, **listing_fields})
     return ModelsResult(
         models=tuple(with_weights),
         configurations=tuple(_configuration(name, read_config(path)) for name, path in CONFIGURATIONS.items()),
@@ -53,7 +60,10 @@ def models() -> ModelsResult:
 
 
 def _configuration(name: str, spec: ModelSpec) -> ConfigurationResult:
-    """Sizes of a configuration, and where it comes from. Bytes of the cache are those of 16-bit elements."""
+    """Return the sizes, source and licence of a bundled configuration.
+
+    The KV-cache size assumes 16-bit elements.
+    """
     origin = origins()[name]
     experts = ActiveExperts(count=spec.experts.count, active=spec.experts.active) if spec.experts else None
     return ConfigurationResult(
@@ -79,7 +89,7 @@ def _configuration(name: str, spec: ModelSpec) -> ConfigurationResult:
 
 
 def print_models(content: ModelsResult, stream: TextIO) -> None:
-    """Print what ``models`` gives."""
+    """Print the result of ``wse models`` as tables."""
     console = console_on(stream)
     for model in content.models:
         heads = f"{model['head_count']} heads of {model['head_size']}, {model['kv_head_count']} with keys of their own"
@@ -115,12 +125,15 @@ def print_models(content: ModelsResult, stream: TextIO) -> None:
 
 
 def _parameters(parameters: int) -> str:
-    """Return a number of parameters with three digits."""
+    """Return a parameter count with three significant digits, such as "70.6 B" or "934 M"."""
     return f"{three_figures(parameters / 1e9)} B" if parameters >= 1e9 else f"{three_figures(parameters / 1e6)} M"
 
 
 def wafers() -> WafersResult:
-    """Return the wafer presets and the software profiles, each number with unit, grade and source."""
+    """Return all bundled wafers and software profiles.
+
+    Each number comes with its unit, evidence grade and source.
+    """
     return WafersResult(
         announced=tuple(name for name in known_wafers() if load_wafer(name).announced),
         wafers={name: _numbers(name) for name in known_wafers()},
@@ -129,20 +142,27 @@ def wafers() -> WafersResult:
 
 
 def machine(name: str) -> MachineResult:
-    """Return the numbers of a wafer or a software profile, bundled or from a file. Errors as of ``load_wafer``."""
+    """Return the numbers of one wafer or software profile.
+
+    Args:
+        name: Name of a bundled wafer or software profile, or path of a TOML file.
+
+    Raises:
+        BadInput: The name is unknown or the file cannot be used, as for ``load_wafer``.
+    """
     numbers = _numbers(name)
     is_wafer = numbers.keys() == numeric_fields(WaferSpec).keys()
-    own = known_name(name, (*known_wafers(), *known_software())) or name
-    return MachineResult(name=own, announced=load_wafer(name).announced if is_wafer else None, numbers=numbers)
+    display_name = known_name(name, (*known_wafers(), *known_software())) or name
+    return MachineResult(name=display_name, announced=load_wafer(name).announced if is_wafer else None, numbers=numbers)
 
 
 def _numbers(name: str) -> Numbers:
-    """Return the numbers of a wafer or a software profile by name."""
+    """Return the numbers of a wafer or software profile, keyed by field name."""
     return {key: NumberResult(**dataclasses.asdict(source)) for key, source in provenance(name).items()}
 
 
 def print_wafers(content: WafersResult, stream: TextIO) -> None:
-    """Print what ``wafers`` gives, in short."""
+    """Print a summary table of the bundled wafers and one of the bundled software profiles."""
     console = console_on(stream)
     columns = (
         Column(key="name", title="name", cell=lambda wafer: f"{wafer.name} *" if wafer.announced else wafer.name),
@@ -174,7 +194,7 @@ def _sram_in_all(wafer: WaferSpec) -> str:
 
 
 def print_machine(content: MachineResult, stream: TextIO) -> None:
-    """Print every number of one wafer or software profile."""
+    """Print a table with every number of one wafer or software profile and its source."""
     console = console_on(stream)
     columns = (
         Column(key="key", title="number"),
@@ -190,7 +210,7 @@ def print_machine(content: MachineResult, stream: TextIO) -> None:
 
 
 def mappings() -> MappingsResult:
-    """Return the mapping strategies, the bundled ones first."""
+    """Return all mapping strategies. Bundled strategies come before those of other packages."""
     return MappingsResult(
         mappings=tuple(
             MappingResult(
@@ -202,7 +222,7 @@ def mappings() -> MappingsResult:
 
 
 def print_mappings(content: MappingsResult, stream: TextIO) -> None:
-    """Print what ``mappings`` gives."""
+    """Print what each mapping strategy does and where it was published."""
     console = console_on(stream)
     for strategy in content.mappings:
         rows = [("does", strategy.summary), ("source", strategy.source)]

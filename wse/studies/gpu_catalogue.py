@@ -1,4 +1,4 @@
-"""Bundled GPUs and serving stacks, with their sources."""
+"""Lists of bundled GPUs and serving stacks, with the source of each number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ GIB: Final = 2**30
 
 
 def gpus() -> GpusResult:
-    """Return the GPU presets and the serving stacks, each number with unit, grade and source."""
+    """Return all bundled GPUs and serving stacks.
+
+    Each number comes with its unit, evidence grade and source.
+    """
     return GpusResult(
         gpus={name: _numbers(gpu_numbers(name)) for name in known_gpus()},
         stacks={name: _stack(name) for name in known_stacks()},
@@ -30,11 +33,14 @@ def gpus() -> GpusResult:
 
 
 def gpu(name: str) -> GpuResult:
-    """Return the numbers of a GPU, bundled or from a file, or of a stack.
+    """Return the numbers of one GPU or serving stack.
+
+    Args:
+        name: Name of a bundled serving stack or GPU, or path of a GPU's TOML file.
 
     Raises:
-        UnknownName: it is the name of neither; the nearest is named.
-        BadWafer: the file cannot be used.
+        UnknownName: No GPU or stack has this name. The message suggests the closest name.
+        BadWafer: The file cannot be used.
     """
     if name.casefold() in known_stacks():
         stack = _stack(name)
@@ -54,7 +60,7 @@ def _numbers(numbers: Mapping[str, SourcedNumber]) -> Numbers:
 
 
 def print_gpus(content: GpusResult, stream: TextIO) -> None:
-    """Print what ``gpus`` gives, in short."""
+    """Print a summary table of the bundled GPUs and one of the bundled serving stacks."""
     console = console_on(stream)
     columns = (
         Column(key="name", title="name"),
@@ -90,7 +96,7 @@ def _teraflops(rate: float) -> str:
 
 
 def print_gpu(content: GpuResult, stream: TextIO) -> None:
-    """Print every number of one GPU or stack."""
+    """Print a table with every number of one GPU or serving stack and its source."""
     console = console_on(stream)
     columns = (
         Column(key="key", title="number"),

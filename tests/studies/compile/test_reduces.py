@@ -29,7 +29,7 @@ from wse.reports.terminal_table import print_result
 from wse.studies.compile import reduces
 from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
-from wse.studies.compile.reduces import Stretch, reduces_result, stretch_of
+from wse.studies.compile.reduces import CombinedSegment, longest_segment, reduces_result
 from wse.studies.options.option import make_request
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest
@@ -167,23 +167,23 @@ def test_a_pair_is_not_cut_into_parts(story: Placed, monkeypatch: pytest.MonkeyP
 
 
 @given(length=st.integers(2, 60), cuts=st.integers(1, 8), everywhere=st.booleans(), arrival=st.sampled_from(COMBINING))
-def test_the_longest_stretch_and_its_root(*, length: int, cuts: int, everywhere: bool, arrival: Arrival) -> None:
+def test_the_longest_segment_and_its_root(*, length: int, cuts: int, everywhere: bool, arrival: Arrival) -> None:
     segments = tuple(balanced_segments(length, min(cuts, length // 2)))
     pattern = k_tree(length, 3, arrival, broadcast=everywhere, segments=segments)
     pes = max(count for _, count in segments)
     root = 0 if everywhere else root_of(pes)
     operation = "all_reduce" if everywhere else "reduce"
-    assert stretch_of(pattern) == Stretch(operation, pes, root, arrival == Arrival.ARGMAX)
+    assert longest_segment(pattern) == CombinedSegment(operation, pes, root, arrival == Arrival.ARGMAX)
 
 
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
-        (chain(7, 2, ADD), Stretch("reduce", 7, 0, pairs=False)),
-        (star(7, 2, ADD), Stretch("reduce", 7, 0, pairs=False)),
-        (both_sides(9, 2, ADD, chain), Stretch("reduce", 9, 4, pairs=False)),
-        (reduce_multicast(two_phase(9, 2, ADD), 0), Stretch("all_reduce", 9, 0, pairs=False)),
-        (ring_all_reduce(6, 2, ADD), Stretch("all_reduce", 6, 0, pairs=False)),
+        (chain(7, 2, ADD), CombinedSegment("reduce", 7, 0, pairs=False)),
+        (star(7, 2, ADD), CombinedSegment("reduce", 7, 0, pairs=False)),
+        (both_sides(9, 2, ADD, chain), CombinedSegment("reduce", 9, 4, pairs=False)),
+        (reduce_multicast(two_phase(9, 2, ADD), 0), CombinedSegment("all_reduce", 9, 0, pairs=False)),
+        (ring_all_reduce(6, 2, ADD), CombinedSegment("all_reduce", 6, 0, pairs=False)),
         (k_tree(1, 2, ADD, broadcast=True), None),
         (multicast(8, 2, 3), None),
         (ring_shift(8, 8), None),
@@ -191,8 +191,8 @@ def test_the_longest_stretch_and_its_root(*, length: int, cuts: int, everywhere:
     ],
     ids=lambda value: value.name if isinstance(value, LineSchedule) else "",
 )
-def test_patterns_that_are_no_k_tree(pattern: LineSchedule, expected: Stretch | None) -> None:
-    assert stretch_of(pattern) == expected
+def test_patterns_that_are_no_k_tree(pattern: LineSchedule, expected: CombinedSegment | None) -> None:
+    assert longest_segment(pattern) == expected
 
 
 def test_no_more_pes_are_searched_than_the_limit(story: Placed, monkeypatch: pytest.MonkeyPatch) -> None:

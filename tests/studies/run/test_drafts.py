@@ -360,7 +360,7 @@ def test_runs_draw_what_plain_runs_draw(models: dict[str, Path], draft: str) -> 
         (
             {"draft": "story", "checkpoint": "run.ck"},
             BadInput,
-            "--draft story: --checkpoint keeps no state of a draft model; give --draft ngram, or leave one out",
+            "--draft story: --checkpoint cannot store a draft model; give --draft ngram, or leave --checkpoint out",
         ),
     ],
 )

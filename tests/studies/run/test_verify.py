@@ -123,7 +123,7 @@ def test_the_last_pass_is_logged_by_wavelets_where_it_verified_a_draft(tmp_path:
         ),
         (
             {"temperature": 0.5, "checkpoint": "run.ck"},
-            "--checkpoint knows no draws of accepted tokens; leave out --temperature and --repetition-penalty",
+            "--checkpoint does not allow sampling; leave out --temperature and --repetition-penalty",
         ),
         ({"verify_tokens": 4}, "the prompt leaves 3 of 6 tokens; give 2 to 3"),
     ],

@@ -1,4 +1,4 @@
-"""`wse.compile`: the study as a function of Python."""
+"""The function `wse.compile`, with all options of the command ``wse compile`` as arguments."""
 
 from __future__ import annotations
 
@@ -43,17 +43,15 @@ def compile(
     verify_tokens: int | str | None = None,
     capacity: str = "refuse",
 ) -> CompileResult:
-    """Compile a model and return the place of everything. Nothing is executed. The result of ``wse compile``.
+    """Compile a model and describe its placement, as the command ``wse compile`` does.
 
-    The placement and its cycles are those of `estimate` with the same arguments.
+    Nothing is executed. The placement and its cycles are those of `wse.estimate` with the same
+    arguments.
 
     Example:
         wse.compile("story", mesh="16x16").sram.bytes_per_pe
 
-    Arguments that are not listed here are those of `wse.estimate`.
-
-    Args:
-
+    The arguments are those of `wse.estimate`.
     """
     from wse.studies.compile.compile import compile_request
 

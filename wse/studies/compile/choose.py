@@ -1,4 +1,4 @@
-"""Compile a prepared request, choosing by time, and say what would help when it does not fit."""
+"""Compilation of a checked request: the fastest Program, or advice if the model does not fit."""
 
 from __future__ import annotations
 
@@ -25,127 +25,162 @@ from wse.program.program import Program
 from wse.studies.options.basis import PreparedPlacement
 
 NARROW: Final = Breadth()
-"""The layouts that are compiled fully where the fastest for one pass at a time is wanted."""
+"""How many layouts are fully compiled when only the speed of a single stream matters."""
 
 
-def compile_program(prepared: PreparedPlacement) -> Program:
-    """Return the Program with the fewest cycles for the whole request; errors as of `compile_with_remedies`."""
-    return compile_with_remedies(prepared).program
+def compile_program(prepared_placement: PreparedPlacement) -> Program:
+    """Return the fastest Program for the request. Errors are those of `compile_with_remedies`."""
+    return compile_with_remedies(prepared_placement).program
 
 
-def compile_with_remedies(prepared: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
-    """Return the Program with the fewest cycles for the whole request, and the layouts that were tried.
+def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
+    """Search for the layout with the fewest cycles for the whole request, and compile it.
 
     Args:
-        prepared: The request.
-        breadth: The layouts that are compiled fully.
+        prepared_placement: The checked request.
+        breadth: How many layouts are fully compiled.
+
+    Returns:
+        The fastest Program, with the layouts that were tried.
 
     Raises:
-        DoesNotFit: with the bytes, and the smallest changes that would make it fit, each compiled before it is named.
-        TooFewColours: with those that patterns need.
+        DoesNotFit: The model does not fit. The message has the bytes and the smallest changes that
+            would make it fit. Each of them was compiled before it is named.
+        TooFewColours: Communication patterns need more colours than the wafer has.
     """
-    p = prepared
+    p = prepared_placement
     try:
         return compile_fastest(p, breadth)
-    except TooFewColours:  # for which no other size makes up
+    except TooFewColours:  # no other size helps
         raise
     except DoesNotFit as error:
         candidates = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users_remedy)
-        changes = [_whole(r, p) for r in candidates]
+        changes = [_complete_remedy(r, p) for r in candidates]
         none_fits = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
-        if p.meshes:  # other PEs, and maybe fewer, are live on another mesh and on more wafers
+        if p.meshes:  # another mesh or wafer may have fewer live PEs
             changes = [change for change in changes if not {"--mesh", "--wafers"} & {*change.split()}]
             none_fits = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"
-        which = "any of these" if len(changes) > 1 else "this"
-        remedy = f"{which} would make it fit: {', '.join(changes)}" if changes else none_fits
-        most = p.options.wafers
+        subject = "any of these" if len(changes) > 1 else "this"
+        remedy = f"{subject} would make it fit: {', '.join(changes)}" if changes else none_fits
+        max_wafers = p.options.wafers
         all_tried = p.request.wafers is None and not p.options.listed
-        none = f"; no number of wafers holds it, {most} being the most for it" if all_tried else ""
-        message = f"{error}{none}; {remedy}"
+        more_wafers_text = f"; no number of wafers holds it, {max_wafers} being the most for it" if all_tried else ""
+        message = f"{error}{more_wafers_text}; {remedy}"
         raise DoesNotFit(message) from error
 
 
-def compile_fastest(prepared: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
-    """Return the Program with the fewest cycles for the whole request, without a look for remedies.
+def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
+    """Search for the layout with the fewest cycles for the whole request, and compile it.
+
+    Unlike `compile_with_remedies`, the error for a model that does not fit contains no remedies.
 
     Args:
-        prepared: The request.
-        breadth: The layouts that are compiled fully.
+        prepared_placement: The checked request.
+        breadth: How many layouts are fully compiled.
+
+    Returns:
+        The fastest Program, with the layouts that were tried.
 
     Raises:
-        DoesNotFit: with the bytes.
+        DoesNotFit: The model does not fit. The message has the bytes.
     """
-    p = prepared
-    cycles = cache(partial(request_cycles, p))  # the search asks again for those that are near
+    p = prepared_placement
+    cycles = cache(partial(request_cycles, p))  # the search asks for some Programs again
     return search(p.spec, p.wafer, p.software, p.options, cycles, _timing(p), breadth)
 
 
-def request_cycles(prepared: PreparedPlacement, program: Program) -> float:
-    """Return about the cycles of a whole request: its prompts, and its tokens as in the middle of the answer."""
-    p = prepared
+def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> float:
+    """Estimate the cycles of a whole request: its prompts and all generated tokens.
+
+    All tokens are timed with the cache length in the middle of the answer.
+    """
+    p = prepared_placement
     fabric = Fabric(program, p.wafer, p.software, p.meshes)
     passes = fabric.verify_cost(p.middle_before_pass).cycles if program.verify_tokens else 0.0
     return _prompt_cycles(fabric) + (fabric.decode_cost(*p.middle_context).cycles + passes) * p.new_tokens
 
 
-def pass_fabric(prepared: PreparedPlacement, compilation: Compilation, tokens: int) -> Fabric:
-    """Return the fabric model of a pass over so many new tokens of a user, compiled for the regions of a compilation.
+def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation, tokens: int) -> Fabric:
+    """Return the fabric model of a verification pass on the regions of an existing compilation.
 
-    It has the rewrites, the columns of attention and the trees that pay for it; what it needs of SRAM besides need not
-    fit.
+    The pass runs over ``tokens`` new tokens of one user. Its rewrites, attention columns and
+    all-reduce trees are those that are fastest for it. Its additional SRAM need not fit.
+
+    Args:
+        prepared_placement: The checked request.
+        compilation: The compilation whose regions are used.
+        tokens: Number of tokens of the pass.
     """
-    p = replace(prepared, options=replace(prepared.options, verify_tokens=tokens))
+    p = replace(prepared_placement, options=replace(prepared_placement.options, verify_tokens=tokens))
     prompts = (1,) * compilation.options.batch
     options = replace(
         compilation.options, verify_tokens=tokens, phases=(DECODE,), prompt_tokens=prompts, capacity=REPORT
     )
-    of_prompts = replace(compilation.choice, prefill_chunk=1)
-    choice = verify_choice(p.spec, p.wafer, p.software, options, of_prompts, _timing(p))
+    prompt_choice = replace(compilation.choice, prefill_chunk=1)
+    choice = verify_choice(p.spec, p.wafer, p.software, options, prompt_choice, _timing(p))
     program = compile_choice(p.spec, p.wafer, p.software, options, choice)
     return Fabric(program, p.wafer, p.software, p.meshes)
 
 
 def _prompt_cycles(fabric: Fabric) -> float:
-    """About what all chunks of the prompts take: each goes through the stages behind the one before.
+    """Estimate the cycles of all chunks of the prompts, pipelined through the stages.
 
-    The first takes its own time, each other one that of its slowest stage; all of it where stages have the same PEs.
+    The first chunk counts with the time of all its stages, each other chunk with that of its
+    slowest stage. If several stages share PEs, chunks cannot overlap and all times are added.
     """
     program, stages = fabric.program, fabric.program.stages
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     if len({(stage.wafer, stage.rect) for stage in stages}) < len(stages):
         return sum(cost.cycles for cost in costs)
-    slowest: dict[PhaseCost, float] = {}
+    slowest_stage_cycles: dict[PhaseCost, float] = {}
     for phase, cost in zip(program.prefill, costs, strict=True):
-        if cost not in slowest:
-            slowest[cost] = float(np.bincount(phase.steps.stage, cost.by_step).max(initial=0.0))
-    return sum(cost.cycles for cost in costs[:1]) + sum(slowest[cost] for cost in costs[1:])
+        if cost not in slowest_stage_cycles:
+            slowest_stage_cycles[cost] = float(np.bincount(phase.steps.stage, cost.by_step).max(initial=0.0))
+    return sum(cost.cycles for cost in costs[:1]) + sum(slowest_stage_cycles[cost] for cost in costs[1:])
 
 
-def _timing(prepared: PreparedPlacement) -> Timer:
-    """Return the times of a request in the middle of what it asks for."""
+def _timing(prepared_placement: PreparedPlacement) -> Timer:
+    """Return functions that time the phases of a request, in the middle of the answer.
+
+    The KV caches then contain the prompt and half of the new tokens.
+    """
 
     def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        fabric = Fabric(program, prepared.wafer, prepared.software)  # on a reduced model, as on a whole wafer
-        return [_middle_cost(prepared, fabric, n).by_step for n in phases]
+        """Return the cycles of each step of some phases, given by index."""
+        fabric = Fabric(
+            program, prepared_placement.wafer, prepared_placement.software
+        )  # defects are ignored for reduced models
+        return [_middle_cost(prepared_placement, fabric, n).by_step for n in phases]
 
-    line = LineCosts.of_software(prepared.wafer, prepared.software)
-    return Timer(by_step, prepared.new_tokens, pattern_times(line).alone_cycles)
+    line = LineCosts.of_software(prepared_placement.wafer, prepared_placement.software)
+    return Timer(by_step, prepared_placement.new_tokens, pattern_times(line).alone_cycles)
 
 
-def _middle_cost(prepared: PreparedPlacement, fabric: Fabric, phase: int) -> PhaseCost:
-    """Return the cost of a phase, by its index, in the middle of what is requested."""
+def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: int) -> PhaseCost:
+    """Return the cost of a phase with the cache lengths in the middle of the answer.
+
+    Args:
+        prepared_placement: The checked request.
+        fabric: Fabric model of a compiled Program.
+        phase: Index of the phase.
+    """
     match fabric.program.phases[phase].name:
         case "decode":
-            return fabric.decode_cost(*prepared.middle_context)
+            return fabric.decode_cost(*prepared_placement.middle_context)
         case "verify":
-            return fabric.verify_cost(prepared.middle_before_pass)
+            return fabric.verify_cost(prepared_placement.middle_before_pass)
         case _:
             return fabric.prefill_cost(phase)
 
 
-def _whole(remedy: str, prepared: PreparedPlacement) -> str:
-    """Return a remedy with the other options that must change for it."""
+def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
+    """Return a remedy with the other options that have to change with it.
+
+    A shorter context may also need fewer new tokens.
+    """
     option, _, value = remedy.partition(" ")
     if option == "--context":
-        return prepared.request.shorter_context_remedy(int(value), max(prepared.options.prompt_tokens))
+        return prepared_placement.request.shorter_context_remedy(
+            int(value), max(prepared_placement.options.prompt_tokens)
+        )
     return remedy

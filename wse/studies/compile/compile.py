@@ -1,4 +1,4 @@
-"""The study of ``wse compile``: the places of stages, buffers and colours. Nothing is executed."""
+"""The study behind ``wse compile``: where stages, buffers and colours are. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -30,37 +30,44 @@ HISTOGRAM_BINS = 12
 
 
 def compile_request(request: EstimateRequest) -> CompileResult:
-    """Compile the Program that an estimate of the same request times, and return the place of everything.
+    """Compile the Program that an estimate with the same options times, and describe its placement.
 
     Raises:
-        BadInput: An input is missing or cannot be used; also its subclasses.
-        DoesNotFit: The model does not fit; the message has the bytes and the remedies.
+        BadInput: An input is missing or cannot be used. A subclass says what.
+        DoesNotFit: The model does not fit. The message has the bytes and the remedies.
     """
     layout = choose_layout(prepare_estimate(request))
-    prepared, choice = layout.prepared, layout.compilation
-    rewrites = rewrites_result(prepared.spec, prepared.options, choice.rewrites)
-    return replace(compile_result(prepared, choice.program), rewrites=rewrites)
+    prepared_placement, choice = layout.prepared, layout.compilation
+    rewrites = rewrites_result(prepared_placement.spec, prepared_placement.options, choice.rewrites)
+    return replace(compile_result(prepared_placement, choice.program), rewrites=rewrites)
 
 
-def compile_result(prepared: PreparedPlacement, program: Program) -> CompileResult:
-    """Return the result of a compiled request, timed as an estimate times it: all prompts and all decoded tokens."""
-    wafer, spec = prepared.wafer, prepared.spec
-    clock = RunTotals(Fabric(program, wafer, prepared.software, prepared.meshes))
+def compile_result(prepared_placement: PreparedPlacement, program: Program) -> CompileResult:
+    """Describe a compiled Program: placement, SRAM, colours, patterns and cycles.
+
+    All prompts and all decoded tokens are timed as in an estimate.
+
+    Args:
+        prepared_placement: The checked request.
+        program: The compiled Program.
+    """
+    wafer, spec = prepared_placement.wafer, prepared_placement.spec
+    clock = RunTotals(Fabric(program, wafer, prepared_placement.software, prepared_placement.meshes))
     prompt_costs = clock.prefill_all()
-    clock.decode_all(prepared.new_tokens - 1)
-    middle = prepared.middle_context
+    clock.decode_all(prepared_placement.new_tokens - 1)
+    middle = prepared_placement.middle_context
     costs = [*zip(program.prefill, prompt_costs, strict=True), (program.decode, clock.fabric.decode_cost(*middle))]
     slots, _ = clock.fabric.cache_use(middle)
     decodes = clock.decode.runs > 0
     ttft_s = prompts_result(clock.fabric, prompt_costs).ttft_s(wafer)
     return CompileResult(
-        note=prepared.note,
+        note=prepared_placement.note,
         model=model_result(spec, program),
         wafer=wafer_result(
             wafer,
             sram_bytes_per_pe=wafer.sram_bytes_per_pe,
             colours=wafer.colours - wafer.reserved_colours,
-            replaced=replaced_numbers(prepared.request),
+            replaced=replaced_numbers(prepared_placement.request),
         ),
         batch=program.batch,
         system=system_result(program, context=program.context),
@@ -69,9 +76,9 @@ def compile_result(prepared: PreparedPlacement, program: Program) -> CompileResu
             CompileFabric,
             colours=_colour_uses(program),
             contention=contention_result(program, costs),
-            reduces=reduces_result(program, wafer, prepared.software, slots),
+            reduces=reduces_result(program, wafer, prepared_placement.software, slots),
         ),
-        prefill=prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz, ttft_s),
+        prefill=prefill_result(clock.prefill, sum(prepared_placement.options.prompt_tokens), wafer.clock_hz, ttft_s),
         decode=decode_result(
             clock.decode,
             spec.layer_count,
@@ -82,7 +89,7 @@ def compile_result(prepared: PreparedPlacement, program: Program) -> CompileResu
         if decodes
         else None,
         crossing=crossing_result(clock.decode, wafer.clock_hz) if decodes else None,
-        defects=defects_result(prepared, program, middle),
+        defects=defects_result(prepared_placement, program, middle),
     )
 
 
@@ -96,9 +103,11 @@ def _sram(program: Program, sram_bytes: int) -> CompileSram:
 
 
 def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
-    """PEs of all wafers by bytes of SRAM in use: above ``from_bytes``, at most ``to_bytes``.
+    """Count the PEs of all wafers by their bytes of SRAM in use.
 
-    The first row, from 0 to 0, counts the PEs outside of all regions.
+    Returns:
+        One bin for PEs outside of all regions, from 0 to 0 bytes. Then bins of equal width. Each
+        counts the PEs that use more than ``from_bytes`` and at most ``to_bytes``.
     """
     edges = [round(sram_bytes * i / HISTOGRAM_BINS) for i in range(HISTOGRAM_BINS + 1)]
     lowest = [(i, stage) for i, stage in enumerate(program.stages) if not program.stages_below(i)]
@@ -112,9 +121,10 @@ def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
 
 
 def _colour_uses(program: Program) -> tuple[ColourUse, ...]:
-    """Return the colours ``first`` to ``first + colours - 1`` of each pattern of each stage.
+    """Return the colours that each communication pattern of each stage uses.
 
-    Repainted ones take turns.
+    The colours of a pattern are numbered consecutively. Patterns that are marked as repainted share
+    their colours: routers change the routes at run time.
     """
     return tuple(
         ColourUse(

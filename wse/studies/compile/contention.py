@@ -1,4 +1,4 @@
-"""Contention of patterns: the cycles in which words of a pattern wait for words of other messages."""
+"""Contention of communication patterns: cycles in which words wait for words of other messages."""
 
 from __future__ import annotations
 
@@ -18,30 +18,39 @@ from wse.reports.table import Column, Table, number
 
 @dataclass(frozen=True, kw_only=True)
 class ContentionResult(Result):
-    """A pattern of a phase whose words wait for others."""
+    """Contention of one communication pattern in one phase.
 
-    phase: Annotated[str, Doc("prefill or decode")]
+    Contention is the time that words wait because words of another message occupy the same link, or
+    the same ramp between a router and its PE. There is one result for each phase, pattern and
+    direction with any contention. ``steps`` and ``cycles`` are totals over the phase.
+    ``messages_on_one_link`` is a maximum.
+    """
+
+    phase: Annotated[str, Doc("`prefill` or `decode`")]
     pattern: Annotated[str, Doc("name of the pattern")]
-    along: Annotated[Literal["rows", "columns"], Doc("lines that it runs along")]
+    along: Annotated[Literal["rows", "columns"], Doc("lines along which it runs")]
     steps: Annotated[int, Doc("steps in which words wait")]
-    messages_on_one_link: Annotated[int, Doc("messages on one link or ramp in one window, at most")]
-    cycles: Annotated[float, Doc("waiting for other words", "cycles")]
+    messages_on_one_link: Annotated[int, Doc("maximum number of messages on one link or ramp at a time")]
+    cycles: Annotated[float, Doc("cycles of waiting for other words", "cycles")]
 
 
 def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]) -> tuple[ContentionResult, ...]:
-    """Return the contention of each pattern of each phase, the most expensive first.
+    """Return the contention of each pattern in each phase, the most cycles first.
 
-    Counted are the most messages on one link or ramp in one window, and the cycles in which words wait for those of
-    other messages. Patterns whose words never wait are left out.
+    Patterns whose words never wait are left out.
+
+    Args:
+        program: The compiled Program.
+        costs: Phases with their costs. Phases with the same name are added up.
     """
     rows: dict[tuple[str, str, int], ContentionResult] = {}
     for phase, cost in costs:
         for step in np.flatnonzero(cost.contention).tolist():
             pattern, axis = program.patterns[phase.steps.pattern[step]].name, int(phase.steps.axis[step])
-            along: Literal["rows", "columns"] = "rows" if axis == ROWS else "columns"
+            direction: Literal["rows", "columns"] = "rows" if axis == ROWS else "columns"
             key = (phase.name, pattern, axis)
             row = rows.get(key) or ContentionResult(
-                phase=phase.name, pattern=pattern, along=along, steps=0, messages_on_one_link=1, cycles=0.0
+                phase=phase.name, pattern=pattern, along=direction, steps=0, messages_on_one_link=1, cycles=0.0
             )
             rows[key] = replace(
                 row,
@@ -53,7 +62,7 @@ def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]
 
 
 def contention_table(rows: Sequence[ContentionResult]) -> Table:
-    """Return the patterns whose words wait for others."""
+    """Return a table of the patterns whose words wait for words of other messages."""
     columns = (
         *(Column(key=key, title=key) for key in ("phase", "pattern", "along")),
         number("steps", "steps"),

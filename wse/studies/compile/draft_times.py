@@ -1,9 +1,13 @@
-"""Times of drafting that no Program has: ids in transit between draft and model, the look-up, a model on the host.
+"""Times of drafting that are not part of any Program.
 
-Assumptions, of grade I as nothing is published about drafts on wafers. Ids go from the corner of one region to the
-corner of the other, over all columns of both and the rows of the taller one, as if they stood side by side, and reach
-every PE along its first row and down its columns. Each link between the wafers of the two regions adds one crossing. On
-the host, a draft model takes the time of reading its weights from memory once a token.
+These are the exchange of token ids between draft and model, the look-up in the text, and a draft
+model on the host. Nothing is published about drafts on wafers, so all assumptions have grade I
+(inferred):
+
+- Ids are sent between the corners of two regions that lie next to each other: over all columns of
+  both and the rows of the taller one. They reach the PEs along the first row and down the columns.
+- Each link between the wafers of the two regions adds one crossing.
+- On the host, a token of a draft model takes the time to read its weights from memory once.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ _HOST_FILE: Final = Path(__file__).parents[2] / "data" / "draft_host.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """A rectangle of PEs, of a model or of its draft."""
+    """Size of the rectangle of PEs that exchanges token ids, of a model or its draft model."""
 
     rows: int
     cols: int
@@ -44,13 +48,17 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTimes:
-    """The times of drafts that are made in a place, for a model whose ids stand in ``region``.
+    """Times of drafts that are made in some place for a model.
 
     Attributes:
-        place: ``same``, ``wafer`` or ``host``.
-        host_draws: Whether the host draws ids, so that it hands all ids on, in round trips that the passes have.
-        wafers_apart: Links between the two wafers of the regions, for a draft on one of several wafers of the model.
-            A draft on a wafer of its own is one link away.
+        wafer: The wafer.
+        software: Costs of the software on the wafer.
+        region: Region of the model that receives token ids.
+        place: Where drafts are made: ``same`` wafer, another ``wafer`` or the ``host``.
+        host_draws: Whether the host draws token ids. Then ids reach the draft in round trips that
+            are already counted in the passes.
+        wafers_apart: Links between the wafers of the two regions, for a draft on one of several
+            wafers of the model. A draft on a separate wafer is always one link away.
     """
 
     wafer: WaferSpec
@@ -61,11 +69,19 @@ class DraftTimes:
     wafers_apart: int = 0
 
     def exchange_cycles(self, words: int, target: Region, source: Region) -> float:
-        """Return the cycles of so many ids from one region to all PEs of another; none where the host hands them on.
+        """Return the cycles to send token ids from one region to all PEs of another.
 
-        1. A task sends them from corner to corner: over the ramps of two PEs, the hops between, a word behind another;
-           to another wafer over its link too.
-        2. The first row of the target gets them from its first PE, and each column from its first row.
+        The result is 0 if drafts are made on the host or the host draws ids, since the host sends
+        the ids.
+
+        1. A task sends the ids from corner to corner: over two ramps and the hops between them, and
+           to another wafer also over its link.
+        2. The ids are multicast along the first row of the target and then down its columns.
+
+        Args:
+            words: Number of ids, one word each.
+            target: Region that receives the ids.
+            source: Region that sends them.
         """
         if self.place == HOST or self.host_draws:
             return 0.0
@@ -80,29 +96,35 @@ class DraftTimes:
         return cycles.followed_by(along_row).followed_by(down_columns).whole().total
 
     def round_trip_cycles(self) -> float:
-        """Return the cycles of the host's answer to a pass after which there is no draft.
+        """Return the cycles of a round trip to the host after a pass that is followed by no draft.
 
-        Its ids else come with the next pass.
+        The result is 0 unless drafts are made on the host. With a draft, the ids arrive with the
+        next pass and cost nothing extra.
         """
         if self.place != HOST or self.host_draws:
             return 0.0
         return self.wafer.host_round_trip_s * self.wafer.clock_hz
 
     def look_up_cycles(self, context: int, tokens: int) -> float:
-        """Return the cycles of looking up a draft of so many tokens in a text of as many as a context holds.
+        """Return the cycles to look up a draft in the text so far.
 
-        On the host none: it takes far less than the round trip to there. On PEs, each of which has its share of the
-        text with what follows it:
+        On the host the result is 0, because the round trip takes far longer. On PEs, each PE stores
+        a part of the text and the tokens that follow it:
 
-        1. A PE compares its share with the last tokens of the text, and takes the longest run at the first place.
-        2. The longest of all is found along rows, then along columns, as the head finds the likeliest id.
-        3. The PE that has it adds the tokens behind to none of the others, along columns, then along rows.
+        1. Each PE compares its part with the last tokens of the text, and selects the longest
+           match.
+        2. An all-reduce along rows and then along columns finds the longest match of all PEs.
+        3. An all-reduce distributes the tokens that follow this match. All other PEs add zeros.
+
+        Args:
+            context: Maximum number of tokens of the text.
+            tokens: Number of tokens of the draft.
         """
         if self.place == HOST:
             return 0.0
         region, pe = self.region, pe_costs(self.wafer, self.software, "float32", "float32")
-        share = ceil_div(context, region.rows * region.cols)
-        compare = (2 * LONGEST_RUN + 1) * pe.vector(share, pe.f32) + pe.vector(share, pe.largest)
+        tokens_per_pe = ceil_div(context, region.rows * region.cols)
+        compare = (2 * LONGEST_RUN + 1) * pe.vector(tokens_per_pe, pe.f32) + pe.vector(tokens_per_pe, pe.largest)
         cycles = Cycles().plus(launch=self.software.task_dispatch_cycles, compute=compare)  # 1
         for arrival, words in ((Arrival.ARGMAX, 2), (Arrival.ADD, tokens)):  # 2, 3
             along_rows = k_tree(region.cols, region.rows, arrival, broadcast=True)
@@ -113,23 +135,26 @@ class DraftTimes:
         return cycles.whole().total + crossing
 
     def host_token_cycles(self, weight_bytes: int) -> float:
-        """Return the cycles of one drafted token of a model with so many bytes of weights on the host."""
+        """Return the cycles that the host needs for a draft token, to read all weights once."""
         return weight_bytes / host_memory_rate().value * self.wafer.clock_hz
 
     def _line(self, schedule: LineSchedule, words: int, axis: int) -> Cycles:
-        """Return the cycles of a pattern along all lines of a region; none where a line is one PE."""
+        """Return the cycles of a pattern along all rows or columns, including its launch.
+
+        A line of one PE costs nothing.
+        """
         if not len(schedule.messages):
             return NO_CYCLES
         times = pattern_times(LineCosts.of_software(self.wafer, self.software))
         return self._launch().followed_by(times.time([LinePattern(schedule, 0, words, axis)]).cycles)
 
     def _launch(self) -> Cycles:
-        """Activating the task of a step that sends, and issuing its operation."""
+        """Return the cycles to start the task of a sending step and to issue its operation."""
         return Cycles().plus(launch=self.software.task_dispatch_cycles + self.software.vector_issue_cycles)
 
 
 @cache
 def host_memory_rate() -> SourcedNumber:
-    """Return the bytes a second of the host's memory, with grade and source."""
+    """Return the memory bandwidth of the host in bytes per second, with grade and source."""
     name = "host_memory_bytes_per_s"
     return read_number(_HOST_FILE, name, read_toml(_HOST_FILE, BadWafer)[name], int, "")

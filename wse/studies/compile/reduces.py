@@ -1,8 +1,8 @@
-"""The reduces of a decoded token: how far each is from the published lower bound, and the cheapest pattern for it.
+"""The reduces of a decoded token, compared with the published lower bound and the cheapest pattern.
 
-A step counts here if all its lines combine words in the same way, over the whole line or over stretches of it, which
-do so at the same time; the longest stretch stands for all. Cycles are those of the pattern alone on a line of live PEs,
-without the launch of its step, which is the same for any pattern.
+A step is included if all its lines combine words in the same way. The lines may be divided into
+segments that work at the same time; the longest segment then represents all. Cycles are those of
+the pattern alone on live PEs, without the launch of the step, which is the same for every pattern.
 """
 
 from __future__ import annotations
@@ -32,20 +32,25 @@ from wse_mappings.patterns.auto import Operation, PatternChoice, cheapest_patter
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule
 
 MOST_PES: Final = 1000
-"""PEs of the longest line with a bound, and, in all, of the lines that are searched for their cheapest pattern.
+"""Longest line whose bound is computed, and total length of the lines searched for a cheaper pattern.
 
-Both take about a second at most: a search up to 1.5 ms a PE, and the bound of a line grows with the cube of its length.
+Both limits keep the computation to about a second. A search needs up to 1.5 ms per PE, and the time
+of a bound grows with the cube of the length.
 """
 
 MOST_ROWS: Final = 6
-"""Reduces that are shown."""
+"""Maximum number of reduces that are printed."""
 
 
-class Stretch(NamedTuple):
-    """The longest stretch of a line over which a pattern combines: its PEs, and the root's place in it.
+class CombinedSegment(NamedTuple):
+    """The longest segment of a line over which a pattern combines words.
 
-    An all-reduce leaves the result at the first PE too, and has root 0. ``pairs``: a message's two words belong
-    together. Otherwise it does not matter how operands combine.
+    Attributes:
+        operation: ``reduce`` or ``all_reduce``.
+        pes: PEs of the segment.
+        root: PE within the segment that receives the result. 0 for an all-reduce.
+        pairs: Whether a message has two words that belong together, a value and its index. Other
+            arithmetic does not affect the cost.
     """
 
     operation: Operation
@@ -54,52 +59,66 @@ class Stretch(NamedTuple):
     pairs: bool
 
 
-class StretchReduce(NamedTuple):
-    """A stretch with some words in each PE, along lines of an axis, and what the pattern takes that combines them."""
+class SegmentReduce(NamedTuple):
+    """A reduce over segments of the rows or columns of a mesh.
+
+    Attributes:
+        pattern: Name of the pattern.
+        axis: Rows or columns.
+        segment: The longest segment.
+        words: Words in each PE.
+        cycles: Cycles of the pattern, without launch.
+    """
 
     pattern: str
     axis: int
-    stretch: Stretch
+    segment: CombinedSegment
     words: int
     cycles: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
-    """Steps of a token that combine as many words over lines of the same length in the same way."""
+    """All equal reduces of a decoded token: same pattern, direction, length and number of words."""
 
     pattern: Annotated[str, Doc("name of the pattern")]
-    along: Annotated[Literal["rows", "columns"], Doc("lines that it runs along")]
-    steps: Annotated[int, Doc("such steps of a token")]
-    pes: Annotated[int, Doc("PEs of the longest stretch over which words are combined")]
+    along: Annotated[Literal["rows", "columns"], Doc("lines along which it runs")]
+    steps: Annotated[int, Doc("number of such steps per token")]
+    pes: Annotated[int, Doc("PEs of the longest segment of a line over which words are combined")]
     words: Annotated[int, Doc("words in each PE", "words")]
-    cycles: Annotated[float, Doc("one of these steps, without its launch", "cycles")]
-    bound_cycles: Annotated[
-        float | None, Doc("the published lower bound; of lines that are not too long", "cycles")
-    ] = None
-    times_bound: Annotated[float | None, Doc("the cycles over that bound")] = None
-    cheapest: Annotated[str | None, Doc("the cheapest pattern for it; where it was searched")] = None
-    cheapest_cycles: Annotated[float | None, Doc("what that takes", "cycles")] = None
+    cycles: Annotated[float, Doc("cycles of one such step, without its launch", "cycles")]
+    bound_cycles: Annotated[float | None, Doc("published lower bound; for lines that are not too long", "cycles")] = (
+        None
+    )
+    times_bound: Annotated[float | None, Doc("`cycles` over `bound_cycles`")] = None
+    cheapest: Annotated[str | None, Doc("pattern with the fewest cycles, if it was searched")] = None
+    cheapest_cycles: Annotated[float | None, Doc("cycles of the cheapest pattern", "cycles")] = None
 
 
 def reduces_result(
     program: Program, wafer: WaferSpec, software: SoftwareProfile, slots: Slots
 ) -> tuple[ReduceResult, ...]:
-    """Reduces and all-reduces of a decoded token with ``slots`` cache slots in use.
+    """Return the reduces and all-reduces of a decoded token, those with the most cycles first.
 
-    Those that take the most cycles of a token come first. There is no ``bound_cycles`` where a line is longer than
-    ``MOST_PES``, and no ``cheapest`` where those before took up as many. Sums by pairs of tokens and experts are those
-    of the fullest column where tokens choose as evenly as they can.
+    No bound is computed for lines of more than ``MOST_PES`` PEs. The cheapest pattern is searched
+    until the lines searched have ``MOST_PES`` PEs in total. For sums over selected experts, the
+    fullest column is used, assuming that tokens choose experts as evenly as possible.
+
+    Args:
+        program: The compiled Program.
+        wafer: Wafer that it is compiled for.
+        software: Costs of the software on the wafer.
+        slots: Occupied cache slots of each stage.
     """
     times = PatternTimes(LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles))
-    steps = _lines(program, slots, times)
-    ranked = sorted(steps, key=lambda line: -steps[line] * line.cycles)
-    cheapest = _cheapest(ranked, times, wafer)
-    return tuple(_row(line, steps[line], cheapest.get((line.stretch, line.words)), wafer) for line in ranked)
+    steps = _reduce_counts(program, slots, times)
+    sorted_reduces = sorted(steps, key=lambda line: -steps[line] * line.cycles)
+    cheapest = _cheapest_patterns(sorted_reduces, times, wafer)
+    return tuple(_row(line, steps[line], cheapest.get((line.segment, line.words)), wafer) for line in sorted_reduces)
 
 
 def reduces_table(rows: Sequence[ReduceResult]) -> Table:
-    """Return the most expensive reduces of a token."""
+    """Return a table of the reduces of a token that need the most cycles."""
     columns = (
         *(Column(key=key, title=key) for key in ("pattern", "along")),
         number("steps", "steps"),
@@ -109,56 +128,66 @@ def reduces_table(rows: Sequence[ReduceResult]) -> Table:
         number("times_bound", "× bound", lambda times: f"{times:.2f}"),
         Column(key="cheapest", title="cheapest", cell=_cheapest_text, wraps=True),
     )
-    shown, footer = rows[:MOST_ROWS], more_rows(rows, MOST_ROWS)
-    if any(row.cheapest is None for row in shown):
+    printed_rows, footer = rows[:MOST_ROWS], more_rows(rows, MOST_ROWS)
+    if any(row.cheapest is None for row in printed_rows):
         text = f"lines of {count(MOST_PES)} PEs in all are, those that take the most cycles first"
         footer += (("not searched", text),)
     note = "of a generated token, beside their lower bound and the cheapest pattern"
-    return Table(columns=columns, rows=shown, title="Reduces", note=note, footer=footer)
+    return Table(columns=columns, rows=printed_rows, title="Reduces", note=note, footer=footer)
 
 
 def _cheapest_text(row: ReduceResult) -> str:
     return "not searched" if row.cheapest_cycles is None else f"{count(row.cheapest_cycles)}: {row.cheapest}"
 
 
-def stretch_of(pattern: LineSchedule) -> Stretch | None:
-    """Return the longest stretch that a pattern combines; None where it combines none, or lines differ."""
+def longest_segment(pattern: LineSchedule) -> CombinedSegment | None:
+    """Return the longest segment of a line over which a pattern combines words.
+
+    1. Find the PEs after which the line is cut, because no combining message crosses to the next
+       PE.
+    2. Select the longest segment between two cuts.
+    3. If other messages follow that only copy, the pattern is an all-reduce. Otherwise the root is
+       the PE that receives combined words and sends none.
+
+    Returns:
+        The segment. None if the pattern combines no words, or if its lines differ.
+    """
     if len(pattern.first) > 2:
         return None
     combining = np.isin(pattern.messages[:, 2], COMBINING)
     ends = pattern.messages[combining, :2]
     if not len(ends):
         return None
-    begun, ended = (np.bincount(side, minlength=pattern.length) for side in (ends.min(axis=1), ends.max(axis=1)))
-    last = np.flatnonzero(np.cumsum(begun - ended) == 0)  # no message passes from here to the next PE
+    starts, ends_at = (np.bincount(side, minlength=pattern.length) for side in (ends.min(axis=1), ends.max(axis=1)))
+    last = np.flatnonzero(np.cumsum(starts - ends_at) == 0)  # 1
     first = np.append(0, last[:-1] + 1)
-    longest = (last - first).argmax()
-    start, pes = int(first[longest]), int((last - first)[longest]) + 1
+    longest_index = (last - first).argmax()  # 2
+    start, pes = int(first[longest_index]), int((last - first)[longest_index]) + 1
     pairs = bool((pattern.messages[:, 2] == Arrival.ARGMAX).any())
-    if not combining.all():
-        return Stretch("all_reduce", pes, 0, pairs)
+    if not combining.all():  # 3
+        return CombinedSegment("all_reduce", pes, 0, pairs)
     roots = np.setdiff1d(ends[:, 1], ends[:, 0])
-    return Stretch("reduce", pes, int(roots[roots >= start][0]) - start, pairs)
+    return CombinedSegment("reduce", pes, int(roots[roots >= start][0]) - start, pairs)
 
 
-def _lines(program: Program, slots: Slots, times: PatternTimes) -> Counter[StretchReduce]:
-    """Return the reduces along lines, with the number of steps of a token that execute each."""
-    phase, known = program.decode, cache(stretch_of)
-    steps: Counter[StretchReduce] = Counter()
+def _reduce_counts(program: Program, slots: Slots, times: PatternTimes) -> Counter[SegmentReduce]:
+    """Return the reduces along lines, with the number of steps of a token that run each of them."""
+    phase, cached_segment = program.decode, cache(longest_segment)
+    steps: Counter[SegmentReduce] = Counter()
     for step in np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist():
         pattern, axis = program.patterns[phase.steps.pattern[step]], int(phase.steps.axis[step])
-        stretch = known(pattern)
-        if stretch is None:
+        segment = cached_segment(pattern)
+        if segment is None:
             continue
         at, place = fullest_column_step(program, phase, step)
         for turn in range(phase.steps.turns(step)):
             words = transfer_of(program, at, place, slots, turn).words
-            steps[StretchReduce(pattern.name, axis, stretch, words, times.alone_cycles(pattern, words, axis))] += 1
+            steps[SegmentReduce(pattern.name, axis, segment, words, times.alone_cycles(pattern, words, axis))] += 1
     return steps
 
 
-def _row(line: StretchReduce, steps: int, cheapest: PatternChoice | None, wafer: WaferSpec) -> ReduceResult:
-    pes, root = line.stretch.pes, line.stretch.root
+def _row(line: SegmentReduce, steps: int, cheapest: PatternChoice | None, wafer: WaferSpec) -> ReduceResult:
+    pes, root = line.segment.pes, line.segment.root
     bounded = pes <= MOST_PES
     return ReduceResult(
         pattern=line.pattern,
@@ -174,22 +203,28 @@ def _row(line: StretchReduce, steps: int, cheapest: PatternChoice | None, wafer:
     )
 
 
-def _cheapest(
-    ranked: list[StretchReduce], times: PatternTimes, wafer: WaferSpec
-) -> dict[tuple[Stretch, int], PatternChoice]:
-    """Return the cheapest patterns by stretch and words, as long as there are PEs to search."""
-    patterns: dict[tuple[Stretch, int], PatternChoice] = {}
+def _cheapest_patterns(
+    sorted_reduces: list[SegmentReduce], times: PatternTimes, wafer: WaferSpec
+) -> dict[tuple[CombinedSegment, int], PatternChoice]:
+    """Search for the cheapest pattern of each segment, up to ``MOST_PES`` PEs in total.
+
+    Args:
+        sorted_reduces: The reduces, in the order in which they are searched.
+        times: Timing of patterns on lines.
+        wafer: Wafer with the costs of a level of a tree.
+    """
+    patterns: dict[tuple[CombinedSegment, int], PatternChoice] = {}
     remaining_pes = MOST_PES
-    for line in ranked:
-        stretch, words, axis = line.stretch, line.words, line.axis
-        if (stretch, words) in patterns or stretch.pes > remaining_pes:
+    for line in sorted_reduces:
+        segment, words, axis = line.segment, line.words, line.axis
+        if (segment, words) in patterns or segment.pes > remaining_pes:
             continue
-        remaining_pes -= stretch.pes
-        patterns[stretch, words] = cheapest_pattern(
-            stretch.operation,
-            stretch.pes,
+        remaining_pes -= segment.pes
+        patterns[segment, words] = cheapest_pattern(
+            segment.operation,
+            segment.pes,
             1,
-            Arrival.ARGMAX if stretch.pairs else Arrival.ADD,
+            Arrival.ARGMAX if segment.pairs else Arrival.ADD,
             words=words,
             level_cycles=level_cycles(wafer),
             cost=partial(times.alone_cycles, words=words, axis=axis),

@@ -1,4 +1,4 @@
-"""CompileRequest: the options of ``wse compile``, which are those of ``wse estimate`` that decide the placement."""
+"""CompileRequest: the options of ``wse compile``, a part of those of ``wse estimate``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ NOT_OF_PLACEMENT: Final = (
     *("draft", "draft_model", "draft_place", "gpu", "gpus", "stack", "parallelism"),
     *("economics", "price", "network", "sensitivity", "trace"),
 )
-"""Options of an estimate that leave the placement as it is."""
+"""Options of an estimate that do not affect the placement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileRequest:
-    """A placement to show: that of the estimate ``base``."""
+    """Options of ``wse compile``: options of an estimate (``base``) that affect the placement."""
 
     base: Annotated[EstimateRequest, OptionsOf(without=NOT_OF_PLACEMENT)] = field(default_factory=EstimateRequest)

@@ -1,4 +1,4 @@
-"""CompileResult: the places of a Program's stages, buffers and colours, and the tables that show them."""
+"""CompileResult: where stages, buffers and colours of a Program are, and tables that show them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from wse.studies.results.sram import BytesByUse, SramResult, fullest_table
 from wse.studies.results.traffic import CrossingResult, FabricResult
 
 MOST_STAGES: Final = 16
-"""Stages that are shown."""
+"""Maximum number of stages that are printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramBin(Result):
-    """PEs that use more than ``from_bytes`` and at most ``to_bytes`` of SRAM."""
+    """The number of PEs that use more than ``from_bytes`` and at most ``to_bytes`` of SRAM."""
 
-    from_bytes: Annotated[int, Doc("lower end, not included", "B")]
-    to_bytes: Annotated[int, Doc("upper end; 0 for PEs outside of all regions", "B")]
-    pes: Annotated[int, Doc("PEs of all wafers")]
+    from_bytes: Annotated[int, Doc("lower end of the bin, exclusive", "B")]
+    to_bytes: Annotated[int, Doc("upper end of the bin, inclusive; 0 for PEs outside of all regions", "B")]
+    pes: Annotated[int, Doc("number of PEs on all wafers")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompileSram(SramResult):
-    """The fullest PE, the PEs of each stage, and where every buffer is."""
+    """SRAM of the fullest PE, of a PE of each stage, and the address of every buffer."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("SRAM of a PE of each stage by use", "B")]
     histogram: Annotated[tuple[HistogramBin, ...], Doc("PEs by SRAM in use")]
@@ -45,49 +45,55 @@ class CompileSram(SramResult):
 
 @dataclass(frozen=True, kw_only=True)
 class ColourUse(Result):
-    """The colours of a pattern in a stage."""
+    """The consecutive colours that a communication pattern uses in one stage."""
 
     stage: Annotated[int, Doc("index of the stage")]
     pattern: Annotated[str, Doc("name of the pattern")]
-    along: Annotated[Literal["rows", "columns"], Doc("lines that it runs along")]
+    along: Annotated[Literal["rows", "columns"], Doc("lines along which it runs")]
     first: Annotated[int, Doc("first colour")]
-    colours: Annotated[int, Doc("colours from there on")]
-    repainted: Annotated[bool, Doc("whether patterns take turns with these colours")]
+    colours: Annotated[int, Doc("number of colours")]
+    repainted: Annotated[bool, Doc("whether patterns share these colours, with routes that change at run time")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompileFabric(FabricResult):
-    """Words over links, the colours of patterns, and what patterns cost."""
+    """Words on links, colours of patterns, their contention, and the cost of reduces."""
 
     colours: Annotated[tuple[ColourUse, ...], Doc("colours by stage and pattern")]
-    contention: Annotated[tuple[ContentionResult, ...], Doc("patterns whose words wait for others")]
-    reduces: Annotated[tuple[ReduceResult, ...], Doc("reduces of a generated token, those with the most cycles first")]
+    contention: Annotated[tuple[ContentionResult, ...], Doc("patterns whose words wait for words of other messages")]
+    reduces: Annotated[tuple[ReduceResult, ...], Doc("reduces of a generated token, the most cycles first")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompileResult(Result):
-    """Places of stages, buffers and colours, and the cycles of the prompts and of a generated token.
+    """The result of ``wse compile``: the placement, and the cycles of prompts and tokens.
 
-    ``decode`` and ``crossing`` are absent where nothing is decoded, which is the case for a single new token.
+    ``decode`` and ``crossing`` are None if only one token is generated, because nothing is decoded
+    then.
     """
 
-    note: Annotated[str | None, Doc("what was decided unasked: an element type that no file states")] = None
+    note: Annotated[str | None, Doc("an assumption about the element type, if no file states the type")] = None
     model: Annotated[ModelResult, Doc("the model")]
-    wafer: Annotated[WaferResult, Doc("a wafer as programs see it")]
+    wafer: Annotated[WaferResult, Doc("constants of the wafer")]
     batch: Annotated[int, Doc("users whose tokens are decoded together")]
     system: Annotated[SystemResult, Doc("wafers, mapping and stages")]
-    sram: Annotated[CompileSram, Doc("how full PEs are, and of what")]
-    fabric: Annotated[CompileFabric, Doc("words over links, colours and patterns")]
-    prefill: Annotated[PrefillResult, Doc("the prompts")]
-    decode: Annotated[DecodeResult | None, Doc("a generated token")] = None
+    sram: Annotated[CompileSram, Doc("SRAM of PEs by use and by address")]
+    fabric: Annotated[CompileFabric, Doc("words on links, colours and patterns")]
+    prefill: Annotated[PrefillResult, Doc("speed of reading the prompts")]
+    decode: Annotated[DecodeResult | None, Doc("speed of generating tokens")] = None
     crossing: Annotated[CrossingResult | None, Doc("bytes between wafers for a generated token")] = None
-    defects: Annotated[DefectsResult | None, Doc("what dead PEs and links cost; with `--defects`")] = None
+    defects: Annotated[DefectsResult | None, Doc("cost of dead PEs and links; with `--defects`")] = None
     rewrites: Annotated[
-        tuple[RewriteResult, ...] | None, Doc("rewrites of a layer's steps; absent with `--schedule released`")
+        tuple[RewriteResult, ...] | None, Doc("rewrites of the steps of a layer; absent with `--schedule released`")
     ] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Placement, stages, SRAM, colours, patterns and the estimate."""
+        """Return tables of placement, stages, SRAM, colours, patterns, rewrites and cycles.
+
+        Args:
+            detail: Has no effect on compilations.
+            width: Columns of the terminal. Wide tables drop columns to fit.
+        """
         tables = [placement_table(self.model, self.wafer, self.system, self.note)]
         if self.defects is not None:
             tables.append(defects_table(self.defects))
@@ -106,7 +112,7 @@ class CompileResult(Result):
 
 
 def _stages_table(result: CompileResult) -> Table:
-    """Return the rectangle of each of the first ``MOST_STAGES`` stages, its layers, and how full its PEs are."""
+    """Return a table of the first ``MOST_STAGES`` stages: rectangle, layers and SRAM in use."""
     rows: list[dict[str, Any]] = []
     for index, (stage, uses) in enumerate(zip(result.system.stages, result.sram.stages, strict=True)):
         rows.append(
@@ -121,7 +127,7 @@ def _stages_table(result: CompileResult) -> Table:
                 if stage.narrows_attention
                 else "",
                 "also": " and ".join(
-                    name for name, has in (("embedding", stage.embedding), ("head", stage.head)) if has
+                    name for name, is_part in (("embedding", stage.embedding), ("head", stage.head)) if is_part
                 ),
                 "fraction": 1 - uses["free"] / sum(uses.values()),
             }
@@ -140,14 +146,14 @@ def _stages_table(result: CompileResult) -> Table:
 
 
 def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
-    """PEs by SRAM in use; those outside of regions first, where there are any."""
+    """Return a histogram of PEs by SRAM in use. PEs outside of regions come first, if any."""
     all_pes = sum(row.pes for row in bins)
-    outside, inside = bins[0], bins[1:]
-    filled = [index for index, row in enumerate(inside) if row.pes]
-    rows = [{"bin": "outside of regions", "pes": outside.pes, "use": "free"}] if outside.pes else []
+    outside_bin, region_bins = bins[0], bins[1:]
+    filled_indices = [index for index, row in enumerate(region_bins) if row.pes]
+    rows = [{"bin": "outside of regions", "pes": outside_bin.pes, "use": "free"}] if outside_bin.pes else []
     rows += [
         {"bin": f"{row.from_bytes / 1024:g} to {row.to_bytes / 1024:g} KiB", "pes": row.pes, "use": "weights"}
-        for row in inside[filled[0] : filled[-1] + 1]
+        for row in region_bins[filled_indices[0] : filled_indices[-1] + 1]
     ]
     columns = (
         number("bin", formatter=str),
@@ -158,9 +164,15 @@ def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
 
 
 def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
-    """Return the colours of each pattern of each stage, of the ``available`` ones."""
+    """Return a table of the colours of each pattern in each stage.
+
+    Args:
+        uses: The colours of each pattern.
+        available: Number of colours that a program may use.
+    """
 
     def strip(row: dict[str, Any]) -> Text:
+        """Return a line of text that marks the used colours among all colours."""
         use: ColourUse = row["use"]
         text = "·" * use.first + "█" * use.colours + "·" * (available - use.first - use.colours)
         return Text(text, style="yellow" if use.repainted else "cyan")
@@ -190,7 +202,11 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
 
 
 def _by_stages(uses: Sequence[ColourUse]) -> list[tuple[str, list[ColourUse]]]:
-    """Return the patterns of each stage; stages that have the same ones once, with all their numbers."""
+    """Group colour uses by stage. Stages with the same uses are listed once.
+
+    Returns:
+        The indices of the stages as text, and their colour uses.
+    """
     by_stage: dict[int, list[ColourUse]] = {}
     for use in uses:
         by_stage.setdefault(use.stage, []).append(use)
@@ -206,12 +222,12 @@ def _numbers(numbers: list[int]) -> str:
 
 
 def _range_text(first: int, last: int) -> str:
-    """``3–5``, or ``3`` alone."""
+    """Return a range of numbers as text: "3–5", or "3" for a single number."""
     return str(first) if first == last else f"{first}–{last}"
 
 
 def _estimate_table(result: CompileResult) -> Table:
-    """Return the table of cycles: those of the prompts and the mean of a generated token."""
+    """Return a table of the cycles of the prompts, and the mean cycles of a generated token."""
     prefill, decode = result.prefill, result.decode
     ttft = f"TTFT {seconds(prefill.ttft_s)}, {count(prefill.tokens_per_s)} tokens/s"
     rows = [("prompt", f"{count(prefill.cycles)} cycles; {ttft}")]

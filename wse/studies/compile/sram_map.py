@@ -1,4 +1,4 @@
-"""The SRAM map of a PE: its buffers by address with the steps in which they live, and the tables that show them."""
+"""The SRAM map of a PE: buffers by address, when they are in use, and the tables that show them."""
 
 from __future__ import annotations
 
@@ -23,60 +23,57 @@ SHARED = "↔"
 
 @dataclass(frozen=True, kw_only=True)
 class LifetimeResult(Result):
-    """The steps of a phase in which a buffer holds something that is still needed."""
+    """The steps of a phase in which a buffer contains data that is still needed."""
 
-    phase: Annotated[str, Doc("prefill, decode or verify")]
-    chunk: Annotated[
-        int, Doc("index of the phase: the chunk of a prompt, behind all chunks decode, then passes over several tokens")
-    ]
+    phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
+    chunk: Annotated[int, Doc("index of the phase: chunks of prompts first, then decode, then verification passes")]
     first_step: Annotated[int, Doc("index of the first step")]
     last_step: Annotated[int, Doc("index of the last step")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BufferResult(Result):
-    """A buffer in the SRAM of every PE of a stage."""
+    """A buffer, which has the same address in the SRAM of every PE of a stage."""
 
     address: Annotated[int, Doc("address of its first byte")]
     bytes: Annotated[int, Doc("size", "B")]
-    name: Annotated[str, Doc("what it holds")]
-    use: Annotated[str, Doc("code, weights, kv, activations or buffers")]
+    name: Annotated[str, Doc("what the buffer contains")]
+    use: Annotated[str, Doc("`code`, `weights`, `kv`, `activations` or `buffers`")]
     dtype: Annotated[str, Doc("element type")]
-    live: Annotated[tuple[LifetimeResult, ...], Doc("when it is needed; empty where it always is")]
-    shares_with: Annotated[tuple[str, ...], Doc("buffers that take some of the same bytes at other times")]
+    live: Annotated[tuple[LifetimeResult, ...], Doc("steps in which the buffer is in use; empty if it always is")]
+    shares_with: Annotated[tuple[str, ...], Doc("buffers that use some of the same bytes at other times")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SramMapResult(Result):
-    """The SRAM of the fullest PE by address."""
+    """All buffers of the fullest PE, by address."""
 
-    stage: Annotated[int, Doc("index of its stage")]
+    stage: Annotated[int, Doc("index of the stage of this PE")]
     wafer: Annotated[int, Doc("index of the stage's wafer")]
     row: Annotated[int, Doc("row of the stage's first PE")]
     col: Annotated[int, Doc("column of the stage's first PE")]
-    decode_steps: Annotated[int, Doc("steps of a decoded token")]
+    decode_steps: Annotated[int, Doc("number of steps of a decoded token")]
     buffers: Annotated[tuple[BufferResult, ...], Doc("buffers by address")]
 
 
 def sram_map(program: Program) -> SramMapResult:
-    """Return the map of the fullest PE."""
+    """Return the SRAM map of the PE that uses the most SRAM."""
     stage = fullest_stage(program)
-    placed = program.stages[stage]
+    fullest = program.stages[stage]
     return SramMapResult(
         stage=stage,
-        wafer=placed.wafer,
-        row=placed.rect.row,
-        col=placed.rect.col,
+        wafer=fullest.wafer,
+        row=fullest.rect.row,
+        col=fullest.rect.col,
         decode_steps=len(program.decode.steps),
         buffers=_buffers(program, stage),
     )
 
 
 def _buffers(program: Program, stage: int) -> tuple[BufferResult, ...]:
-    """The buffers of a stage's PEs by address: name, use, bytes, when they live, and which others take the same bytes.
+    """Return the buffers of the PEs of a stage by address, with the buffers that overlap each.
 
-    ``live`` has, for each phase that touches the buffer, its name, chunk, and first and last step; it is empty where
-    the buffer always lives.
+    A buffer has a lifetime for each phase that uses it, or none if it is always in use.
     """
     buffers = sorted((b for b in program.buffers if b.stage == stage), key=lambda b: (b.address, -b.bytes))
     return tuple(
@@ -105,12 +102,18 @@ def _overlap(a: Buffer, b: Buffer) -> bool:
 
 
 def map_tables(sram_map: SramMapResult, total: int, width: int) -> list[Table]:
-    """Return the SRAM of a PE with ``total`` bytes by address: a strip of ``width`` characters, and its buffers."""
+    """Return two tables of a PE's SRAM by address: a strip of characters, and a list of buffers.
+
+    Args:
+        sram_map: The SRAM map.
+        total: Bytes of SRAM of the PE.
+        width: Columns of the terminal.
+    """
     return [_strip_table(sram_map, total, width), _buffers_table(sram_map, total, 16 if width < NARROW else 32)]
 
 
 def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
-    """Return the table with all of the PE's SRAM on one line, by use, and the meaning of its marks."""
+    """Return a table that shows all SRAM of the PE in one line of characters, with a legend."""
     cells, strip, legend = width - 2 * INDENT - 2, Text(), Text()
     for cell in range(cells):
         middle = (cell + 0.5) * total / cells
@@ -129,7 +132,7 @@ def _strip_table(sram_map: SramMapResult, total: int, width: int) -> Table:
 
 
 def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table:
-    """Return the buffers of a PE with ``total`` bytes by address, and what is free behind them."""
+    """Return a table of the buffers by address, with the free bytes after the last one."""
     buffers = _rows(sram_map.buffers)
     rows = [
         {
@@ -154,37 +157,43 @@ def _buffers_table(sram_map: SramMapResult, total: int, bar_width: int) -> Table
 
 
 def _shared_bytes(buffers: Sequence[BufferResult]) -> tuple[tuple[str, str], ...]:
-    """Return the line on the bytes that buffers share; none where they do not."""
-    shared = [buffer for buffer in buffers if buffer.shares_with]
-    if not shared:
+    """Return a footer about buffers that share bytes, or nothing if there are none."""
+    sharing_buffers = [buffer for buffer in buffers if buffer.shares_with]
+    if not sharing_buffers:
         return ()
-    placed, covered = count(sum(buffer.bytes for buffer in shared)), count(_covered_bytes(shared))
-    text = f"shares bytes with buffers that never live at the same time: {placed} B of buffers on {covered} B"
+    total_text, covered_text = (
+        count(sum(buffer.bytes for buffer in sharing_buffers)),
+        count(_covered_bytes(sharing_buffers)),
+    )
+    text = f"shares bytes with buffers that never live at the same time: {total_text} B of buffers on {covered_text} B"
     return ((SHARED, text),)
 
 
 @dataclass(kw_only=True)
 class _Row:
-    """Neighbouring buffers of one use, as one line of the map."""
+    """One line of the printed map: a buffer, or neighbouring buffers of several layers."""
 
     use: str
     buffers: list[BufferResult]
 
     @property
     def start(self) -> int:
+        """Address of the first byte."""
         return self.buffers[0].address
 
     @property
     def end(self) -> int:
+        """Address after the last byte."""
         return max(b.address + b.bytes for b in self.buffers)
 
     @property
     def bytes(self) -> int:
+        """Total bytes of the buffers."""
         return sum(b.bytes for b in self.buffers)
 
     @property
     def name(self) -> str:
-        """``q+k+v`` alone, or ``layers 0 to 4, each q+k+v 1,024, ...``."""
+        """Name of a single buffer, or "layers 0 to 4, each q+k+v 1,024, ..." for several layers."""
         layers = sorted({int(match[1]) for b in self.buffers if (match := OF_LAYER.search(b.name))})
         if not layers or len(self.buffers) == 1:
             return OF_LAYER.sub("", tile_name(self.buffers[0].name)).replace("_", " ")
@@ -195,11 +204,15 @@ class _Row:
 
 
 def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
-    """Rows of buffers, one each, but one for all layers' weights that are neighbours, and one for their caches."""
+    """Group buffers into printed lines.
+
+    Neighbouring buffers of layers with the same use, such as all weights, form one line. Every
+    other buffer has a line of its own.
+    """
     rows: list[_Row] = []
     for buffer in buffers:
-        of_layer = OF_LAYER.search(buffer.name) is not None and not buffer.live
-        if rows and of_layer and rows[-1].use == buffer.use and OF_LAYER.search(rows[-1].buffers[-1].name):
+        belongs_to_layer = OF_LAYER.search(buffer.name) is not None and not buffer.live
+        if rows and belongs_to_layer and rows[-1].use == buffer.use and OF_LAYER.search(rows[-1].buffers[-1].name):
             rows[-1].buffers.append(buffer)
         else:
             rows.append(_Row(use=buffer.use, buffers=[buffer]))
@@ -207,7 +220,13 @@ def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
 
 
 def _lifetime(row: _Row, steps: int, width: int) -> Text:
-    """Return a bar that marks the steps of a token in which the buffer holds something that is still needed."""
+    """Return a bar that marks the steps of a decoded token in which the buffer is in use.
+
+    Args:
+        row: The buffers. All have the lifetime of the first one.
+        steps: Number of steps of a decoded token.
+        width: Width of the bar in characters.
+    """
     live = row.buffers[0].live
     if not live:
         return Text("always", style="bright_black")
@@ -222,7 +241,7 @@ def _lifetime(row: _Row, steps: int, width: int) -> Text:
 
 
 def _covered_bytes(buffers: Sequence[BufferResult]) -> int:
-    """Return the bytes of SRAM under any of the buffers."""
+    """Return the number of bytes of SRAM that are covered by at least one of the buffers."""
     total = end = 0
     for start, stop in sorted((b.address, b.address + b.bytes) for b in buffers):
         total += max(0, stop - max(start, end))

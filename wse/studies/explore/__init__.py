@@ -1,1 +1,1 @@
-"""A table of a sweep, or any other, as one page on which any two columns are set against each other."""
+"""``wse explore``: a table as an interactive HTML page that plots any two columns."""

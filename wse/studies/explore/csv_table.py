@@ -1,4 +1,4 @@
-"""A CSV file that nobody has checked as columns of numbers and of words."""
+"""Reader of CSV files with checks, into columns of numbers or of texts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableColumn:
-    """A column: numbers where every cell that is not empty is one, else words; None for an empty cell.
+    """A column of a table. A column is numeric if every cell that is not empty is a number.
 
     Attributes:
-        name: Its heading.
-        numbers: Its numbers; None for a column of words.
-        words: Its texts.
+        name: Heading of the column.
+        numbers: Its numbers, None for an empty cell. None for a column of texts.
+        words: The texts of its cells, None for an empty cell.
     """
 
     name: str
@@ -40,16 +40,16 @@ class TableColumn:
 
     @property
     def distinct(self) -> list[str]:
-        """The texts that it has, each once, in their order."""
+        """Distinct texts of the column, in order of first occurrence."""
         return list(dict.fromkeys(word for word in self.words if word is not None))
 
 
 def read_csv(path: Path) -> tuple[TableColumn, ...]:
-    """Return the columns of a CSV file, in UTF-8, with a line of names.
+    """Return the columns of a CSV file in UTF-8 whose first line contains the column names.
 
     Raises:
-        BadInput: it cannot be read, is no such table, or is larger than a page can show; with the line where one is at
-            fault.
+        BadInput: The file cannot be read, is not such a table, or is larger than a page can show.
+            The message names the line if one is at fault.
     """
     text = _decoded(path)
     lines = _lines(path, text)
@@ -59,17 +59,17 @@ def read_csv(path: Path) -> tuple[TableColumn, ...]:
         if not cells:
             continue
         if len(cells) != len(names):
-            has = plural(len(cells), "cell")
-            message = f"{path}: line {number} has {has}, the first line names {len(names)}; mend or remove it"
+            cells_text = plural(len(cells), "cell")
+            message = f"{path}: line {number} has {cells_text}, the first line names {len(names)}; mend or remove it"
             raise BadInput(message)
         if any(len(cell) > LONGEST_CELL for cell in cells):
             message = f"{path}: line {number} has a cell of over {LONGEST_CELL:,} characters; shorten it"
             raise BadInput(message)
         rows.append(cells)
         if len(rows) > MOST_ROWS or len(rows) * len(names) > MOST_CELLS:
-            most = min(MOST_ROWS, MOST_CELLS // len(names))
+            max_rows = min(MOST_ROWS, MOST_CELLS // len(names))
             message = (
-                f"{path}: has over {most:,} rows of {len(names)} columns, the most a page shows; give a part of it"
+                f"{path}: has over {max_rows:,} rows of {len(names)} columns, the most a page shows; give a part of it"
             )
             raise BadInput(message)
     if not rows:
@@ -90,7 +90,7 @@ def _decoded(path: Path) -> str:
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the lines with their numbers; a cell within quotes may have line ends."""
+    """Yield each record with the number of its first line. Quoted cells may contain line breaks."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:
         first = reader.line_num + 1
@@ -109,13 +109,13 @@ def _checked_names(path: Path, names: Sequence[str]) -> list[str]:
     if not 2 <= len(names) <= MOST_COLUMNS:
         message = f"{path}: line 1 names {len(names)} columns; give a table with 2 to {MOST_COLUMNS:,}"
         raise BadInput(message)
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for name in names:
-        if not name or len(name) > LONGEST_NAME or name in seen:
-            fault = "is there twice" if name in seen else "is empty" if not name else "is too long"
+        if not name or len(name) > LONGEST_NAME or name in earlier_names:
+            fault = "is there twice" if name in earlier_names else "is empty" if not name else "is too long"
             message = f"{path}: line 1: the name {short_repr(name)} of a column {fault}; give each its own name"
             raise BadInput(message)
-        seen.add(name)
+        earlier_names.add(name)
     return names
 
 

@@ -1,4 +1,4 @@
-"""The page of ``wse explore``: one offline file with a drawing of any two columns, filters, and the Pareto front."""
+"""The page of ``wse explore``: an offline file with a plot of any two columns and filters."""
 
 from __future__ import annotations
 
@@ -16,31 +16,41 @@ USER, RATES, WAFERS = (
     ("serving_tokens_per_s", "tokens_per_s"),
     ("system_wafers", "wafers"),
 )
-"""Columns of tables of sweeps and comparisons: tokens of a user, of all, and wafers; the first that is there counts."""
+"""Names of columns in sweeps and comparisons: tokens/s of a user, of all users, and wafers. The
+first name that a table has is used."""
 ERROR: Final = "error"
 LESS_IS_BETTER: Final = ("usd", "joules", "cycles", "wafers", "bytes", "power", "words", "hops")
-"""Parts of names of columns of which less is better, as it is of times."""
+"""Words in the names of columns for which smaller values are better. Times are such columns too."""
 
 
 def as_html(path: Path, columns: Sequence[TableColumn]) -> bytes:
-    """Return the page of a table, UTF-8."""
-    shown = [*with_rate_a_wafer(columns)]
-    varied = [column for column in shown if len(column.distinct) > 1]
-    same = [(c.name, c.distinct[0]) for c in shown if len(c.distinct) == 1 and None not in c.words]
-    axes = _axes(shown)
-    across, up = _first_axes(varied)
+    """Return the HTML page of a table, encoded in UTF-8.
+
+    Columns with a single value are listed instead of plotted.
+
+    Args:
+        path: Path of the table, for the title.
+        columns: Columns of the table.
+    """
+    all_columns = [*with_rate_a_wafer(columns)]
+    varied = [column for column in all_columns if len(column.distinct) > 1]
+    constant_columns = [(c.name, c.distinct[0]) for c in all_columns if len(c.distinct) == 1 and None not in c.words]
+    axes = _axes(all_columns)
+    x_index, y_index = _first_axes(varied)
     data = {
         "rows": len(columns[0].words),
-        "columns": [_packed(column, is_axis=column.name in axes) for column in varied],
-        "x": across,
-        "y": up,
+        "columns": [_column_data(column, is_axis=column.name in axes) for column in varied],
+        "x": x_index,
+        "y": y_index,
     }
     title = f"{path.name}: {len(columns[0].words):,} rows"
-    return inline_page("wse.studies.explore", scripts=SCRIPTS, data=data, title=title, same=same, empty=not varied)
+    return inline_page(
+        "wse.studies.explore", scripts=SCRIPTS, data=data, title=title, same=constant_columns, empty=not varied
+    )
 
 
 def with_rate_a_wafer(columns: Sequence[TableColumn]) -> Sequence[TableColumn]:
-    """Return the columns, and the tokens a second of all users over the wafers where the table has both."""
+    """Return the columns, plus the tokens/s per wafer if the table has tokens/s and wafers."""
     by_name = {column.name: column for column in columns}
     rate, wafers = _first_numbers(by_name, RATES), _first_numbers(by_name, WAFERS)
     if rate is None or wafers is None or A_WAFER in by_name:
@@ -56,13 +66,20 @@ def _first_numbers(by_name: Mapping[str, TableColumn], names: Sequence[str]) -> 
 
 
 def _axes(columns: Sequence[TableColumn]) -> set[str]:
-    """Return the columns that were requested: of a sweep's table those before the error, of another all."""
+    """Return the names of the columns that were varied on purpose.
+
+    In the table of a sweep, these are the columns before ``error``. In other tables, all columns.
+    """
     names = [column.name for column in columns]
     return set(names[: names.index(ERROR)] if ERROR in names else names)
 
 
 def _first_axes(columns: Sequence[TableColumn]) -> tuple[int, int]:
-    """The two columns that are drawn first: tokens of a wafer over those of a user, else the first two of numbers."""
+    """Return the indices of the two columns to plot first.
+
+    These are tokens/s per user and per wafer, if the table has both. Otherwise the first two
+    numeric columns, or the first columns if fewer than two are numeric.
+    """
     names = [column.name for column in columns]
     user = next((names.index(name) for name in USER if name in names), None)
     if user is not None and A_WAFER in names:
@@ -72,8 +89,11 @@ def _first_axes(columns: Sequence[TableColumn]) -> tuple[int, int]:
     return first, second
 
 
-def _packed(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
-    """Return a column as the script reads it: numbers, or words once each and their places."""
+def _column_data(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
+    """Return a column as the script of the page reads it.
+
+    A column of texts is stored as its distinct texts and an index per cell.
+    """
     if column.numbers is not None:
         return {
             "name": column.name,
@@ -88,7 +108,10 @@ def _packed(column: TableColumn, *, is_axis: bool) -> dict[str, Any]:
 
 
 def _less_is_better(name: str) -> bool:
-    """Return whether rows with less in a column count as better at first; the page lets one say otherwise."""
+    """Return whether smaller values of a column are better by default.
+
+    The reader of the page can change this.
+    """
     if name == A_WAFER or "per_s" in name:
         return False
     return name.endswith("_s") or any(part in name for part in LESS_IS_BETTER)

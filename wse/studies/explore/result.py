@@ -1,4 +1,4 @@
-"""The result of ``wse explore``: where the page is, and what it shows."""
+"""ExploreResult: the path and size of the page that ``wse explore`` wrote."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from wse.reports.terminal import WIDEST, in_bytes, plural, printable
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreResult(Result):
-    """A page of a table."""
+    """The result of ``wse explore``: the page and the size of the table that it shows."""
 
-    table: Annotated[str, Doc("the table")]
-    page: Annotated[str, Doc("the page")]
+    table: Annotated[str, Doc("path of the table")]
+    page: Annotated[str, Doc("path of the page")]
     rows: Annotated[int, Doc("rows of the table")]
     columns: Annotated[int, Doc("columns of the table")]
     page_bytes: Annotated[int, Doc("size of the page", "B")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the page and the table."""
+        """Return one table with the paths and sizes of the page and of the input."""
         rows = [
             ("page", f"{printable(self.page)}, {in_bytes(self.page_bytes)}: open it in a browser, offline too"),
             ("table", f"{printable(self.table)}: {plural(self.rows, 'row')}, {plural(self.columns, 'column')}"),

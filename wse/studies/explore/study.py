@@ -1,4 +1,4 @@
-"""``wse explore TABLE.csv``: the page of a table."""
+"""The study behind ``wse explore TABLE.csv``: reads a table and writes its page."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from wse.studies.explore.result import ExploreResult
 
 
 def explore(table: Path, output: Path | None = None) -> ExploreResult:
-    """Write the page of a table: any two columns against each other, filters, the Pareto front.
+    """Write an HTML page that plots any two columns of a table, with filters and the Pareto front.
 
     Args:
-        table: A CSV file, as of ``wse sweep`` or ``wse compare --csv``.
-        output: The page; beside the table, with its name and ``.html``, where None.
+        table: A CSV file, such as one of ``wse sweep`` or ``wse compare --csv``.
+        output: Path of the page. None for the path of the table with the suffix ``.html``.
 
     Raises:
-        BadInput: the table cannot be read or shown, or the page cannot be written.
+        BadInput: The table cannot be read or shown, or the page cannot be written.
     """
     path = page_path("-o", str(output or table.with_suffix(".html")), inputs=[table])
     columns = read_csv(table)

@@ -1,1 +1,1 @@
-"""``wse pattern``: patterns of a line side by side: cycles, bounds, links, colours, and wavelets in transit."""
+"""``wse pattern``: a comparison of communication patterns on a line of PEs."""

@@ -1,4 +1,4 @@
-"""The wavelets of a pattern in transit along a line, as the page of `wse pattern` plays them."""
+"""Animations for the page of ``wse pattern``: wavelets that move along a line of PEs."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from wse.backends.wavelet.machine import Machine
 from wse.backends.wavelet.run import MachineRun
 from wse.program.line_patterns import named_pattern
 from wse.studies.pattern.case import PatternCase
-from wse.studies.pattern.reference import carry_out
+from wse.studies.pattern.reference import simulate_pattern
 from wse.studies.pattern.request import PatternRequest
-from wse.studies.pattern.study import Laboratory, check_pattern
+from wse.studies.pattern.study import PatternSetup, check_pattern
 
 MOST_HOPS: Final = 20_000
-"""Hops of a case's words that a page plays: some 400 kB of it."""
+"""Maximum number of hops in an animation, which needs about 400 kB of the page."""
 MOST_HOPS_OF_PAGE: Final = 120_000
-"""Hops of all cases that a page plays."""
+"""Maximum number of hops in all animations of a page."""
 MOST_PES: Final = 128
-"""PEs of a line that can still be distinguished on a screen."""
+"""Longest line whose PEs can be distinguished on a screen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Animation:
-    """A case cycle by cycle.
+    """The animation of a pattern, cycle by cycle. A wavelet is one 32-bit word in the fabric.
 
     Attributes:
-        case: The case.
-        cycles: From the start to the end of the last operation.
-        moves: Five whole numbers for each move of a wavelet out of a router: cycle, PE, the port that it leaves
-            through and the one that it came by (0 the PE's own ramp, 1 up in index, -1 down), colour; by cycle.
-        operations: Three whole numbers for each vector operation: PE, first cycle, the cycle after the last.
+        case: The pattern, with its numbers of PEs and words.
+        cycles: Cycles from the start to the end of the last operation.
+        moves: Five integers per wavelet that leaves a router, sorted by cycle: cycle, PE, output
+            port, input port, colour. Ports are 0 for the ramp to the PE, 1 for the next PE, and -1
+            for the previous PE.
+        operations: Three integers per vector operation: PE, first cycle, cycle after the last.
     """
 
     case: PatternCase
@@ -42,7 +43,7 @@ class Animation:
     operations: list[int]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the animation as the page's script reads it."""
+        """Return the data that the script of the page reads."""
         name = f"{self.case.pattern}: {self.case.pes} PEs, {self.case.words} words"
         return {
             "name": name,
@@ -54,30 +55,44 @@ class Animation:
         }
 
 
-def animations_of(request: PatternRequest, cases: Sequence[PatternCase], laboratory: Laboratory) -> list[Animation]:
-    """Return the cases without a fault that are small enough, executed cycle by cycle, until the page is full."""
-    named = {pattern.name: pattern for pattern in map(named_pattern, request.cases()[0])}
+def animations_of(request: PatternRequest, cases: Sequence[PatternCase], setup: PatternSetup) -> list[Animation]:
+    """Return animations of the cases that have no fault and are small enough.
+
+    Cases with few hops come first until the page has `MOST_HOPS_OF_PAGE` hops.
+
+    Args:
+        request: The options, for the patterns.
+        cases: The compared cases.
+        setup: The machine on which the patterns run.
+    """
+    patterns_by_name = {pattern.name: pattern for pattern in map(named_pattern, request.cases()[0])}
     animations: list[Animation] = []
     remaining_hops = MOST_HOPS_OF_PAGE
     for case in sorted(cases, key=lambda case: (case.hops or 0, case.pes)):
         if case.hops is None or case.pes > MOST_PES or case.hops > min(MOST_HOPS, remaining_hops):
             continue
         remaining_hops -= case.hops
-        checked = check_pattern(named[case.pattern], case.pes, case.words, laboratory.wafer)
-        machine, ran, _ = carry_out(
-            checked.schedule, checked.schedule_words, laboratory.wafer, laboratory.software, log=True
+        checked = check_pattern(patterns_by_name[case.pattern], case.pes, case.words, setup.wafer)
+        machine, machine_run, _ = simulate_pattern(
+            checked.schedule, checked.schedule_words, setup.wafer, setup.software, log=True
         )
-        animations.append(_animation(case, machine, ran))
+        animations.append(_animation(case, machine, machine_run))
     order = {(case.pattern, case.pes, case.words): i for i, case in enumerate(cases)}
-    return sorted(animations, key=lambda one: order[one.case.pattern, one.case.pes, one.case.words])
+    return sorted(
+        animations, key=lambda animation: order[animation.case.pattern, animation.case.pes, animation.case.words]
+    )
 
 
-def _animation(case: PatternCase, machine: Machine, ran: MachineRun) -> Animation:
-    side = np.array([0, 1, 0, -1, 0])  # of a Port along the line
-    cycle, _, col, colour, through, came = ran.moves.T
-    moves = np.stack([cycle, col, side[through], side[came], colour], axis=1)
+def _animation(case: PatternCase, machine: Machine, machine_run: MachineRun) -> Animation:
+    """Convert a cycle-by-cycle simulation to an animation."""
+    side = np.array([0, 1, 0, -1, 0])  # direction of each Port along the line
+    cycle, _, col, colour, output_port, input_port = machine_run.moves.T
+    moves = np.stack([cycle, col, side[output_port], side[input_port], colour], axis=1)
     pes = np.concatenate([block.pes for block in machine.operation_blocks])
-    operations = np.concatenate([pes[:, None], ran.op_times], axis=1)
+    operations = np.concatenate([pes[:, None], machine_run.op_times], axis=1)
     return Animation(
-        case=case, cycles=ran.cycles, moves=moves.reshape(-1).tolist(), operations=operations.reshape(-1).tolist()
+        case=case,
+        cycles=machine_run.cycles,
+        moves=moves.reshape(-1).tolist(),
+        operations=operations.reshape(-1).tolist(),
     )

@@ -1,4 +1,4 @@
-"""`wse.pattern`: the study as a function of Python."""
+"""The function `wse.pattern`, with all options of the command ``wse pattern`` as arguments."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ def pattern(
     html: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> PatternResult:
-    """Compare patterns of a line: cycles, bounds, links, colours, checks. The result of ``wse pattern``.
+    """Compare communication patterns on lines of PEs, as the command ``wse pattern`` does.
+
+    The result has cycles, lower bounds, words on links, colours and faults of each pattern.
 
     Example:
-        result = wse.pattern(["chain", "mine.py:mine", function_of_yours], pes=[64], words=[1, 1024])
+        result = wse.pattern(["chain", "mine.py:mine", my_function], pes=[64], words=[1, 1024])
         result.cases[0].cycles, result.faults
 
     Arguments that are not listed here are those of `wse.estimate`.
 
     Args:
         patterns: Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns
-            of your own as FILE.py:NAME, a file that is run as any program that you start. Default:
-            the reduces.
-        pes (64,750): PEs of the lines. Default: 64.
-        words (1,1024): 32-bit words of each PE. Default: 1, 64, 1024.
-        wavelet: Also carry every case out cycle by cycle, and check the words that arrive.
-        html: A file for a page with the tables and the wavelets of small cases.
-        on_progress: Called with (cases done, all, the case that begins).
+            of your own as FILE.py:NAME, a file that is executed as a program. Default: the reduces.
+        pes (64,750): Numbers of PEs on the line. Default: 64.
+        words (1,1024): Numbers of 32-bit words per PE. Default: 1, 64, 1024.
+        wavelet: Also simulate every case cycle by cycle, and check the words that arrive.
+        html: File for a page with the tables and animations of small cases.
+        on_progress: Called with (cases done, total, name of the next case).
     """
     from wse.studies.pattern.files import compare_to_files
 

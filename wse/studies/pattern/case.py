@@ -1,4 +1,4 @@
-"""PatternCase: a pattern on a line with its cycles, links, colours and checks; BoundResult: a bound beside it."""
+"""PatternCase: a pattern on a line with its cycles and checks. BoundResult: its lower bound."""
 
 from __future__ import annotations
 
@@ -11,35 +11,37 @@ from wse_mappings.outcome import Collective
 
 @dataclass(frozen=True, kw_only=True)
 class PatternCase(Result):
-    """A pattern on a line of some PEs, each of which has some words."""
+    """A communication pattern on a line of PEs with some words per PE: its cycles and checks."""
 
-    pattern: Annotated[str, Doc("its name, as it was given")]
+    pattern: Annotated[str, Doc("name of the pattern, as given")]
     pes: Annotated[int, Doc("PEs of the line")]
-    words: Annotated[int, Doc("words of each PE", "words")]
-    fault: Annotated[str | None, Doc("what is wrong with the pattern, which then has no cycles")] = None
-    collective: Annotated[Collective | None, Doc("what it does, found by following every PE's words")] = None
-    root: Annotated[int | None, Doc("the PE that has the result, or whose words are sent")] = None
-    cycles: Annotated[float | None, Doc("by the fast model, without the launch of the step", "cycles")] = None
-    best: Annotated[bool, Doc("whether no other does the same for as many PEs and words in fewer cycles")] = False
-    bound_cycles: Annotated[float | None, Doc("the lower bound of its collective", "cycles")] = None
-    times_bound: Annotated[float | None, Doc("the cycles over that bound")] = None
-    form_cycles: Annotated[float | None, Doc("its closed form, where there is one", "cycles")] = None
-    form_error_pct: Annotated[float | None, Doc("the closed form against the cycles", "%")] = None
-    wavelet_cycles: Annotated[int | None, Doc("cycle by cycle; with --wavelet", "cycles")] = None
-    wavelet_error_pct: Annotated[float | None, Doc("the fast model against cycle by cycle", "%")] = None
+    words: Annotated[int, Doc("words per PE", "words")]
+    fault: Annotated[str | None, Doc("fault of the pattern, in which case there are no cycles")] = None
+    collective: Annotated[Collective | None, Doc("the collective that it performs")] = None
+    root: Annotated[int | None, Doc("PE that receives the result, or whose words are sent")] = None
+    cycles: Annotated[float | None, Doc("cycles by the fast model, without the launch of the step", "cycles")] = None
+    best: Annotated[bool, Doc("whether it has the fewest cycles of its collective, PEs and words")] = False
+    bound_cycles: Annotated[float | None, Doc("lower bound of the collective", "cycles")] = None
+    times_bound: Annotated[float | None, Doc("`cycles` over `bound_cycles`")] = None
+    form_cycles: Annotated[float | None, Doc("cycles by the closed form of the pattern, if there is one", "cycles")] = (
+        None
+    )
+    form_error_pct: Annotated[float | None, Doc("relative deviation of `form_cycles` from `cycles`", "%")] = None
+    wavelet_cycles: Annotated[int | None, Doc("cycles by cycle-by-cycle simulation; with `--wavelet`", "cycles")] = None
+    wavelet_error_pct: Annotated[float | None, Doc("relative deviation of `cycles` from `wavelet_cycles`", "%")] = None
     links: Annotated[int | None, Doc("directed links that carry words")] = None
-    busiest_link_words: Annotated[int | None, Doc("words over the busiest of them", "words")] = None
-    hops: Annotated[int | None, Doc("links that all words cross, summed", "words")] = None
+    busiest_link_words: Annotated[int | None, Doc("words on the busiest link", "words")] = None
+    hops: Annotated[int | None, Doc("number of links crossed, summed over all words", "words")] = None
     colours: Annotated[int | None, Doc("colours that it occupies on a PE")] = None
-    stalls: Annotated[
-        bool | None, Doc("whether its messages can wait for each other in a circle; unknown of very many")
-    ] = None
+    stalls: Annotated[bool | None, Doc("whether its messages can deadlock; absent if there are too many to check")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundResult(Result):
-    """A lower bound in words."""
+    """The formula and the source of the lower bound of a collective, such as an all-reduce."""
 
-    collective: Annotated[str, Doc("of which collective")]
-    formula: Annotated[str, Doc("B words on each of P PEs, d hops or levels, k cycles a level")]
-    source: Annotated[str, Doc("whose it is")]
+    collective: Annotated[str, Doc("name of the collective")]
+    formula: Annotated[str, Doc("formula, with B words on each of P PEs, d hops or levels, k cycles a level")]
+    source: Annotated[str, Doc("publication of the bound")]

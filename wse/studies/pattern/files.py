@@ -1,4 +1,4 @@
-"""The result of ``wse pattern`` with the files that were requested beside it."""
+"""The comparison of patterns, with the page or plot that was requested."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wse.reports.output_file import page_path, picture_path, write_output
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.pattern.request import PatternRequest
 from wse.studies.pattern.result import PatternResult
-from wse.studies.pattern.study import compare_patterns, laboratory_of
+from wse.studies.pattern.study import compare_patterns, pattern_setup
 
 
 def compare_to_files(
@@ -18,10 +18,16 @@ def compare_to_files(
     html: str | Path | None = None,
     png: str | Path | None = None,
 ) -> PatternResult:
-    """Compare patterns, and write a page or a plot of them.
+    """Compare patterns, and write a page or a plot of the result if requested.
+
+    Args:
+        request: The patterns and sizes to compare.
+        on_progress: Called with (cases done, total, name of the next case).
+        html: Path of the page. None writes no page.
+        png: Path of the plot. None writes no plot.
 
     Raises:
-        BadInput: as of `compare_patterns`, or a file that cannot be written.
+        BadInput: An option is invalid, as for `compare_patterns`, or a file cannot be written.
     """
     page = None if html is None else page_path("--html", str(html))
     plot = None if png is None else picture_path("--png", str(png))
@@ -30,9 +36,9 @@ def compare_to_files(
         from wse.studies.pattern.animation import animations_of
         from wse.studies.pattern.page import as_html
 
-        laboratory = laboratory_of(request)
-        animations = animations_of(request, result.cases, laboratory)
-        write_output("--html", page, as_html(result, animations, laboratory.wafer))
+        setup = pattern_setup(request)
+        animations = animations_of(request, result.cases, setup)
+        write_output("--html", page, as_html(result, animations, setup.wafer))
     if plot is not None:
         from wse.reports.figure import png_of
 

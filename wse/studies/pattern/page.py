@@ -1,4 +1,4 @@
-"""The page of patterns as one file: the tables, and the wavelets of small cases in transit along a line."""
+"""The page of ``wse pattern`` as one HTML file: tables, and animations of small cases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from wse.studies.pattern.result import PatternResult
 
 
 def as_html(result: PatternResult, animations: Sequence[Animation], wafer: WaferSpec) -> bytes:
-    """Return the page of a result, UTF-8, with what is played of it."""
+    """Return the HTML page of a comparison of patterns, encoded in UTF-8.
+
+    Args:
+        result: The comparison.
+        animations: The animations to include.
+        wafer: The wafer, whose hop and ramp cycles the animations need.
+    """
     left_out = len(result.cases) - len(result.faults) - len(animations)
     limits = f"at most {MOST_PES} PEs and {MOST_HOPS:,} hops of words in a case"
     return inline_page(

@@ -1,4 +1,4 @@
-"""The plot of patterns: cycles over words, a panel for each collective and length of line, with the lower bound."""
+"""The plot of ``wse pattern``: cycles by words, one panel for each collective and line length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ PANEL_INCHES: Final = (5.2, 4.2)
 
 
 def pattern_figure(cases: Sequence[PatternCase], collectives: Sequence[str], machine: str) -> Figure:
-    """Draw the cases without a fault: a row of panels for each collective, a column for each length of line."""
+    """Draw the cycles of all cases without a fault, and their lower bounds.
+
+    There is a row of panels for each collective and a column for each length of the line.
+
+    Args:
+        cases: The compared cases.
+        collectives: Names of the collectives, such as ``all_reduce``.
+        machine: Name of the wafer and software, for the title.
+    """
     from wse.reports.figure import NotebookFigure
 
     cases = [case for case in cases if case.fault is None]
@@ -27,27 +35,34 @@ def pattern_figure(cases: Sequence[PatternCase], collectives: Sequence[str], mac
     panels = figure.subplots(rows, cols, squeeze=False)
     for i, collective in enumerate(collectives):
         for j, pes in enumerate(lengths):
-            here = [case for case in cases if case.collective == collective and case.pes == pes]
-            _panel(panels[i, j], here, f"{collective.replace('_', '-')} of {pes} PEs")
+            panel_cases = [case for case in cases if case.collective == collective and case.pes == pes]
+            _panel(panels[i, j], panel_cases, f"{collective.replace('_', '-')} of {pes} PEs")
     figure.suptitle(f"Patterns on a line of {machine}", parse_math=False)
     return figure
 
 
 def _panel(axes: Any, cases: list[PatternCase], title: str) -> None:
+    """Draw a line for each pattern, and a dotted line for the lowest bound."""
     names = list(dict.fromkeys(case.pattern for case in sorted(cases, key=lambda case: case.pattern)))
     for number, name in enumerate(names):
-        own = [case for case in cases if case.pattern == name]
+        pattern_cases = [case for case in cases if case.pattern == name]
         axes.plot(
-            [case.words for case in own],
-            [case.cycles for case in own],
+            [case.words for case in pattern_cases],
+            [case.cycles for case in pattern_cases],
             color=PLOT_SERIES[number % len(PLOT_SERIES)],
             marker=MARKERS[number % len(MARKERS)],
             markersize=4,
             label=printable(name),
         )
-    least = {case.words: case.bound_cycles for case in sorted(cases, key=lambda case: -(case.bound_cycles or 0))}
+    lowest_bounds = {
+        case.words: case.bound_cycles for case in sorted(cases, key=lambda case: -(case.bound_cycles or 0))
+    }
     axes.plot(
-        sorted(least), [least[words] for words in sorted(least)], color="grey", linestyle=":", label="lowest bound"
+        sorted(lowest_bounds),
+        [lowest_bounds[words] for words in sorted(lowest_bounds)],
+        color="grey",
+        linestyle=":",
+        label="lowest bound",
     )
     axes.set(xscale="log", yscale="log", xlabel="words of each PE", ylabel="cycles")
     axes.set_title(title, fontsize=10, parse_math=False)

@@ -1,4 +1,4 @@
-"""A pattern executed cycle by cycle on a line of PEs, and the words that arrive held against what they should be."""
+"""Cycle-by-cycle simulation of a pattern on a line, with a check of the words that arrive."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ LARGEST_VALUE: Final = 100
 """Largest value of a word. Words are whole numbers, so that their sums have no rounding."""
 
 
-def carry_out(
+def simulate_pattern(
     schedule: LineSchedule, words: int, wafer: WaferSpec, software: SoftwareProfile, *, log: bool = False
 ) -> tuple[Machine, MachineRun, F32]:
-    """The machine and run of the first line of a schedule, and the words ``[pes, words]`` that PEs had before it.
+    """Simulate the first line of a pattern cycle by cycle, with random whole numbers as words.
 
     Args:
-        schedule: The pattern.
-        words: Its words, of all parts.
-        wafer: The machine.
-        software: Gaps between operations, and what a relay takes.
-        log: Whether every move of a wavelet is kept.
+        schedule: Messages of the pattern.
+        words: Total words of all parts of the pattern.
+        wafer: Machine that executes it.
+        software: Cycles between operations and of relays.
+        log: Whether to record every move of a wavelet.
+
+    Returns:
+        The simulated machine, its run, and the initial words of the PEs, float32 ``[pes, words]``.
 
     Raises:
-        BadInput: the wafer has too few colours or switch positions for it.
-        Deadlock: its messages wait for each other.
+        BadInput: The wafer has too few colours or switch positions for the pattern.
+        Deadlock: Messages of the pattern wait for each other.
     """
     machine = Machine(wafer, 1, schedule.length, words)
     lines = Lines(machine=machine, gap_cycles=software.reduce_gap_cycles, relay_cycles=software.relay_cycles)
@@ -43,22 +46,35 @@ def carry_out(
     return machine, run(machine, values[None], log=log), values
 
 
-def wrong_words(outcome: Outcome, schedule: LineSchedule, ran: MachineRun, before: F32) -> str:
-    """Return the words that did not arrive as they should, in words; empty where all did."""
-    memory, root = ran.memory[0], outcome.root
-    expected, there = before.sum(axis=0), memory[root]
+def wrong_words(outcome: Outcome, schedule: LineSchedule, machine_run: MachineRun, initial_words: F32) -> str:
+    """Check the words in the memory of the PEs after a simulation.
+
+    1. Compute the expected words of the collective and select the PEs that must have them.
+    2. Count the words that differ.
+
+    Args:
+        outcome: The collective that the pattern performs, and its root.
+        schedule: Messages of the pattern.
+        machine_run: The simulated run.
+        initial_words: Initial words of the PEs, float32 ``[pes, words]``.
+
+    Returns:
+        A sentence with the number of wrong words. Empty if all are right.
+    """
+    memory, root = machine_run.memory[0], outcome.root
+    expected_words, found_words = initial_words.sum(axis=0), memory[root]  # 1, for a reduce
     if outcome.collective == "all_reduce":
-        there = memory
+        found_words = memory
     elif outcome.collective == "broadcast":
-        expected, there = before[root], memory
+        expected_words, found_words = initial_words[root], memory
     elif outcome.collective in ("gather", "all_gather"):
         messages, _, part = schedule.of_variant(int(schedule.variants[0, 0]))
         assert part is not None
         owner = dict(zip(part[::-1].tolist(), messages[::-1, 0].tolist(), strict=True))
-        spans = np.arange(schedule.parts + 1) * before.shape[1] // schedule.parts
-        expected = np.concatenate(
-            [before[owner.get(i, root), a:b] for i, (a, b) in enumerate(pairwise(spans.tolist()))]
+        spans = np.arange(schedule.parts + 1) * initial_words.shape[1] // schedule.parts
+        expected_words = np.concatenate(
+            [initial_words[owner.get(i, root), a:b] for i, (a, b) in enumerate(pairwise(spans.tolist()))]
         )
-        there = memory if outcome.collective == "all_gather" else memory[root]
-    wrong = int((there != expected).sum())
-    return f"{plural(wrong, 'word')} of {there.size:,} arrived wrong cycle by cycle" if wrong else ""
+        found_words = memory if outcome.collective == "all_gather" else memory[root]
+    wrong_count = int((found_words != expected_words).sum())  # 2
+    return f"{plural(wrong_count, 'word')} of {found_words.size:,} arrived wrong cycle by cycle" if wrong_count else ""

@@ -1,4 +1,4 @@
-"""PatternRequest: the options of ``wse pattern``."""
+"""PatternRequest: the options of the command ``wse pattern``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wse.studies.options.machine import DEFAULT_SOFTWARE, MachineSettings, Softw
 from wse.studies.options.option import Option
 
 REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tree")
-"""The patterns that are looked at unasked."""
+"""The patterns that are compared by default."""
 PES: Final = (64,)
 WORDS: Final = (1, 64, 1024)
 LONGEST_LINE: Final = 2_000
@@ -41,13 +41,13 @@ def _counts(flag: str, text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternRequest:
-    """Patterns, lines and words that are set side by side."""
+    """Options of a comparison of patterns: the patterns, lengths of lines and numbers of words."""
 
     patterns: Annotated[
         tuple[str | Callable[..., Any], ...] | None,
         Option(
-            doc="Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns of your own as "
-            "FILE.py:NAME, a file that is run as any program that you start. Default: the reduces.",
+            doc="Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns of your own "
+            "as FILE.py:NAME, a file that is executed as a program. Default: the reduces.",
             metavar="PATTERN,...",
             read=_names,
             known_values=known_names.patterns,
@@ -56,12 +56,14 @@ class PatternRequest:
     ] = None
     pes: Annotated[
         tuple[int, ...] | None,
-        Option(doc="PEs of the lines. Default: 64.", metavar="64,750", read=partial(_counts, "--pes")),
+        Option(doc="Numbers of PEs on the line. Default: 64.", metavar="64,750", read=partial(_counts, "--pes")),
     ] = None
     words: Annotated[
         tuple[int, ...] | None,
         Option(
-            doc="32-bit words of each PE. Default: 1, 64, 1024.", metavar="1,1024", read=partial(_counts, "--words")
+            doc="Numbers of 32-bit words per PE. Default: 1, 64, 1024.",
+            metavar="1,1024",
+            read=partial(_counts, "--words"),
         ),
     ] = None
     wafer: WaferName = DEFAULT_WAFER
@@ -69,20 +71,20 @@ class PatternRequest:
     settings: MachineSettings = ()
     wavelet: Annotated[
         bool,
-        Option(doc="Also carry every case out cycle by cycle, and check the words that arrive."),
+        Option(doc="Also simulate every case cycle by cycle, and check the words that arrive."),
     ] = False
 
     def cases(self) -> tuple[tuple[str | Callable[..., Any], ...], tuple[int, ...], tuple[int, ...]]:
-        """Return the patterns, PEs and words, with those that stand where none are given.
+        """Return the patterns, numbers of PEs and numbers of words to compare, with their defaults.
 
         Raises:
-            BadInput: sizes are none, or too many.
+            BadInput: A number is out of range, or there are too many combinations.
         """
         patterns, pes, words = self.patterns or REDUCES, self.pes or PES, self.words or WORDS
-        for flag, numbers, least, most in (("--pes", pes, 2, LONGEST_LINE), ("--words", words, 1, MOST_WORDS)):
+        for flag, numbers, min_value, max_value in (("--pes", pes, 2, LONGEST_LINE), ("--words", words, 1, MOST_WORDS)):
             for number in numbers:
-                if not least <= number <= most:
-                    message = f"{flag} {number}: give numbers from {least} to {most:,}"
+                if not min_value <= number <= max_value:
+                    message = f"{flag} {number}: give numbers from {min_value} to {max_value:,}"
                     raise BadInput(message)
         cases = len(patterns) * len(pes) * len(words)
         if cases > MOST_CASES:

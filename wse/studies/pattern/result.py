@@ -1,4 +1,4 @@
-"""PatternResult: cases of patterns on lines, each with its cycles, bound, links, colours and checks."""
+"""PatternResult: the compared cases of patterns, and the tables and plot that show them."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ BEST = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class PatternResult(Result):
-    """Patterns of a line side by side, by PEs, words and cycles."""
+    """The result of ``wse pattern``: patterns on lines, sorted by PEs, words and cycles."""
 
     wafer: Annotated[str, Doc("the wafer's name")]
-    software: Annotated[str, Doc("the set of software costs")]
-    settings: Annotated[Mapping[str, float], Doc("numbers of these that are not their files', by name")]
-    cases: Annotated[tuple[PatternCase, ...], Doc("patterns by PEs and words, the quickest first")]
-    bounds: Annotated[tuple[BoundResult, ...], Doc("the lower bounds that cases are set beside")]
+    software: Annotated[str, Doc("name of the software profile")]
+    settings: Annotated[Mapping[str, float], Doc("constants that differ from the files of wafer and software, by name")]
+    cases: Annotated[tuple[PatternCase, ...], Doc("patterns by PEs and words, the fewest cycles first")]
+    bounds: Annotated[tuple[BoundResult, ...], Doc("lower bounds of the collectives")]
 
     @property
     def machine(self) -> str:
-        """The wafer and the software, with the numbers that are not their files'."""
+        """Name of the wafer and software, with the settings that differ from their files."""
         return with_settings_text(f"{printable(self.wafer)}, {printable(self.software)} software", self.settings)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Faults of patterns, each a sentence with its pattern and line."""
+        """Faults of patterns, each as a sentence with the pattern and the length of the line."""
         return tuple(f"{case.pattern} on {case.pes} PEs: {case.fault}" for case in self.cases if case.fault)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the cases without a fault, a table for each collective, with its lower bound below."""
+        """Return one table per collective, with the cases without a fault and the lower bound."""
         return tuple(self._table(bound) for bound in self.bounds)
 
     def plot(self) -> Figure:
-        """Return the cycles over words with the lower bounds, a panel for each collective and length of line."""
+        """Return a plot of cycles by words, with a panel for each collective and line length."""
         return pattern_figure(self.cases, [bound.collective for bound in self.bounds], self.machine)
 
     def _table(self, bound: BoundResult) -> Table:

@@ -1,4 +1,4 @@
-"""The study of ``wse pattern``: each pattern on each line with each number of words, checked, timed and bounded."""
+"""The study behind ``wse pattern``: checks, times and bounds each pattern on each line."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from wse.program.line_patterns import NamedPattern, named_pattern
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.options.settings import SOFTWARE, WAFER, read_settings
 from wse.studies.pattern.case import BoundResult, PatternCase
-from wse.studies.pattern.reference import carry_out, wrong_words
+from wse.studies.pattern.reference import simulate_pattern, wrong_words
 from wse.studies.pattern.request import PatternRequest
 from wse.studies.pattern.result import PatternResult
 from wse_mappings.outcome import Outcome, outcome_of
 from wse_mappings.schedule import LineSchedule
 
 MOST_HOPS: Final = 100_000_000
-"""Hops of a case's words that are executed cycle by cycle: some ten seconds."""
+"""Maximum number of hops of a case that is simulated cycle by cycle, in about ten seconds."""
 MOST_MESSAGES: Final = 200_000
-"""Messages of a pattern whose routes are planned, for the check and cycle by cycle: some seconds."""
+"""Maximum number of messages of a pattern that is checked for deadlocks and simulated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedPattern:
-    """A pattern on a line for some words, and what was found of it without a clock.
+    """A pattern on a line, with the result of the checks that need no simulation.
 
     Attributes:
-        name: As it was given.
-        schedule: The pattern.
-        outcome: What it does, or what is wrong with its messages, its colours or their order.
-        words: Words of a PE.
+        name: Name of the pattern, as given by the user.
+        schedule: Messages of the pattern.
+        outcome: The collective that it performs, or its fault in messages, colours or deadlocks.
+        words: Words per PE.
     """
 
     name: str
@@ -51,16 +51,23 @@ class CheckedPattern:
 
     @property
     def schedule_words(self) -> int:
-        """Words of all parts: of a gather, in which each PE has a part of its own, those of all PEs."""
+        """Total words of all parts.
+
+        A gather has a separate part for each PE, so its total is larger than the words per PE.
+        """
         gathers = self.outcome.collective in ("gather", "all_gather")
         return self.words * (self.schedule.parts if gathers else 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laboratory:
-    """The machine on which patterns are looked at, and the times of those that were.
+class PatternSetup:
+    """The wafer and software on which patterns are compared.
 
-    ``settings`` are the numbers of the machine that are not its files', by name.
+    Attributes:
+        wafer: The wafer.
+        software: Costs of its software.
+        times: Timing of patterns, which caches its results.
+        settings: Constants that differ from the files of wafer and software, by name.
     """
 
     wafer: WaferSpec
@@ -69,61 +76,78 @@ class Laboratory:
     settings: Mapping[str, float]
 
 
-def laboratory_of(request: PatternRequest) -> Laboratory:
-    """Return the machine of a request. Raises BadInput for a wafer, software or a setting that is none."""
+def pattern_setup(request: PatternRequest) -> PatternSetup:
+    """Load the wafer and software of a request.
+
+    Raises:
+        BadInput: The wafer, the software or a setting is unknown or invalid.
+    """
     wafer = load_wafer(request.wafer)
     software = load_software(request.software, wafer.generation)
-    of_wafer, of_software = read_settings(request.settings, wafer, software)
-    wafer = load_wafer(request.wafer, tuple(of_wafer.items()))
-    software = load_software(request.software, wafer.generation, tuple(of_software.items()))
+    wafer_values, software_values = read_settings(request.settings, wafer, software)
+    wafer = load_wafer(request.wafer, tuple(wafer_values.items()))
+    software = load_software(request.software, wafer.generation, tuple(software_values.items()))
     costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
-    return Laboratory(
+    return PatternSetup(
         wafer=wafer,
         software=software,
         times=PatternTimes(costs),
-        settings={f"{WAFER}{key}": value for key, value in of_wafer.items()}
-        | {f"{SOFTWARE}{key}": value for key, value in of_software.items()},
+        settings={f"{WAFER}{key}": value for key, value in wafer_values.items()}
+        | {f"{SOFTWARE}{key}": value for key, value in software_values.items()},
     )
 
 
 def compare_patterns(request: PatternRequest, on_progress: OnProgress = ignore) -> PatternResult:
-    """Return all cases of a request, the quickest first for each number of PEs and words.
+    """Compare all requested patterns on all lines and numbers of words.
+
+    A pattern with a fault does not raise an error. Its fault is stored in the result.
+
+    Returns:
+        The cases, sorted by PEs, words, collective and cycles.
 
     Raises:
-        BadInput: a name, a size or a file that cannot be used. What is wrong with a pattern is in its case.
+        BadInput: A name, a size or a file cannot be used.
     """
     names, pes, words = request.cases()
-    patterns, laboratory = [named_pattern(name) for name in dict.fromkeys(names)], laboratory_of(request)
+    patterns, setup = [named_pattern(name) for name in dict.fromkeys(names)], pattern_setup(request)
     grid = list(product(sorted(set(pes)), sorted(set(words)), patterns))
     cases: list[PatternCase] = []
     for done, (length, count, pattern) in enumerate(grid):
         on_progress(done, len(grid), f"{pattern.name} on {length} PEs")
-        cases.append(look_at(pattern, length, count, laboratory, wavelet=request.wavelet))
+        cases.append(evaluate_case(pattern, length, count, setup, wavelet=request.wavelet))
     on_progress(len(grid), len(grid), "")
     done_collectives = dict.fromkeys(case.collective for case in cases if case.collective is not None)
     bounds = (
-        BoundResult(collective=one, formula=SOURCES[one].formula, source=SOURCES[one].source)
-        for one in done_collectives
+        BoundResult(collective=collective, formula=SOURCES[collective].formula, source=SOURCES[collective].source)
+        for collective in done_collectives
     )
     return PatternResult(
-        wafer=laboratory.wafer.name,
-        software=laboratory.software.name,
-        settings=laboratory.settings,
-        cases=tuple(_ranked(cases)),
+        wafer=setup.wafer.name,
+        software=setup.software.name,
+        settings=setup.settings,
+        cases=tuple(_sort_and_mark(cases)),
         bounds=tuple(bounds),
     )
 
 
-def look_at(pattern: NamedPattern, length: int, words: int, laboratory: Laboratory, *, wavelet: bool) -> PatternCase:
-    """Return a case of a pattern: its checks and, where it has no fault, its numbers."""
-    checked = check_pattern(pattern, length, words, laboratory.wafer)
+def evaluate_case(pattern: NamedPattern, length: int, words: int, setup: PatternSetup, *, wavelet: bool) -> PatternCase:
+    """Check a pattern on a line and, if it has no fault, compute its cycles, bounds and traffic.
+
+    Args:
+        pattern: The pattern.
+        length: Number of PEs on the line.
+        words: Words per PE.
+        setup: The wafer and software.
+        wavelet: Whether to simulate the pattern cycle by cycle as well.
+    """
+    checked = check_pattern(pattern, length, words, setup.wafer)
     case = PatternCase(pattern=pattern.name, pes=length, words=words)
     outcome, schedule = checked.outcome, checked.schedule
     if outcome.collective is None:
         return replace(case, fault=outcome.fault)
-    cycles = laboratory.times.alone_cycles(schedule, checked.schedule_words)
-    bound = collective_bound(outcome.collective, length, words, laboratory.wafer, outcome.root)
-    form = _form_cycles(pattern, length, words, laboratory.wafer)
+    cycles = setup.times.alone_cycles(schedule, checked.schedule_words)
+    bound = collective_bound(outcome.collective, length, words, setup.wafer, outcome.root)
+    form = _form_cycles(pattern, length, words, setup.wafer)
     loads = line_loads(schedule, 1, checked.schedule_words)[:, 0]
     case = replace(
         case,
@@ -140,14 +164,22 @@ def look_at(pattern: NamedPattern, length: int, words: int, laboratory: Laborato
         colours=schedule.colours,
         stalls=False if len(schedule.messages) <= MOST_MESSAGES else None,
     )
-    return _with_wavelets(case, checked, laboratory) if wavelet else case
+    return _with_wavelets(case, checked, setup) if wavelet else case
 
 
 def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> CheckedPattern:
-    """Return a pattern for a line and words, and what it does there.
+    """Create a pattern for a line and determine which collective it performs.
+
+    Colours and deadlocks are checked only for up to `MOST_MESSAGES` messages.
+
+    Args:
+        pattern: The pattern.
+        length: Number of PEs on the line.
+        words: Words per PE.
+        wafer: The wafer, with its number of colours and switch positions.
 
     Raises:
-        BadInput: the pattern cannot be made for this line.
+        BadInput: The pattern cannot be created for this line.
     """
     try:
         schedule = pattern.make(length, words, level_cycles(wafer))
@@ -164,56 +196,77 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
 
 
 def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
-    """Return what a pattern asks of colours beyond what it says or what a wafer has; empty where it does not."""
+    """Check that there are enough colours for a pattern.
+
+    A colour is one of the routes for which a wafer's routers are set up. The checks are:
+
+    1. Messages that cross at a PE do not need more colours than the pattern declares.
+    2. The wafer has that many colours.
+    3. The wafer has enough switch positions per colour and PE.
+
+    Returns:
+        The first fault as text. Empty if there is none.
+    """
     usable = wafer.colours - wafer.reserved_colours
-    if plan.colours > schedule.colours:
+    if plan.colours > schedule.colours:  # 1
         return f"its messages need {plan.colours} colours where they cross; colours = {schedule.colours} is too few"
-    if schedule.colours > usable:
+    if schedule.colours > usable:  # 2
         return f"it takes {schedule.colours} colours; {wafer.name} has {usable}"
-    for (place, colour), positions in plan.positions.items():
+    for (place, colour), positions in plan.positions.items():  # 3
         if len(positions) > wafer.switch_positions:
             count = f"{len(positions)} switch positions of colour {colour} on PE {place}"
             return f"it takes {count}; {wafer.name} has {wafer.switch_positions}: give the messages more colours"
     return ""
 
 
-def _with_wavelets(case: PatternCase, checked: CheckedPattern, laboratory: Laboratory) -> PatternCase:
-    """Return a case with the cycles of the reference, or with the fault that it found.
+def _with_wavelets(case: PatternCase, checked: CheckedPattern, setup: PatternSetup) -> PatternCase:
+    """Simulate a case cycle by cycle and return it with the measured cycles, or with its fault.
 
-    As it was where that takes too long.
+    A case that would take too long is returned unchanged.
     """
     assert case.hops is not None
     assert case.cycles is not None
     if case.hops > MOST_HOPS or case.stalls is None:
         return case
     try:
-        _, ran, before = carry_out(checked.schedule, checked.schedule_words, laboratory.wafer, laboratory.software)
-        fault = wrong_words(checked.outcome, checked.schedule, ran, before)
+        _, machine_run, initial_words = simulate_pattern(
+            checked.schedule, checked.schedule_words, setup.wafer, setup.software
+        )
+        fault = wrong_words(checked.outcome, checked.schedule, machine_run, initial_words)
     except Deadlock as error:
         fault = str(error)
     if fault:
         return PatternCase(pattern=case.pattern, pes=case.pes, words=case.words, fault=fault)
-    return replace(case, wavelet_cycles=ran.cycles, wavelet_error_pct=100 * (case.cycles / ran.cycles - 1))
+    return replace(
+        case, wavelet_cycles=machine_run.cycles, wavelet_error_pct=100 * (case.cycles / machine_run.cycles - 1)
+    )
 
 
 def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpec) -> float | None:
-    """Return the cycles by the closed form of a pattern as it is published, or as its file has it; None without one."""
+    """Return the cycles by the closed form of a pattern, or None if it has no closed form.
+
+    The form is published, or given in the file of the pattern.
+    """
     if pattern.form is not None:
         return closed_form(*pattern.form, 1, length, words, wafer)
     return None if pattern.reduce is None else reduce_form(pattern.reduce, length, words, wafer)
 
 
-def _ranked(cases: Sequence[PatternCase]) -> list[PatternCase]:
-    """Cases by PEs, words, collective and cycles; the first of each collective is the best if there are others."""
+def _sort_and_mark(cases: Sequence[PatternCase]) -> list[PatternCase]:
+    """Sort cases by PEs, words, collective and cycles, and mark the best ones.
 
-    def kind(case: PatternCase) -> tuple[Any, ...]:
+    The best case has the fewest cycles of its collective, PEs and words, if there are several.
+    """
+
+    def group_key(case: PatternCase) -> tuple[Any, ...]:
+        """Return what two cases must have in common to be compared."""
         return case.pes, case.words, case.collective or "~"
 
-    of_kind: dict[tuple[Any, ...], list[PatternCase]] = {}
-    for case in sorted(cases, key=lambda case: (*kind(case), case.cycles or 0.0)):
-        of_kind.setdefault(kind(case), []).append(case)
+    groups: dict[tuple[Any, ...], list[PatternCase]] = {}
+    for case in sorted(cases, key=lambda case: (*group_key(case), case.cycles or 0.0)):
+        groups.setdefault(group_key(case), []).append(case)
     return [
-        replace(case, best=case.collective is not None and case.cycles == same[0].cycles and len(same) > 1)
-        for same in of_kind.values()
-        for case in same
+        replace(case, best=case.collective is not None and case.cycles == group[0].cycles and len(group) > 1)
+        for group in groups.values()
+        for case in group
     ]

@@ -1,4 +1,4 @@
-"""Answer: the prompt of one user, and the tokens and the text that follow as they are generated."""
+"""The answer to one user: the prompt, and the tokens and text that are generated after it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ OnText = Callable[[str], None]
 
 
 class Answer:
-    """The prompt of a user, generated ids and text. It ends with one of ``end_ids``, or with ``max_tokens`` tokens.
+    """The prompt of one user and what was generated after it so far.
 
-    ``on_text`` is called with the prompt's text and then each stretch of generated text.
+    The answer is finished after an end token or after ``max_tokens`` generated tokens.
+    Text is passed to the callback ``on_text`` as soon as it is known: first that of the prompt,
+    then each new part.
 
     Attributes:
-        prompt: Token ids.
-        tokens: Generated ids.
-        text: The text of the prompt and of what was generated.
-        logits: float32 ``[vocabulary]`` after the prompt, where the wafer sent them out.
+        prompt: Token ids of the prompt.
+        tokens: Generated token ids.
+        text: Text of the prompt and of the generated tokens. Empty without a tokenizer.
+        logits: float32 ``[vocabulary]`` after the prompt. None if the wafer does not output them.
         cycles: Time of the last token, in cycles from the start of the run.
     """
 
@@ -44,30 +46,30 @@ class Answer:
 
     @property
     def is_finished(self) -> bool:
-        """True if no more tokens belong to it."""
+        """True after an end token or after the maximum number of tokens."""
         return len(self.tokens) == self._max_tokens or (bool(self.tokens) and self.tokens[-1] in self._end_ids)
 
     @property
     def has_text(self) -> bool:
-        """True if the model has a tokenizer."""
+        """True if the model has a tokenizer, so that token ids can be turned into text."""
         return self._stream is not None
 
     def read(self) -> list[bytes]:
-        """Take in the prompt, once it was read; the text of its tokens, UTF-8."""
+        """Append the text of the prompt. Return the UTF-8 bytes of each of its tokens."""
         return [self._say(self._push(token)) for token in self.prompt]
 
     def add(self, token: int) -> bytes:
-        """Add a generated token; its text, UTF-8."""
+        """Append a generated token. Return the UTF-8 bytes of its text, which may be empty."""
         self.tokens.append(token)
         return self._say(self._push(token))
 
     def finish(self) -> None:
-        """Add the text that was held back for further tokens."""
+        """Append the text that the tokenizer held back, such as an incomplete character."""
         if self._stream is not None:
             self._say(self._stream.finish())
 
     def result(self) -> AnswerResult:
-        """Return the answer as far as it goes."""
+        """Return the answer so far, for the result of the run."""
         return AnswerResult(
             tokens=tuple(self.tokens),
             prompt_tokens=len(self.prompt),

@@ -1,4 +1,4 @@
-"""`wse.run`: the study as a function of Python."""
+"""The function `wse.run`, with all options of the command ``wse run`` as arguments."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run(
     on_progress: OnProgress | None = None,
     on_tokens: OnProgress | None = None,
 ) -> RunResult:
-    """Run a model on a virtual wafer: compile, execute, time and trace it. The result of ``wse run``.
+    """Compile, execute, time and trace a model on an emulated wafer, as ``wse run`` does.
 
     Example:
         result = wse.run(prompt="One day, a little fox", new_tokens=64, trace=None)
@@ -82,59 +82,61 @@ def run(
 
     Args:
         model: A model folder, or a name of `wse models`.
-        prompt: Text to continue. Several of them are answered together.
-        prompt_ids (1,2,3): Token ids to continue, used as they are; needs no tokenizer. As often as
-            wanted.
-        prompts: Texts to continue together: one a line, or a JSON list in a .json file.
-        new_tokens: Stop after this number of tokens, if no end token came before. Default: 256, or
-            what fits.
-        weights (random:SEED): Run the model's shape on random weights of that seed, the same on
-            every mesh; files of weights are not needed.
-        chat: The prompt is a user's turn, in the model's chat template.
-        system: The system's turn of a chat, before the user's.
-        temperature: 0 takes the likeliest token on the wafer; above, the host draws.
-        top_k: Draw among the K likeliest tokens; 0: among all.
-        top_p: Draw among the likeliest tokens that have probability P together.
-        min_p: Draw among tokens at least P times as likely as the likeliest.
-        repetition_penalty: Above 1: tokens of prompt and text so far become less likely.
-        seed: Seed of what is drawn when the temperature is above 0, for each prompt anew.
-        draft (MODEL|ngram): Draft tokens ahead, which one pass of the model verifies: a smaller
-            model of the same vocabulary, or ngram for what followed the text's last tokens before.
-        draft_tokens: Tokens that are drafted for each pass. Default: 4, or what fits.
-        draft_place (same|wafer|host): Where drafts are made: beside the model on the same wafer, on
-            another wafer, or on the host. Default: same; of ngram where the host draws tokens,
-            host.
-        draft_mesh (ROWSxCOLS): The mesh of PEs of a draft model. Default: the fastest part of as
-            many as the model has.
-        verify_tokens: Generate by passes over so many tokens of the user: the next one, and those
-            of draft ngram. 1: a pass for each user's next token, so that several users can be
-            streams on several wafers.
+        prompt: Text to continue. Several texts are answered together, one per user.
+        prompt_ids (1,2,3): Token ids to continue, used unchanged; no tokenizer is needed. Several
+            lists are answered together, one per user.
+        prompts: File of texts to continue together: one per line, or a JSON list in a .json file.
+        new_tokens: Stop after this number of tokens, or earlier at an end token. Default: 256, or
+            as many as fit.
+        weights (random:SEED): Use random weights with this seed, the same on every mesh; no files
+            of weights are needed.
+        chat: Use the prompt as the user's message in the model's chat template.
+        system: System message of a chat, before the user's message.
+        temperature: 0 selects the most likely token on the wafer; above 0, the host draws tokens at
+            random.
+        top_k: Draw among the K most likely tokens; 0: among all.
+        top_p: Draw among the most likely tokens that have a total probability of P.
+        min_p: Draw among tokens that are at least P times as likely as the most likely one.
+        repetition_penalty: Above 1: tokens that occur in the prompt or the text so far become less
+            likely.
+        seed: Seed of random draws at a temperature above 0; each prompt starts with it anew.
+        draft (MODEL|ngram): Propose draft tokens, which one pass of the model verifies. They come
+            from a smaller model with the same vocabulary, or from ngram: what followed the last
+            tokens earlier in the text.
+        draft_tokens: Draft tokens per verification pass. Default: 4, or as many as fit.
+        draft_place (same|wafer|host): Where drafts are made: next to the model on the same wafer,
+            on another wafer, or on the host. Default: same; for ngram with tokens drawn by the
+            host, host.
+        draft_mesh (ROWSxCOLS): Mesh of PEs of a draft model. Default: the fastest part of a mesh as
+            large as the model's.
+        verify_tokens: Generate by verification passes over this number of tokens of a user: the
+            next token, and draft tokens of draft ngram. 1: a pass for each user's next token, so
+            that several users can be streams on several wafers.
         logits: Also report the logits after the prompt.
-        allow_nonfinite: Run weights that hold infinities or what is no number.
-        trace (PATH|none): Where to write the trace.
-        trace_policy (stop|continue): What a run does when its trace cannot be written any more.
-        record (activations[=OP,...]): Keep what ops make in the trace; of all, or as
-            layers.*.attention,head.
-        record_pe: Keep the bytes of a PE's buffers in the trace, pass by pass; of several with +
-            between.
-        checkpoint: Keep the state of the run in FILE now and then; where FILE is there, go on from
-            it.
+        allow_nonfinite: Allow infinities and NaN in weights.
+        trace (PATH|none): File for the trace.
+        trace_policy (stop|continue): What to do if the trace cannot be written any more.
+        record (activations[=OP,...]): Store the outputs of ops in the trace: of all ops, or of
+            some, such as layers.*.attention,head.
+        record_pe: Store the bytes of a PE's buffers in the trace after each pass; separate several
+            PEs by +.
+        checkpoint: Save the state of the run in FILE periodically; if FILE exists, resume from it.
         checkpoint_every: Time between two writes of checkpoint, such as 5s. A number is in s; a
             text has a unit.
-        profile: Also time this emulation itself: by kind of step, op and kernel.
-        profile_output: With profile: where to write its flame graph, for speedscope.
-        engine (local|ray): Work in processes of this machine, or on a Ray cluster (pip install
+        profile: Also measure how long the emulation itself takes, by type of step, op and kernel.
+        profile_output: With profile: file for the flame graph, in the format of speedscope.
+        engine (local|ray): What works: this machine's own processes, or a Ray cluster (pip install
             'wse[ray]').
-        ray_address: Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: a
-            cluster of this machine alone, for as long as the command runs.
-        wavelets: Also execute the last pass wavelet by wavelet, and trace every move.
-        on_text: Called with the prompt's text and then each stretch of generated text, where there
-            is one prompt.
-        on_warning: Called with what the user should know though the run goes on.
-        on_stored: Called with (elements stored, all, the tile of the last) while weights are
+        ray_address: The Ray cluster that this machine belongs to, as HOST:PORT or auto. Default:
+            one on this machine alone, for as long as the command runs.
+        wavelets: Also simulate the last pass wavelet by wavelet, and trace every move.
+        on_text: Called with the text of the prompt and then with each part of generated text, if
+            there is only one prompt.
+        on_warning: Called with a warning. The run continues.
+        on_stored: Called with (elements stored, total, name of the last tile) while weights are
             stored.
-        on_progress: Called with (done, all, the kernel that begins) while kernels compile.
-        on_tokens: Called with (tokens read and generated, the most, "") where ``on_text`` is not
+        on_progress: Called with (kernels compiled, total, name of the next) while kernels compile.
+        on_tokens: Called with (tokens read and generated, maximum, "") if ``on_text`` is not
             called.
     """
     from wse.studies.run.study import run as study

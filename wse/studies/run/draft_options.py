@@ -1,4 +1,4 @@
-"""RunDraftOptions: tokens that are drafted ahead in a run, and verified in one pass."""
+"""RunDraftOptions: options of speculative decoding in a run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDraftOptions:
-    """Options of drafts in a run: the draft model, the number of tokens, and the place."""
+    """Options of draft tokens in a run: the draft model, tokens per draft, place of the draft."""
 
     draft: Annotated[
         str | Path | None,
         Option(
-            doc="Draft tokens ahead, which one pass of the model verifies: a smaller model of the same vocabulary, or "
-            "ngram for what followed the text's last tokens before.",
+            doc="Propose draft tokens, which one pass of the model verifies. They come from a smaller model with "
+            "the same vocabulary, or from ngram: what followed the last tokens earlier in the text.",
             panel="Drafts",
             metavar="MODEL|ngram",
             known_values=known_names.drafts,
@@ -28,7 +28,7 @@ class RunDraftOptions:
     draft_tokens: Annotated[
         int | None,
         Option(
-            doc="Tokens that are drafted for each pass. Default: 4, or what fits.",
+            doc="Draft tokens per verification pass. Default: 4, or as many as fit.",
             panel="Drafts",
             metavar="TOKENS",
             unit=TOKEN,
@@ -37,8 +37,8 @@ class RunDraftOptions:
     draft_place: Annotated[
         str | None,
         Option(
-            doc="Where drafts are made: beside the model on the same wafer, on another wafer, or on the host. "
-            "Default: same; of ngram where the host draws tokens, host.",
+            doc="Where drafts are made: next to the model on the same wafer, on another wafer, or on the host. "
+            "Default: same; for ngram with tokens drawn by the host, host.",
             panel="Drafts",
             metavar="same|wafer|host",
         ),
@@ -46,7 +46,7 @@ class RunDraftOptions:
     draft_mesh: Annotated[
         str | None,
         Option(
-            doc="The mesh of PEs of a draft model. Default: the fastest part of as many as the model has.",
+            doc="Mesh of PEs of a draft model. Default: the fastest part of a mesh as large as the model's.",
             panel="Drafts",
             metavar="ROWSxCOLS",
         ),
@@ -54,8 +54,9 @@ class RunDraftOptions:
     verify_tokens: Annotated[
         int | None,
         Option(
-            doc="Generate by passes over so many tokens of the user: the next one, and those of --draft ngram. "
-            "1: a pass for each user's next token, so that several users can be streams on several wafers.",
+            doc="Generate by verification passes over this number of tokens of a user: the next token, and draft "
+            "tokens of --draft ngram. 1: a pass for each user's next token, so that several users can be "
+            "streams on several wafers.",
             panel="Drafts",
             metavar="TOKENS",
             unit=TOKEN,

@@ -1,4 +1,4 @@
-"""Execution of a compiled request: prompts and tokens, timed and traced."""
+"""Execution of a compiled run: reads the prompts, generates tokens, and times and traces them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from wse_traces.errors import TraceError
 
 
 def execute(
-    prepared: PreparedRun,
+    prepared_run: PreparedRun,
     program: Program,
     *,
     trace: Path | None = None,
@@ -50,52 +50,57 @@ def execute(
     on_progress: OnProgress = ignore,
     on_tokens: OnProgress = ignore,
 ) -> RunResult:
-    """Execute a compiled request.
+    """Execute a compiled run and return its tokens, cycles and traffic.
 
     Args:
-        prepared: The request.
-        program: Its Program.
-        trace: Where to write the trace; None writes none.
-        trace_policy: Whether the run stops or goes on without a trace when that can no longer be written.
-        record: Indices of ops, ascending; what they make is kept in the trace.
-        record_pes: PEs whose buffers are kept in the trace; of an `Engine` alone.
-        wavelets: Whether to execute the last pass wavelet by wavelet too, and log every move in the trace.
-        profile: Where to write a flame graph of this computer's time; None: steps are not timed.
-        checkpoint: Where to keep the run now and then, and to go on from; None keeps nothing.
-        make_backend: Makes what executes the Program.
-        draft: The request's draft model and its Program; None where tokens are looked up, or not drafted.
-        on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
-        on_warning: Called with the reason why kernels are not kept, why the run goes on without a trace, or that it
-            takes the place of another.
-        on_stored: Called with (elements stored, all, the tile of the last) while weights are stored.
-        on_progress: Called with (done, all, name) while kernels compile.
-        on_tokens: Called with (tokens read and generated, the most, "") where no text says how far the run is.
+        prepared_run: The checked request, with model, wafer and prompts loaded.
+        program: The compiled Program of the request.
+        trace: Path of the trace to write. None writes no trace.
+        trace_policy: What to do when the trace cannot be written any more: "stop" the run, or
+            "continue" without a trace.
+        record: Indices of ops, ascending, whose outputs are stored in the trace.
+        record_pes: PEs whose buffers are stored in the trace. Only an `Engine` supports this.
+        wavelets: Whether to also simulate the last pass wavelet by wavelet and trace every move.
+        profile: Path of the flame graph of this computer's time. None does not time the steps.
+        checkpoint: Path of the checkpoint file. The run resumes from the file if it exists, and
+            rewrites it periodically. None disables checkpoints.
+        make_backend: Creates the backend that executes the Program.
+        draft: The draft model and its Program. None if drafts are looked up in the text, or if
+            there are no drafts.
+        on_text: Called with the text of the prompt and then with each part of generated text, if
+            there is only one prompt.
+        on_warning: Called with a sentence when compiled kernels cannot be cached, when the run
+            continues without a trace, or when an existing trace is replaced.
+        on_stored: Called with (elements stored, total, name of the last tile) while weights are
+            stored in emulated SRAM.
+        on_progress: Called with (kernels compiled, total, name) while kernels compile.
+        on_tokens: Called with (tokens read and generated, maximum, "") if no text is streamed.
 
     Raises:
-        BadModel: there are no weights to execute.
-        BadTrace: the trace cannot be written, and the policy is to stop.
-        BadInput: the flame graph cannot be written; wavelets without a trace, on a region that is too large for them,
-            or among dead PEs.
+        BadModel: The model has no weights.
+        BadTrace: The trace cannot be written, and the policy is to stop.
+        BadInput: The flame graph cannot be written. Or ``wavelets`` is set without a trace, for a
+            region that is too large, or for a mesh with dead PEs.
     """
     if wavelets:
-        if prepared.meshes:
+        if prepared_run.meshes:
             message = "--wavelets: the wavelet reference knows whole meshes alone; leave out --defects or --wavelets"
             raise BadInput(message)
         from wse.tracing.record.wavelet_log import check_loggable  # the reference is not needed without --wavelets
 
-        check_loggable(program, prepared.wafer, traced=trace is not None)
-    loaded = prepared.loaded
-    weights = weights_of(prepared.request, loaded)
+        check_loggable(program, prepared_run.wafer, traced=trace is not None)
+    loaded = prepared_run.loaded
+    weights = weights_of(prepared_run.request, loaded)
     started = time.perf_counter()
     digest = program.digest()
-    file = None if checkpoint is None else CheckpointFile(checkpoint, prepared, program, digest)
+    file = None if checkpoint is None else CheckpointFile(checkpoint, prepared_run, program, digest)
     start = None if file is None else file.read()
-    samplers = _samplers(prepared, program)
-    request = prepared.request
+    samplers = _samplers(prepared_run, program)
+    request = prepared_run.request
     open_recorder = (
         None
         if trace is None
-        else partial(RunRecorder, trace, prepared, program, digest, request.sampling.rule(), request.weights)
+        else partial(RunRecorder, trace, prepared_run, program, digest, request.sampling.rule(), request.weights)
     )
     if trace is not None and trace.exists():
         on_warning(f"{trace}: this run's trace takes the place of the one that is there; --trace NAME keeps both")
@@ -106,7 +111,7 @@ def execute(
                 loaded.spec,
                 weights,
                 [sampler.draw for sampler in samplers],
-                allow_nonfinite=prepared.request.allow_nonfinite,
+                allow_nonfinite=prepared_run.request.allow_nonfinite,
                 watched=record,
                 on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
                 on_stored=on_stored,
@@ -117,21 +122,21 @@ def execute(
                 backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
             engine: Backend = backend
             if file is not None:
-                every_s = prepared.request.checkpoints.checkpoint_every
+                every_s = prepared_run.request.checkpoints.checkpoint_every
                 engine = CheckpointedEngine(backend, file, start, loaded.spec.vocab_size, samplers, every_s)
             unkept = engine.precompile(on_progress)
             if unkept:
                 on_warning(unkept)
             passes_again = len(start.passes) if start else 0
             session = Session(
-                prepared,
+                prepared_run,
                 program,
                 engine,
                 keeper,
                 on_text,
                 on_tokens,
                 passes_again=passes_again,
-                drafter=make_drafter(prepared, program, draft),
+                drafter=make_drafter(prepared_run, program, draft),
                 samplers=samplers,
             )
             session.generate()
@@ -154,8 +159,11 @@ def execute(
     return replace(result, **keeper.lost)
 
 
-def _samplers(prepared: PreparedRun, program: Program) -> list[Sampler]:
-    """The sampler of each user where the host draws ids: each with the request's seed, as if the user were alone."""
+def _samplers(prepared_run: PreparedRun, program: Program) -> list[Sampler]:
+    """Return a sampler for each user if the host draws the tokens, else an empty list.
+
+    All samplers have the seed of the request, so a user gets the same tokens alone and in a batch.
+    """
     if program.sampling != "host":
         return []
-    return [Sampler(prepared.request.sampling.rule(), prompt) for prompt in prepared.prompts]
+    return [Sampler(prepared_run.request.sampling.rule(), prompt) for prompt in prepared_run.prompts]

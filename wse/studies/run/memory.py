@@ -1,4 +1,4 @@
-"""Refusal of a run that this machine has no memory for, before anything of it is allocated."""
+"""A check, before anything is allocated, that this computer has enough memory for a run."""
 
 from __future__ import annotations
 
@@ -20,61 +20,76 @@ from wse.studies.options.option import replace_options
 from wse.studies.run.prepare import PreparedRun, prepare
 
 
-def check_memory(prepared: PreparedRun, program: Program) -> None:
-    """Refuse a run that takes more memory of the host than is free.
+def check_memory(prepared_run: PreparedRun, program: Program) -> None:
+    """Raise an error if a run needs more memory than this computer has free.
 
     Raises:
-        InsufficientMemory: with the bytes, and the nearest settings that fit, each compiled before it is named.
+        InsufficientMemory: Names the bytes needed and free, and similar settings that would fit.
+            Each of these was compiled before it is named.
     """
-    needed, free = required_bytes(program), free_bytes()
-    if free is None or needed <= free:
+    run_bytes, free = required_bytes(program), free_bytes()
+    if free is None or run_bytes <= free:
         return
     pes = sum(stage.rect.rows * stage.cols for stage in program.stages)
-    remedies = list(_remedies(prepared, free))
-    tried = f"any of these would fit: {', '.join(remedies)}; or" if remedies else "nothing that was tried would fit:"
+    remedies = list(_remedies(prepared_run, free))
+    remedy_text = (
+        f"any of these would fit: {', '.join(remedies)}; or" if remedies else "nothing that was tried would fit:"
+    )
     message = (
         f"{program.model_name} as {program.weight_type}: the SRAM of {count(pes)} emulated PEs takes "
-        f"{in_bytes(needed)} of this machine's memory, of which {in_bytes(free)} are free; {tried} free some memory, "
-        "or take a machine with more"
+        f"{in_bytes(run_bytes)} of this machine's memory, of which {in_bytes(free)} are free; {remedy_text} "
+        "free some memory, or take a machine with more"
     )
     raise InsufficientMemory(message)
 
 
-def _remedies(prepared: PreparedRun, free: int) -> Iterator[str]:
-    """Settings that fit into so many bytes, the nearest of each kind."""
-    request, options = prepared.request, prepared.options
+def _remedies(prepared_run: PreparedRun, free_memory: int) -> Iterator[str]:
+    """Yield option changes that make a run fit into the free memory, the smallest of each type.
 
-    def good(**changes: Any) -> bool:
-        """Return whether the request with some options changed fits."""
+    The changes are, as far as they help: the default mesh, a narrower weight type, fewer new
+    tokens, and, with random weights, a smaller model.
+    """
+    request, options = prepared_run.request, prepared_run.options
+
+    def fits_with(**changes: Any) -> bool:
+        """Return whether the request would fit with these options changed."""
         try:
-            other = prepare(replace_options(request, **changes))
-            return required_bytes(compile_fastest(other).program) <= free
+            changed_run = prepare(replace_options(request, **changes))
+            return required_bytes(compile_fastest(changed_run).program) <= free_memory
         except (BadInput, DoesNotFit):
             return False
 
-    if request.machine.mesh is not None and good(mesh=None):
+    if request.machine.mesh is not None and fits_with(mesh=None):
         yield "no --mesh"
     for dtype in narrower_types(options.dtype):
         other_sums = request.types.accumulate is not None and dtype != "float16"
-        if good(dtype=dtype, **({"accumulate": None} if other_sums else {})):
+        if fits_with(dtype=dtype, **({"accumulate": None} if other_sums else {})):
             yield f"--dtype {dtype}" + (" --accumulate float32" if other_sums else "")
             break
     prompt = max(options.prompt_tokens)
-    new = largest_good(1, prepared.new_tokens, lambda n: good(new_tokens=n, context=prompt + n))
+    new = largest_good(1, prepared_run.new_tokens, lambda n: fits_with(new_tokens=n, context=prompt + n))
     if new is not None:
         yield f"--new-tokens {new}" + ("" if request.context is None else f" --context {prompt + new}")
     if request.weights is not None:
-        yield from _smaller_model(prepared, free, good)
+        yield from _smaller_model(prepared_run, free_memory, fits_with)
 
 
-def _smaller_model(prepared: PreparedRun, free: int, good: Any) -> Iterator[str]:
-    """Yield the largest configuration below the model's own size that fits with the same options."""
-    options, most = prepared.options, parameter_count(prepared.spec)
+def _smaller_model(prepared_run: PreparedRun, free_memory: int, fits_with: Any) -> Iterator[str]:
+    """Yield the largest bundled configuration that is smaller than the model and would fit.
+
+    Nothing is yielded if no configuration fits.
+
+    Args:
+        prepared_run: The run that needs too much memory.
+        free_memory: Free bytes of this computer.
+        fits_with: Compiles the request with changed options and returns whether it fits.
+    """
+    options, model_parameters = prepared_run.options, parameter_count(prepared_run.spec)
     specs = {name: load_model(name).spec for name in CONFIGURATIONS}
     sizes = {name: parameter_count(spec) for name, spec in specs.items()}
     for name in sorted(specs, key=lambda name: -sizes[name]):
-        dtype = prepared.request.types.dtype or specs[name].weight_type
+        dtype = prepared_run.request.types.dtype or specs[name].weight_type
         bytes_ = stored_bytes(specs[name], dtype, ELEMENT_BYTES[options.activation_type])
-        if sizes[name] < most and bytes_ < free and good(model=name):
+        if sizes[name] < model_parameters and bytes_ < free_memory and fits_with(model=name):
             yield f"the model {name}"
             return

@@ -1,4 +1,4 @@
-"""Options of the files of a run: its trace, its state, and the times of the emulation itself."""
+"""Options of the files that a run writes: its trace, its checkpoint and its profile."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from wse.studies.options.option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """The trace of a run, and what it holds beside cycles and tokens."""
+    """Options of the trace of a run, and of what it stores in addition to cycles and tokens."""
 
     trace: Annotated[
         str | Path | None,
-        Option(doc="Where to write the trace.", panel="Trace", metavar="PATH|none", none="none"),
+        Option(doc="File for the trace.", panel="Trace", metavar="PATH|none", none="none"),
     ] = "wse-run.h5"
     trace_policy: Annotated[
         str,
-        Option(
-            doc="What a run does when its trace cannot be written any more.", panel="Trace", metavar="stop|continue"
-        ),
+        Option(doc="What to do if the trace cannot be written any more.", panel="Trace", metavar="stop|continue"),
     ] = "stop"
     record: Annotated[
         str | None,
         Option(
-            doc="Keep what ops make in the trace; of all, or as layers.*.attention,head.",
+            doc="Store the outputs of ops in the trace: of all ops, or of some, such as layers.*.attention,head.",
             panel="Trace",
             metavar="activations[=OP,...]",
         ),
@@ -34,24 +32,24 @@ class TraceOptions:
     record_pe: Annotated[
         str | None,
         Option(
-            doc="Keep the bytes of a PE's buffers in the trace, pass by pass; of several with + between.",
+            doc="Store the bytes of a PE's buffers in the trace after each pass; separate several PEs by +.",
             panel="Trace",
             metavar="[WAFER:]ROW,COL",
         ),
     ] = None
     wavelets: Annotated[
-        bool, Option(doc="Also execute the last pass wavelet by wavelet, and trace every move.", panel="Trace")
+        bool, Option(doc="Also simulate the last pass wavelet by wavelet, and trace every move.", panel="Trace")
     ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOptions:
-    """The file that keeps the state of a run."""
+    """Options of the checkpoint file, from which an interrupted run can resume."""
 
     checkpoint: Annotated[
         str | Path | None,
         Option(
-            doc="Keep the state of the run in FILE now and then; where FILE is there, go on from it.",
+            doc="Save the state of the run in FILE periodically; if FILE exists, resume from it.",
             panel="Output",
             metavar="FILE",
         ),
@@ -64,13 +62,15 @@ class CheckpointOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOptions:
-    """Times of the emulation itself."""
+    """Options for measuring how long the emulation itself takes on this computer."""
 
     profile: Annotated[
         bool,
-        Option(doc="Also time this emulation itself: by kind of step, op and kernel.", panel="Output"),
+        Option(doc="Also measure how long the emulation itself takes, by type of step, op and kernel.", panel="Output"),
     ] = False
     profile_output: Annotated[
         str | Path,
-        Option(doc="With --profile: where to write its flame graph, for speedscope.", panel="Output", metavar="FILE"),
+        Option(
+            doc="With --profile: file for the flame graph, in the format of speedscope.", panel="Output", metavar="FILE"
+        ),
     ] = "wse-profile.json"

@@ -1,4 +1,4 @@
-"""A RunRequest, checked, with everything loaded and its defaults filled in."""
+"""Checks of a run request, and PreparedRun: the request with its files loaded and defaults set."""
 
 from __future__ import annotations
 
@@ -28,25 +28,39 @@ from wse.studies.run.prompts import end_ids, prompt_ids, prompts_of
 from wse.studies.run.request import RunRequest
 
 NEW_TOKENS = 256
-"""Tokens that are generated where the request does not say how many, if the context has room for them."""
+"""Default number of generated tokens, reduced if the context has no room for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedRun(PreparedPlacement):
-    """A request with everything loaded and decided but the Program."""
+    """A checked run request with everything that its compilation and execution need.
+
+    Model, wafer and software profile are loaded and all defaults are set. The Program is not
+    compiled yet.
+
+    Attributes:
+        request: The request, with the settings of ``--set`` applied.
+        prompts: Token ids of each user's prompt.
+        end_ids: Token ids that end generation.
+    """
 
     request: RunRequest
-    prompts: tuple[tuple[int, ...], ...]  # token ids, a user each
-    end_ids: tuple[int, ...]  # that generation stops at
+    prompts: tuple[tuple[int, ...], ...]
+    end_ids: tuple[int, ...]
 
 
 def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
-    """Load and check all that a request names; weights too where it is ``to_run``.
+    """Check a run request, load all that it names, and set its defaults.
+
+    Args:
+        request: The request.
+        to_run: Whether the run will be executed, so that weights must exist. A request that is only
+            compiled needs none.
 
     Raises:
-        BadModel: there are no weights to run.
-        BadInput and its kinds: something that was named is missing or cannot be used.
-        DoesNotFit: no square mesh of the wafer stores the model (only when the mesh is left to be found).
+        BadModel: There are no weights to run.
+        BadInput: Something named is missing or cannot be used. A subclass says what.
+        DoesNotFit: No square mesh on the wafer can store the model. Only if no mesh is given.
     """
     request = with_settings(request)
     check_counts(wafers=request.wafers, new_tokens=request.inputs.new_tokens, context=request.context)
@@ -56,7 +70,7 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
     basis = load_basis(request, with_weights=request.weights is None)
     if to_run:
         weights_of(request, basis.loaded)
-    spec, whole, software = basis.spec, basis.whole, basis.software
+    spec, full_wafer, software = basis.spec, basis.whole, basis.software
     prompts = tuple(prompt_ids(prompt, request, basis.loaded) for prompt in prompts_of(request))
     context, new_tokens = _lengths(request, spec, max(map(len, prompts)))
     _check_passes(request, context, prompts)
@@ -71,14 +85,14 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
         sampling="host" if request.sampling.rule().on_host else "wafer",
         logits_out="prompt" if request.logits else "none",
     )
-    wanted = basis.mesh or _smallest(spec, whole, software, options)
-    grow_to = None if basis.mesh else whole
-    wafer, meshes = logical_wafer(wanted, basis.defects, options.wafers, grow_to=grow_to)
+    requested_mesh = basis.mesh or _smallest_mesh(spec, full_wafer, software, options)
+    grow_to = None if basis.mesh else full_wafer
+    wafer, meshes = logical_wafer(requested_mesh, basis.defects, options.wafers, grow_to=grow_to)
     check_listed(options, spec, wafer, live=bool(meshes))
     return PreparedRun(
         request=request,
         loaded=basis.loaded,
-        whole=whole,
+        whole=full_wafer,
         wafer=wafer,
         software=software,
         options=options,
@@ -91,23 +105,28 @@ def prepare(request: RunRequest, *, to_run: bool = False) -> PreparedRun:
 
 
 def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[int]]) -> None:
-    """Check the passes that verify drafts, or that users take in turn.
+    """Check the options of passes that verify draft tokens, or that handle users round-robin.
+
+    Args:
+        request: The request.
+        context: Maximum number of tokens in the KV cache of a user.
+        prompts: Token ids of each user's prompt.
 
     Raises:
-        BadInput: they have more tokens than the context leaves; several users have drafts; or what cannot draw ids on
-            the host is asked to.
+        BadInput: A pass has more tokens than the context leaves, several users have drafts, or
+            tokens are drawn on the host with a checkpoint or on Ray, where this is not supported.
     """
     check_draft(request)
     if request.drafts.verify_tokens not in (None, 1):
         check_pass(request.drafts.verify_tokens, context, max(map(len, prompts)))
-    asked = (
+    draft_option = (
         f"--verify-tokens {request.drafts.verify_tokens}"
         if request.drafts.draft is None
         else f"--draft {request.drafts.draft}"
     )
     if len(prompts) > 1 and has_draft(request):
         message = (
-            f"{asked}: drafts are of one user, and there are {len(prompts)} prompts; "
+            f"{draft_option}: drafts are of one user, and there are {len(prompts)} prompts; "
             "give one, or --verify-tokens 1 for passes without drafts"
         )
         raise BadInput(message)
@@ -118,27 +137,27 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
         and (request.checkpoints.checkpoint is not None or request.engine == RAY)
     ):
         option = "--checkpoint" if request.checkpoints.checkpoint is not None else f"--engine {RAY}"
-        message = (
-            f"{asked}: {option} knows no draws of accepted tokens; leave out --temperature and --repetition-penalty"
-        )
+        message = f"{draft_option}: {option} does not allow sampling; leave out --temperature and --repetition-penalty"
         raise BadInput(message)
     if request.checkpoints.checkpoint is not None and has_draft(request) and draft_name(request) != NGRAM:
-        message = f"{asked}: --checkpoint keeps no state of a draft model; give --draft {NGRAM}, or leave one out"
+        message = (
+            f"{draft_option}: --checkpoint cannot store a draft model; give --draft {NGRAM}, or leave --checkpoint out"
+        )
         raise BadInput(message)
 
 
-def weights_of(request: RunRequest, loaded: LoadedModel) -> Callable[[str], Source]:
-    """Return the model's tensors by name: random ones where the request asks for them, else those of its files.
+def weights_of(request: RunRequest, loaded_model: LoadedModel) -> Callable[[str], Source]:
+    """Return a function from tensor names to weights: random ones if requested, else from files.
 
     Raises:
-        BadModel: it has none.
-        BadInput: random weights are requested without a seed.
+        BadModel: The model has no weights.
+        BadInput: Random weights are requested without a valid seed.
     """
     if request.weights is not None:
         from wse.backends.execute.random_weights import RandomWeights  # brings numba, which wse compile does without
 
-        return RandomWeights(loaded.spec, weights_seed(request.weights)).rows
-    if loaded.checkpoint is None:
+        return RandomWeights(loaded_model.spec, weights_seed(request.weights)).rows
+    if loaded_model.checkpoint is None:
         model = request.model
         message = (
             f"{model}: has no weights to run; run it on random ones with --weights random:0, time it from its "
@@ -146,13 +165,14 @@ def weights_of(request: RunRequest, loaded: LoadedModel) -> Callable[[str], Sour
             "or its shards and their index"
         )
         raise BadModel(message)
-    return loaded.checkpoint.rows
+    return loaded_model.checkpoint.rows
 
 
 def weights_seed(text: str) -> int:
-    """Return the seed of ``random:SEED``, in plain decimal digits.
+    """Return the seed of a text ``random:SEED``, with the seed in plain decimal digits.
 
-    Raises BadInput for any other text, or one out of range.
+    Raises:
+        BadInput: The text has another form, or the seed is out of range.
     """
     seed = whole_number(text.partition(":")[2])
     if seed is None or not 0 <= seed <= LARGEST_SEED or text != f"random:{seed}":
@@ -165,36 +185,46 @@ def weights_seed(text: str) -> int:
 
 
 def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[int, int]:
-    """Context and new tokens."""
+    """Return the context length and the number of tokens to generate.
+
+    Raises:
+        BadInput: The prompt and the new tokens exceed the context.
+    """
     limit = min(request.context or spec.context_limit, spec.context_limit)
     check_context(request.context, spec)
     room = limit - prompt_tokens
-    if room < (request.inputs.new_tokens or 1):
-        wanted = request.inputs.new_tokens or 1
+    min_tokens = request.inputs.new_tokens or 1
+    if room < min_tokens:
         message = (
-            f"prompt of {plural(prompt_tokens, 'token')} plus {wanted} new: {prompt_tokens + wanted} is beyond "
-            f"the context of {limit}; " + _room_remedy(room, prompt_tokens + wanted, spec.context_limit)
+            f"prompt of {plural(prompt_tokens, 'token')} plus {min_tokens} new: {prompt_tokens + min_tokens} is beyond "
+            f"the context of {limit}; " + _room_remedy(room, prompt_tokens + min_tokens, spec.context_limit)
         )
         raise BadInput(message)
     new_tokens = request.inputs.new_tokens or min(NEW_TOKENS, room)
     return request.context or prompt_tokens + new_tokens, new_tokens
 
 
-def _room_remedy(room: int, wanted: int, context_limit: int) -> str:
-    """Return what to do where a context has ``room`` beside the prompt, and ``wanted`` tokens are requested in all."""
+def _room_remedy(room: int, total_tokens: int, context_limit: int) -> str:
+    """Return advice for a prompt that does not fit into the context with its new tokens.
+
+    Args:
+        room: Tokens of the context that the prompt leaves. May be negative.
+        total_tokens: Prompt tokens plus requested new tokens.
+        context_limit: Maximum context of the model.
+    """
     remedies = [f"--new-tokens {room} or less"] if room > 0 else []
-    remedies += [f"--context {wanted} or more"] if wanted <= context_limit else []
+    remedies += [f"--context {total_tokens} or more"] if total_tokens <= context_limit else []
     return f"give {', '.join(remedies)}{', or ' if remedies else ''}a shorter prompt"
 
 
-def _smallest(spec: ModelSpec, whole: WaferSpec, software: SoftwareProfile, options: Options) -> WaferSpec:
+def _smallest_mesh(spec: ModelSpec, full_wafer: WaferSpec, software: SoftwareProfile, options: Options) -> WaferSpec:
     if options.region is not None:
-        return whole
+        return full_wafer
     if options.listed:
         rows, cols = mesh_of_listed(options)
-        return mesh_on(whole, min(rows, whole.mesh_rows), min(cols, whole.mesh_cols))
-    mesh = smallest_mesh(spec, whole, software, options)
-    return whole if mesh is None else mesh_on(whole, *mesh)
+        return mesh_on(full_wafer, min(rows, full_wafer.mesh_rows), min(cols, full_wafer.mesh_cols))
+    mesh = smallest_mesh(spec, full_wafer, software, options)
+    return full_wafer if mesh is None else mesh_on(full_wafer, *mesh)
 
 
 LARGEST_FACTOR: Final = 1e6  # of temperature and penalty: far beyond use, and no logit overflows
@@ -202,10 +232,11 @@ LARGEST_SEED: Final = 2**63 - 1
 
 
 def check_sampling(sampling: Sampling) -> None:
-    """Refuse what cannot be, or would have no effect.
+    """Check the values of sampling options.
 
     Raises:
-        BadInput: a value is out of range, or limits a draw where the temperature is 0 and nothing is drawn.
+        BadInput: A value is out of range, or limits the drawn tokens although the temperature is 0,
+            where nothing is drawn.
     """
     if not 0.0 <= sampling.temperature < LARGEST_FACTOR:
         _refuse("temperature", sampling.temperature, "give 0 for greedy, or a positive number")
@@ -221,8 +252,8 @@ def check_sampling(sampling: Sampling) -> None:
         _refuse("seed", sampling.seed, f"give a number from 0 to {LARGEST_SEED:,}")
     if sampling.temperature == 0:
         limits = (("top-k", sampling.top_k, 0), ("top-p", sampling.top_p, 1.0), ("min-p", sampling.min_p, 0.0))
-        for name, value, none in limits:
-            if value != none:
+        for name, value, no_limit in limits:
+            if value != no_limit:
                 _refuse(name, value, "nothing is drawn at temperature 0; give --temperature too, such as 0.8")
 
 

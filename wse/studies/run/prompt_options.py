@@ -1,4 +1,4 @@
-"""PromptOptions: what a run continues. SamplingOptions: how it chooses the next token."""
+"""Options of a run's prompts (PromptOptions) and of how it chooses tokens (SamplingOptions)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def read_ids(text: str) -> tuple[int, ...]:
-    """Return the token ids of a text such as ``1,2,3``. Raises BadInput where a part is none."""
+    """Return the token ids of a text such as "1,2,3".
+
+    Raises:
+        BadInput: A part between commas is not a whole number.
+    """
     parts = text.split(",") if text.strip() else []
     ids = []
     for part in parts:
@@ -30,15 +34,16 @@ def read_ids(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOptions:
-    """The prompts that a run continues, and how long.
+    """Options of the prompts that a run continues, and of how many tokens it generates.
 
-    ``prompt`` and ``prompt_ids`` hold the prompt of one user, or a sequence with a prompt for each of several users.
+    ``prompt`` and ``prompt_ids`` contain either the prompt of one user or a sequence with one
+    prompt per user.
     """
 
     prompt: Annotated[
         str | Sequence[str] | None,
         Option(
-            doc="Text to continue. Several of them are answered together.",
+            doc="Text to continue. Several texts are answered together, one per user.",
             panel="Prompt",
             metavar="TEXT",
             repeats=True,
@@ -47,7 +52,8 @@ class PromptOptions:
     prompt_ids: Annotated[
         Sequence[int] | Sequence[Sequence[int]] | None,
         Option(
-            doc="Token ids to continue, used as they are; needs no tokenizer. As often as wanted.",
+            doc="Token ids to continue, used unchanged; no tokenizer is needed. Several lists are answered "
+            "together, one per user.",
             panel="Prompt",
             metavar="1,2,3",
             repeats=True,
@@ -57,7 +63,7 @@ class PromptOptions:
     prompts: Annotated[
         str | Path | None,
         Option(
-            doc="Texts to continue together: one a line, or a JSON list in a .json file.",
+            doc="File of texts to continue together: one per line, or a JSON list in a .json file.",
             panel="Prompt",
             metavar="FILE",
         ),
@@ -65,55 +71,72 @@ class PromptOptions:
     new_tokens: Annotated[
         int | None,
         Option(
-            doc="Stop after this number of tokens, if no end token came before. Default: 256, or what fits.",
+            doc="Stop after this number of tokens, or earlier at an end token. Default: 256, or as many as fit.",
             panel="Prompt",
             metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None
-    chat: Annotated[bool, Option(doc="The prompt is a user's turn, in the model's chat template.", panel="Prompt")] = (
-        False
-    )
+    chat: Annotated[
+        bool, Option(doc="Use the prompt as the user's message in the model's chat template.", panel="Prompt")
+    ] = False
     system: Annotated[
         str | None,
-        Option(doc="The system's turn of a chat, before the user's.", panel="Prompt", metavar="TEXT"),
+        Option(doc="System message of a chat, before the user's message.", panel="Prompt", metavar="TEXT"),
     ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions:
-    """The rule by which the next token is chosen; see `wse.backends.execute.sampling.Sampling`."""
+    """Options of how the next token is chosen from the logits.
+
+    `wse.backends.execute.sampling.Sampling` documents the rule.
+    """
 
     temperature: Annotated[
         float,
-        Option(doc="0 takes the likeliest token on the wafer; above, the host draws.", panel="Sampling", metavar="T"),
+        Option(
+            doc="0 selects the most likely token on the wafer; above 0, the host draws tokens at random.",
+            panel="Sampling",
+            metavar="T",
+        ),
     ] = 0.0
     top_k: Annotated[
-        int, Option(doc="Draw among the K likeliest tokens; 0: among all.", panel="Sampling", metavar="K")
+        int, Option(doc="Draw among the K most likely tokens; 0: among all.", panel="Sampling", metavar="K")
     ] = 0
     top_p: Annotated[
         float,
-        Option(doc="Draw among the likeliest tokens that have probability P together.", panel="Sampling", metavar="P"),
+        Option(
+            doc="Draw among the most likely tokens that have a total probability of P.", panel="Sampling", metavar="P"
+        ),
     ] = 1.0
     min_p: Annotated[
         float,
-        Option(doc="Draw among tokens at least P times as likely as the likeliest.", panel="Sampling", metavar="P"),
+        Option(
+            doc="Draw among tokens that are at least P times as likely as the most likely one.",
+            panel="Sampling",
+            metavar="P",
+        ),
     ] = 0.0
     repetition_penalty: Annotated[
         float,
-        Option(doc="Above 1: tokens of prompt and text so far become less likely.", panel="Sampling", metavar="R"),
+        Option(
+            doc="Above 1: tokens that occur in the prompt or the text so far become less likely.",
+            panel="Sampling",
+            metavar="R",
+        ),
     ] = 1.0
     seed: Annotated[
         int,
         Option(
-            doc="Seed of what is drawn when the temperature is above 0, for each prompt anew.",
+            doc="Seed of random draws at a temperature above 0; each prompt starts with it anew.",
             panel="Sampling",
             metavar="N",
         ),
     ] = 0
 
     def rule(self) -> Sampling:
-        """Return the rule as the executing backend takes it."""
+        """Return these options as the rule that the executing backend uses."""
         from wse.backends.execute.sampling import Sampling
 
         return Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)})

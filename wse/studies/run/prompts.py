@@ -1,6 +1,7 @@
-"""Prompts that users ask a run to continue, as token ids: from ids, a text, a turn of a chat, or a file.
+"""Prompts of a run as token ids, from token ids, text, a chat message or a file.
 
-A file has a prompt for each user: lines of text, or a JSON list of texts where its name ends in ``.json``.
+A file contains one prompt per user: one per line, or a JSON list of texts if its name ends in
+``.json``.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from wse.studies.run.request import RunRequest
 BUNDLED_PROMPT = "Once upon a time, there was a boy named Tim"
 
 Prompt = str | tuple[int, ...] | None
-"""A text, token ids, or None for what the model begins with of its own accord."""
+"""A text, token ids, or None for the model's default prompt (see `prompt_ids`)."""
 
 
 def prompts_of(request: RunRequest) -> list[Prompt]:
-    """Prompts by user.
+    """Return one prompt per user, or a single None if the request gives no prompt.
 
     Raises:
-        BadInput: prompts of two kinds, or a file of them that cannot be used.
+        BadInput: Prompts are given by more than one option, or their file cannot be used.
     """
     kinds = {
         "--prompt": request.inputs.prompt is not None,
@@ -49,25 +50,30 @@ def prompts_of(request: RunRequest) -> list[Prompt]:
 
 
 def _texts(prompt: str | Sequence[str] | None) -> list[str]:
-    """Return the texts of one user or of several, as a list with one for each."""
+    """Return the option ``--prompt`` as a list with one text per user."""
     if prompt is None:
         return []
     return [prompt] if isinstance(prompt, str) else list(prompt)
 
 
 def _id_lists(prompt_ids: Any) -> list[Sequence[SupportsIndex]]:
-    """Return the ids of one user or of several, as a list with one for each."""
+    """Return the option ``--prompt-ids`` as a list with the token ids of each user."""
     if prompt_ids is None:
         return []
     return [prompt_ids] if all(isinstance(item, SupportsIndex) for item in prompt_ids) else list(prompt_ids)
 
 
 def prompt_ids(prompt: Prompt, request: RunRequest, loaded: LoadedModel) -> tuple[int, ...]:
-    """Token ids of one user's prompt: as given, from the text, or the model's begin token.
+    """Return the token ids of one user's prompt.
+
+    Given ids are used unchanged and a text is tokenized. Without a prompt, a bundled model
+    continues a fixed text. Other models start from their begin token, or from id 0 if they have
+    neither a begin token nor weights.
 
     Raises:
-        BadInput: an id is outside the vocabulary, the prompt is empty, or it does not go with a chat.
-        BadModel: the model cannot read a text.
+        BadInput: An id is outside the vocabulary, the prompt is empty or cannot be used in a chat,
+            or the model has no begin token and no prompt is given.
+        BadModel: The model has no tokenizer or chat template that the text needs.
     """
     spec = loaded.spec
     if request.inputs.system is not None and not request.inputs.chat:
@@ -108,14 +114,20 @@ def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:
 
 
 def text_ids(text: str, loaded: LoadedModel, *, chat: bool, system: str | None) -> tuple[int, ...]:
-    """Ids of ``text`` and of what the tokenizer puts around it.
+    """Return the token ids of a text, including special tokens such as the begin token.
 
-    With ``chat`` of the model's template with ``text`` as the user's turn, behind a ``system``'s where there is one; a
-    template writes all special tokens itself, so nothing is put around what it gives.
+    With ``chat``, the text becomes the user's message in the model's chat template. The template
+    writes all special tokens itself, so the tokenizer adds none.
+
+    Args:
+        text: The prompt.
+        loaded: The model with its tokenizer.
+        chat: Whether to use the chat template.
+        system: System message before the user's message. None for no system message.
 
     Raises:
-        BadInput: the text is empty or has no token, or the template refuses the turns.
-        BadModel: the model has no tokenizer, or with ``chat`` no template or a broken one.
+        BadInput: The text is empty, has no token, or is rejected by the chat template.
+        BadModel: The model has no tokenizer, or with ``chat`` no usable chat template.
     """
     if text == "":
         message = "--prompt '': the prompt is empty; leave the option out to start from the model's begin token"
@@ -146,9 +158,10 @@ def text_ids(text: str, loaded: LoadedModel, *, chat: bool, system: str | None) 
 
 
 def end_ids(loaded: LoadedModel, *, chat: bool) -> tuple[int, ...]:
-    """Return the ids that end generation: the config's and the tokenizer's; with ``chat`` those that end a turn too.
+    """Return the token ids that end generation.
 
-    These are in generation_config.json, or in a GGUF file.
+    These are the ids of the configuration and of the tokenizer. With ``chat``, they include the ids
+    that end a message, from generation_config.json or the GGUF file.
 
     Raises:
         BadModel: generation_config.json is damaged.
@@ -165,11 +178,13 @@ MOST_PROMPTS: Final = 4096
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """Return the prompts of a UTF-8 file in order. A line has no line break in it; a text in a JSON list may.
+    """Return the prompts of a UTF-8 file, in order.
+
+    A prompt on a line contains no line break. A text in a JSON list may contain some.
 
     Raises:
-        BadInput: the file is missing, no regular file, unreadable, too large, not UTF-8 or not such a list, has no
-            prompts or too many, or one of them is empty.
+        BadInput: The file is missing, not a regular file, unreadable, too large, not UTF-8, or not
+            a JSON list of texts. Or it has no prompts, too many, or an empty one.
     """
     text = _text(path)
     prompts = _parse_list(path, text) if path.suffix == ".json" else _lines(text)
@@ -196,9 +211,9 @@ def _text(path: Path) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a text. A line feed ends each, perhaps after a carriage return.
+    """Return the lines of a text without their ends.
 
-    The last may end without one.
+    A line ends with a line feed, optionally after a carriage return. The last line needs no end.
     """
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 

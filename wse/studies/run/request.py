@@ -1,4 +1,4 @@
-"""RunRequest: the options of ``wse run``, and its arguments from Python."""
+"""RunRequest: the options of the command ``wse run``, and the arguments of `wse.run`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wse.studies.run.prompt_options import PromptOptions, SamplingOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest(PlacementRequest):
-    """A run: the model and its placement, the prompts, the choice of tokens, and the files to write."""
+    """All options of a run: model, placement, prompts, sampling, drafts and output files."""
 
     model: Annotated[
         str | Path,
@@ -33,8 +33,7 @@ class RunRequest(PlacementRequest):
     weights: Annotated[
         str | None,
         Option(
-            doc="Run the model's shape on random weights of that seed, the same on every mesh; files of weights are "
-            "not needed.",
+            doc="Use random weights with this seed, the same on every mesh; no files of weights are needed.",
             panel="Model",
             metavar="random:SEED",
         ),
@@ -42,9 +41,7 @@ class RunRequest(PlacementRequest):
     sampling: Annotated[SamplingOptions, OptionsOf()] = field(default_factory=SamplingOptions)
     drafts: Annotated[RunDraftOptions, OptionsOf()] = field(default_factory=RunDraftOptions)
     logits: Annotated[bool, Option(doc="Also report the logits after the prompt.", panel="Output")] = False
-    allow_nonfinite: Annotated[
-        bool, Option(doc="Run weights that hold infinities or what is no number.", panel="Model")
-    ] = False
+    allow_nonfinite: Annotated[bool, Option(doc="Allow infinities and NaN in weights.", panel="Model")] = False
     tracing: Annotated[TraceOptions, OptionsOf()] = field(default_factory=TraceOptions)
     checkpoints: Annotated[CheckpointOptions, OptionsOf()] = field(default_factory=CheckpointOptions)
     profiling: Annotated[ProfileOptions, OptionsOf()] = field(default_factory=ProfileOptions)
@@ -52,7 +49,13 @@ class RunRequest(PlacementRequest):
     ray_address: RayAddress = None
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Return the options that fit this context, with fewer new tokens where ``new_tokens`` is too large."""
+        """Return the options to use for a shorter context, for an error message.
+
+        Args:
+            context: The context that would fit, in tokens.
+            prompt_tokens: Tokens of the longest prompt. ``--new-tokens`` is reduced too if the
+                prompt and the new tokens exceed the context.
+        """
         if self.inputs.new_tokens is not None and prompt_tokens + self.inputs.new_tokens > context:
             return f"--context {context} --new-tokens {context - prompt_tokens}"
         return f"--context {context}"

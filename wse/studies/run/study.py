@@ -1,4 +1,4 @@
-"""A request for a run from its options to its result: what ``wse run`` does."""
+"""The study behind ``wse run``: from the options to the result."""
 
 from __future__ import annotations
 
@@ -40,36 +40,39 @@ def run(
     on_progress: OnProgress = ignore,
     on_tokens: OnProgress = ignore,
 ) -> RunResult:
-    """Compile, execute, time and trace what a request asks for.
+    """Compile a model, execute it on an emulated wafer, and time and trace the run.
 
     Args:
-        request: The request.
-        on_text: Called with the prompt's text and then each stretch of generated text, where there is but one prompt.
-        on_warning: Called with what the user should know though the run goes on.
-        on_stored: Called with (elements stored, all, the tile of the last) while weights are stored.
-        on_progress: Called with (done, all, name) while kernels compile.
-        on_tokens: Called with (tokens read and generated, the most, "") where no text says how far the run is.
+        request: The options of the run.
+        on_text: Called with the text of the prompt and then with each part of generated text, if
+            there is only one prompt.
+        on_warning: Called with a warning. The run continues.
+        on_stored: Called with (elements stored, total, name of the last tile) while weights are
+            stored in emulated SRAM.
+        on_progress: Called with (kernels compiled, total, name) while kernels compile.
+        on_tokens: Called with (tokens read and generated, maximum, "") if no text is streamed.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
-        DoesNotFit: with the bytes and what would make it fit.
-        InsufficientMemory: the host has too little memory, with the nearest settings that fit, or a cluster has.
-        WorkerLost: a process or a machine of a cluster has ended.
+        BadInput: Something named is missing or cannot be used. A subclass says what.
+        DoesNotFit: The model does not fit. The message has the bytes and possible remedies.
+        InsufficientMemory: This computer or the Ray cluster has too little memory. The message for
+            this computer names similar settings that fit.
+        WorkerLost: A process or a machine of a Ray cluster has ended.
     """
     path = trace_path(request.tracing.trace)
     check_engine(EngineChoice(request.engine, request.ray_address))
     check_policy(request.tracing.trace_policy)
     profile, checkpoint = _profile_path(request), _checkpoint_path(request)
-    prepared = prepare(request, to_run=True)
-    prepared_draft = prepare_draft(prepared)
-    program = compile_program(prepared)
+    prepared_run = prepare(request, to_run=True)
+    prepared_draft = prepare_draft(prepared_run)
+    program = compile_program(prepared_run)
     draft = None if prepared_draft is None else (prepared_draft, compile_program(prepared_draft.run))
     record = request.tracing.record
     ops = () if record is None else recorded_ops(record, program, traced=path is not None)
     pes = _watched_pes(request, program, traced=path is not None)
-    with _backend(prepared, program) as make_backend:
+    with _backend(prepared_run, program) as make_backend:
         return execute(
-            prepared,
+            prepared_run,
             program,
             trace=path,
             trace_policy=request.tracing.trace_policy,
@@ -88,18 +91,25 @@ def run(
         )
 
 
-def _backend(prepared: PreparedRun, program: Program) -> AbstractContextManager[BackendFactory]:
-    """Return what makes the backend that the request names, for as long as it is used. Errors are those of `run`."""
-    if prepared.request.engine == RAY:
+def _backend(prepared_run: PreparedRun, program: Program) -> AbstractContextManager[BackendFactory]:
+    """Return a context manager that yields the backend factory of the requested engine.
+
+    Its errors are those of `run`. The check of this computer's memory is part of it.
+    """
+    if prepared_run.request.engine == RAY:
         from wse.studies.run.ray.ray_backend import ray_backend  # brings Ray, which is optional
 
-        return ray_backend(prepared, program)
-    check_memory(prepared, program)
+        return ray_backend(prepared_run, program)
+    check_memory(prepared_run, program)
     return nullcontext(Engine)
 
 
 def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tuple[PePlace, ...]:
-    """Return the PEs whose buffers are kept. Raises BadInput where they cannot be."""
+    """Return the PEs whose buffers ``--record-pe`` stores in the trace.
+
+    Raises:
+        BadInput: The PEs cannot be recorded, for example because the run is on a Ray cluster.
+    """
     if request.tracing.record_pe is None:
         return ()
     if request.engine == RAY:
@@ -112,28 +122,34 @@ def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tupl
 
 
 def _profile_path(request: RunRequest) -> Path | None:
-    """Return the path of the flame graph, where one is requested. Raises BadInput where it cannot be one."""
+    """Return the path of the flame graph, or None without ``--profile``.
+
+    Raises:
+        BadInput: The path cannot be used.
+    """
     if not request.profiling.profile:
         return None
     return output_path(PROFILE_OPTION, str(request.profiling.profile_output), suffix=".json", kind="a flame graph")
 
 
 def _checkpoint_path(request: RunRequest) -> Path | None:
-    """Return the path of the checkpoint, where one is requested.
+    """Return the path of the checkpoint file, or None without ``--checkpoint``.
 
     Raises:
-        BadInput: it cannot be one, the time between two is none, or tensors are to be kept of every pass.
+        BadInput: The path cannot be used, the time between two checkpoints is not a number of at
+            least 0, or ``--record`` or ``--record-pe`` is given too. Passes that are read from a
+            checkpoint are not executed, so they have nothing to record.
     """
     if request.checkpoints.checkpoint is None:
         return None
     if not 0 <= request.checkpoints.checkpoint_every < math.inf:
-        every = request.checkpoints.checkpoint_every
-        message = f"--checkpoint-every {every:g}: is no time; give one of at least 0, such as 60s"
+        interval_s = request.checkpoints.checkpoint_every
+        message = f"--checkpoint-every {interval_s:g}: is not a valid time; give a time of at least 0, such as 60s"
         raise BadInput(message)
     if request.tracing.record is not None:
-        message = "--checkpoint: passes that are not carried out again make no tensors; leave out --record"
+        message = "--checkpoint: passes read from the file are not executed and have no tensors; leave out --record"
         raise BadInput(message)
     if request.tracing.record_pe is not None:
-        message = "--checkpoint: passes that are not carried out again leave no bytes; leave out --record-pe"
+        message = "--checkpoint: passes read from the file are not executed and leave no bytes; leave out --record-pe"
         raise BadInput(message)
     return output_path(CHECKPOINT_OPTION, str(request.checkpoints.checkpoint))

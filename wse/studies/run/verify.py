@@ -1,4 +1,4 @@
-"""``verify`` of a run: the passes that verified drafts, the tokens that they gave, and what all generation took."""
+"""Results of the passes that verify draft tokens, and the table that shows them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from wse.studies.run.drafts.drafts import Drafter
 
 
 class AcceptanceCounts:
-    """Counts of the drafted tokens that passes accepted, by their position in a draft of ``tokens``.
+    """Counts of accepted draft tokens by their position in the draft.
 
     Attributes:
-        verified: By position, tokens that were decided on: all before them in their draft were accepted.
-        accepted: By position, those of them that were accepted.
+        verified: For each position, the number of draft tokens that were decided on, because all
+            draft tokens before them were accepted.
+        accepted: For each position, the number of draft tokens that were accepted.
     """
 
     def __init__(self, tokens: int) -> None:
         self.verified, self.accepted = [0] * tokens, [0] * tokens
 
     def add(self, accepted: int) -> None:
-        """Count a pass that accepted the first so many tokens of its draft."""
+        """Count a pass that accepted the first ``accepted`` tokens of its draft."""
         for position in range(len(self.verified)):
             self.verified[position] += position <= accepted
             self.accepted[position] += position < accepted
@@ -35,47 +36,59 @@ class AcceptanceCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class DraftResult(Result):
-    """The drafts of a run: what was accepted of them, and what they took."""
+    """The drafts of a run: how many draft tokens were accepted, and how long drafting took."""
 
-    name: Annotated[str, Doc("the draft model, or `ngram`")]
+    name: Annotated[str, Doc("name of the draft model, or `ngram`")]
     place: Annotated[str, Doc("where drafts are made: `same`, `wafer` or `host`")]
     verified: Annotated[
-        tuple[int, ...], Doc("drafted tokens that were decided on, by position: all before them were accepted")
+        tuple[int, ...], Doc("by position in the draft, draft tokens whose predecessors were all accepted")
     ]
-    accepted: Annotated[tuple[int, ...], Doc("those of them that were accepted")]
-    acceptance: Annotated[tuple[float | None, ...], Doc("the second over the first; null where there were none")]
+    accepted: Annotated[tuple[int, ...], Doc("by position in the draft, draft tokens that were accepted")]
+    acceptance: Annotated[
+        tuple[float | None, ...], Doc("`accepted` over `verified`; null for positions that were never verified")
+    ]
     tokens_per_pass: Annotated[
-        float | None, Doc("tokens that a pass over a draft gave, its own one among them, in the mean")
+        float | None, Doc("mean tokens per verification pass, including the model's own next token")
     ]
     passes: Annotated[int, Doc("passes of the draft model; 0 for `ngram`")]
-    cycles: Annotated[float, Doc("the model's wait for drafts, with the ways of ids", "cycles")]
+    cycles: Annotated[
+        float, Doc("cycles that the model waited for drafts, including the exchange of token ids", "cycles")
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedResult(Result):
-    """Passes over several new tokens of the user, the next one and drafted ones; a plain pass where nothing is drafted.
+    """The verification passes of a run and the resulting speed.
 
-    What plain passes would have taken is timed on the same Program, token by token.
+    A verification pass runs the model over the next token of a user and its draft tokens. Without
+    drafts, it runs over the next token only. For comparison, the result contains the speed without
+    drafts, timed token by token on the same Program.
     """
 
-    tokens: Annotated[int, Doc("tokens of a pass: the next one, and those that are drafted after it")]
-    passes: Annotated[int, Doc("passes that verified a draft")]
-    accepted_per_pass: Annotated[float | None, Doc("drafted tokens that a pass accepted, in the mean")]
-    cycles_per_pass: Annotated[float | None, Doc("a pass, in the mean", "cycles")]
-    cycles_by: Annotated[CyclesBy | None, Doc("the cycles of a pass by cause", "cycles")]
+    tokens: Annotated[int, Doc("tokens of a pass: the next token and its draft tokens")]
+    passes: Annotated[int, Doc("number of verification passes")]
+    accepted_per_pass: Annotated[float | None, Doc("mean draft tokens accepted per pass")]
+    cycles_per_pass: Annotated[float | None, Doc("mean cycles of a pass", "cycles")]
+    cycles_by: Annotated[CyclesBy | None, Doc("mean cycles of a pass by cause", "cycles")]
     tokens_per_s: Annotated[
         float | None,
-        Doc("tokens behind the first over the time of these and of plain passes, and of drafts", "tokens/s"),
+        Doc("tokens after the first, over the time of all passes and drafts", "tokens/s"),
     ]
     plain_tokens_per_s: Annotated[
-        float | None, Doc("the same tokens over the time that plain passes of one user take", "tokens/s")
+        float | None, Doc("the same tokens over the time that they would take without drafts", "tokens/s")
     ] = None
-    speed_up: Annotated[float | None, Doc("the first over the second; of runs with drafts")] = None
-    draft: Annotated[DraftResult | None, Doc("the drafts; of passes over more than one token")] = None
+    speed_up: Annotated[float | None, Doc("`tokens_per_s` over `plain_tokens_per_s`; with drafts")] = None
+    draft: Annotated[DraftResult | None, Doc("the drafts; for passes over more than one token")] = None
 
 
 def draft_result(drafter: Drafter, counts: AcceptanceCounts, clock: RunTotals) -> DraftResult:
-    """Return the drafts of a run whose model waited as its clock says."""
+    """Return the acceptance and the time of the drafts of a run.
+
+    Args:
+        drafter: Source of the drafts: a draft model or a look-up in the text.
+        counts: Accepted draft tokens by position.
+        clock: Totals of the run, with the number of passes and the cycles spent on drafts.
+    """
     pairs = list(zip(counts.accepted, counts.verified, strict=True))
     passes = clock.verify.runs
     return DraftResult(
@@ -97,15 +110,25 @@ def verified_result(
     clock_hz: float,
     draft: DraftResult | None,
 ) -> VerifiedResult:
-    """Return the totals of a run; generated tokens, by user, are those behind the first."""
+    """Return the totals of the verification passes of a run.
+
+    Args:
+        clock: Cycles and traffic of the run.
+        prompt_tokens: Length of each user's prompt.
+        generated_tokens: Number of generated tokens of each user after the first one.
+        clock_hz: Clock frequency of the wafer.
+        draft: Acceptance of the drafts. None if the run has no drafts.
+    """
     totals = clock.verify
     cycles = clock.decode.cycles + clock.verify.cycles + clock.draft_cycles
     tokens_per_s = sum(generated_tokens) * clock_hz / cycles if cycles else None
     plain = None
     if draft is not None and cycles:
         (prompt,), (generated,) = prompt_tokens, generated_tokens
-        classes = clock.fabric.decode_costs([prompt], generated)
-        plain = generated * clock_hz / sum(one.tokens * one.cost.cycles for one in classes)
+        token_classes = clock.fabric.decode_costs([prompt], generated)
+        plain = (
+            generated * clock_hz / sum(token_class.tokens * token_class.cost.cycles for token_class in token_classes)
+        )
     accepted = None if draft is None or not totals.runs else sum(draft.accepted) / totals.runs
     return VerifiedResult(
         tokens=clock.fabric.program.verify_tokens,
@@ -124,15 +147,17 @@ _PLACES: Final = {SAME: "beside the model on its wafer", WAFER: "on another wafe
 
 
 def verified_table(verified: VerifiedResult) -> Table:
-    """Passes, what they accepted of drafts, and the speed with them."""
+    """Return a table of the number of passes, the acceptance of drafts, and the speed."""
     draft = verified.draft
-    others = f" over {verified.tokens} tokens, the others over one" if draft else ", each a user's next token"
-    rows = [("passes", f"{count(verified.passes)}{others}")]
+    pass_text = f" over {verified.tokens} tokens, the others over one" if draft else ", each a user's next token"
+    rows = [("passes", f"{count(verified.passes)}{pass_text}")]
     if draft is not None and verified.accepted_per_pass is not None:
-        of_draft = f"{verified.accepted_per_pass:.2f} of {verified.tokens - 1} drafted tokens a pass"
-        rows.append(("accepted", of_draft))
-        shares = " ".join("-" if share is None else f"{100 * share:.0f}%" for share in draft.acceptance)
-        rows.append(("by position", f"{shares}, where all before were accepted"))
+        accepted_text = f"{verified.accepted_per_pass:.2f} of {verified.tokens - 1} drafted tokens a pass"
+        rows.append(("accepted", accepted_text))
+        percentages = " ".join(
+            "-" if probability is None else f"{100 * probability:.0f}%" for probability in draft.acceptance
+        )
+        rows.append(("by position", f"{percentages}, where all before were accepted"))
     if verified.cycles_per_pass is not None:
         rows.append(("a pass", f"{count(verified.cycles_per_pass)} cycles"))
     if draft is not None and verified.passes:
@@ -144,5 +169,5 @@ def verified_table(verified: VerifiedResult) -> Table:
         rows.append(("without", plain))
     if draft is None:
         return pair_table(rows, "Generation", "users in turn")
-    made = "looked up in the text so far" if draft.name == NGRAM else printable(f"of {draft.name}")
-    return pair_table(rows, "Drafts", f"{made}, {_PLACES[draft.place]}")
+    source_text = "looked up in the text so far" if draft.name == NGRAM else printable(f"of {draft.name}")
+    return pair_table(rows, "Drafts", f"{source_text}, {_PLACES[draft.place]}")

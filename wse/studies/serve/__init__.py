@@ -1,1 +1,1 @@
-"""``wse serve-sim``: requests that arrive over time, served by a compiled model."""
+"""``wse serve-sim``: a simulation of requests that arrive over time and are served by a machine."""

@@ -1,4 +1,4 @@
-"""`wse.serve_sim`: the study as a function of Python."""
+"""The function `wse.serve_sim`, with all options of ``wse serve-sim`` as arguments."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def serve_sim(
     html: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> ServeResult:
-    """Serve requests that arrive over time, event by event. The result of ``wse serve-sim``.
+    """Simulate a service whose requests arrive over time, as ``wse serve-sim`` does.
 
     Example:
         result = wse.serve_sim("llama-3-8b", load=0.9, ttft="100ms")
@@ -91,58 +91,58 @@ def serve_sim(
     Arguments that are not listed here are those of `wse.estimate`.
 
     Args:
-        draft: Decode by passes that verify drafts, accepted as often as this says: a measured model
-            of acceptance.toml or typical, shares such as 0.8,0.7,0.6 by position, or a TOML file.
-        draft_tokens: Tokens that are drafted for each pass. Default: as many as gain most for the
-            users, or for those of one pass.
-        arrivals (poisson|constant|bursts|FILE): When requests come: one by one at random, evenly,
-            in bursts, or as a CSV file says, with columns arrival_s, prompt_tokens, new_tokens,
-            and, if wanted, tier, prefix and prefix_tokens.
-        rate: Requests a second. Default: those that users make, else by load.
-        load: Requests as a share of those that can be served at most. Default: 0.7.
-        requests: Requests. Default: 10,000, or those of the file.
-        burst: Requests of a burst.
-        length_cv: Spread of prompts and answers, which are log-normal around their mean: standard
-            deviation over mean.
-        batching (continuous|static): Users join and leave between two tokens, or wait for a batch
-            and ride together to its end.
-        dispatch (least-loaded|round-robin): With replicas, each request goes to the one with the
-            fewest in flight, or to one after another.
-        max_users: Users that are served at a time, or batch slots of a static batch. Default: as
+        draft: Verify drafts in decode passes, with this acceptance: that of a measured model of
+            acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.
+        draft_tokens: Draft tokens per pass. Default: the number that is fastest for the users, or
+            for those of one pass.
+        arrivals (poisson|constant|bursts|FILE): When requests arrive: at random, at a constant
+            rate, in bursts, or as in a CSV file with columns arrival_s, prompt_tokens, new_tokens,
+            and optionally tier, prefix and prefix_tokens.
+        rate: Requests per second. Default: the rate that users generate, else by load.
+        load: Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.
+        requests: Number of requests. Default: 10,000, or those of the file.
+        burst: Requests per burst.
+        length_cv: Variation of prompt and answer lengths, which are log-normal: standard deviation
+            over mean.
+        batching (continuous|static): Users join and leave between two tokens (continuous), or wait
+            for a batch and stay until it ends (static).
+        dispatch (least-loaded|round-robin): With replicas, send each request to the replica with
+            the fewest in flight, or to one replica after another.
+        max_users: Maximum users served at a time, or batch slots of a static batch. Default: as
             many as fit.
-        batch_wait: Time after which a static batch begins though it is not full, such as 500ms.
+        batch_wait: Time after which a static batch starts even if it is not full, such as 500ms.
             Default: never. A number is in s; a text has a unit.
-        chunk: Tokens of prompts that are read between two tokens of others. Default: on wafers as
-            many as stages have time for while they wait, on GPUs 8,192.
-        prefill (same|own): Prompts on the machine that decodes, or on one of their own, wafers or
-            GPUs.
-        prefill_wafer: The wafer that reads prompts where GPUs decode: a name of `wse wafers`, or a
-            TOML file.
-        prefill_gpu: The GPU that reads prompts where wafers decode: a name of `wse gpus`, or a TOML
+        chunk: Prompt tokens that are read between two tokens of other users. Default: on wafers as
+            many as fit into the idle time of stages, on GPUs 8,192.
+        prefill (same|own): Read prompts on the machine that decodes (same), or on separate wafers
+            or GPUs (own).
+        prefill_wafer: Wafer that reads prompts if GPUs decode: a name of `wse wafers`, or a TOML
             file.
-        prefill_stack: The serving stack of prefill_gpu. Default: vllm.
-        kv_bandwidth (GB/s): Bandwidth of the link that moves caches to where they are decoded.
+        prefill_gpu: GPU that reads prompts if wafers decode: a name of `wse gpus`, or a TOML file.
+        prefill_stack: Serving stack of prefill_gpu. Default: vllm.
+        kv_bandwidth (GB/s): Bandwidth of the link that moves KV caches to the machine that decodes.
             Default: the machine's own link. A number is in GB/s; a text has a unit.
-        kv_latency: Latency of that link, such as 5us. Default: that of the machine's own. A number
-            is in µs; a text has a unit.
+        kv_latency: Latency of that link, such as 5us. Default: that of the machine's own link. A
+            number is in µs; a text has a unit.
         prefill_wafers: Wafers that read prompts, with prefill own. Default: as many as decode, or
-            hold the model.
-        prefill_gpus: GPUs that read prompts, with prefill own. Default: as many as decode, or hold
-            the model.
-        prefill_mesh (ROWSxCOLS): PEs that read prompts, beside the mesh that decodes on the same
-            wafers.
-        prefix_cache: Keep prefixes of prompts for later ones.
-        prefix_tokens: Tokens that each prompt has in common with others. Default: none.
-        prefixes: Different prefixes of so many tokens.
-        fast_share: Share of requests in a fast tier, which never waits for others.
-        ttft: Time to the first token that is promised, for goodput, such as 200ms. A number is in
-            s; a text has a unit.
-        tpot: Time per further token that is promised, for goodput, such as 2ms. A number is in s; a
-            text has a unit.
-        seed: Seed of arrivals and lengths: the same seed, the same result.
-        timeline: A file for a timeline that Perfetto opens.
-        html: A file for a page with tables and the queue over time.
-        on_progress: Called with (requests served, all, what is done).
+            as the model needs.
+        prefill_gpus: GPUs that read prompts, with prefill own. Default: as many as decode, or as
+            the model needs.
+        prefill_mesh (ROWSxCOLS): Mesh of PEs that read prompts, next to the mesh that decodes, on
+            the same wafers.
+        prefix_cache: Keep the KV caches of prefixes for later prompts.
+        prefix_tokens: Tokens at the start of each prompt that it shares with other prompts.
+            Default: none.
+        prefixes: Number of different shared prefixes.
+        fast_share: Fraction of requests in a fast tier, which never waits for other requests.
+        ttft: Promised time to first token, for goodput, such as 200ms. A number is in s; a text has
+            a unit.
+        tpot: Promised time per output token after the first, for goodput, such as 2ms. A number is
+            in s; a text has a unit.
+        seed: Seed of arrivals and lengths: the same seed gives the same result.
+        timeline: File for a timeline that Perfetto opens.
+        html: File for a page with tables and plots of the queue over time.
+        on_progress: Called with (requests served, total, current activity).
     """
     from wse.studies.serve.files import serve_to_files
 

@@ -1,4 +1,4 @@
-"""The rules by which options of ``wse serve-sim`` go together."""
+"""Checks of the options of ``wse serve-sim`` and of their combinations."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ MOST_REQUESTS: Final = 1_000_000
 MOST_CV: Final = 10.0
 MOST_LATENCY_US: Final = 1e9
 MOST_DRAFTED: Final = 64
-"""Tokens of a draft; no measured one has as many."""
+"""Maximum number of tokens of a draft, more than in any measurement."""
 
 
 def check_options(request: ServeRequest) -> None:
-    """Raise BadInput for an option that is out of range, or that another one leaves without meaning."""
+    """Check that all options are in range and that none is without effect.
+
+    Raises:
+        BadInput: An option is out of range, is unknown, or has no effect with the other options.
+    """
     traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
     check_counts(
         requests=traffic.requests,
@@ -50,7 +54,7 @@ def check_options(request: ServeRequest) -> None:
 
 
 def _check_needs(request: ServeRequest) -> None:
-    """Raise BadInput for an option that means nothing without another one."""
+    """Raise BadInput if an option has no effect because another option is missing."""
     traffic, batches, prefilling = request.traffic, request.batches, request.prefilling
     is_static, on_gpus = batches.batching == STATIC, request.base.gpu is not None
     has_own, by_gpus, by_wafers = (
@@ -88,14 +92,14 @@ def _check_needs(request: ServeRequest) -> None:
 
 
 def _check_prefill(request: ServeRequest) -> None:
-    """Raise BadInput for options of prefill that exclude each other."""
-    prefilling, of_wafers = request.prefilling, "is of wafers that decode; leave it out, or leave out --gpu"
+    """Raise BadInput if options about the machine that reads prompts contradict each other."""
+    prefilling, wafers_only = request.prefilling, "is of wafers that decode; leave it out, or leave out --gpu"
     on_gpus, on_part = request.base.gpu is not None, prefilling.prefill_mesh is not None
     has_wafers, by_gpus = prefilling.prefill_wafers is not None, prefilling.prefill_gpu is not None
     for option, is_refused, reason in (
-        ("--prefill-wafers", on_gpus and has_wafers and prefilling.prefill_wafer is None, of_wafers),
-        ("--prefill-gpu", on_gpus and by_gpus, of_wafers),
-        ("--prefill-mesh", on_gpus and on_part, of_wafers),
+        ("--prefill-wafers", on_gpus and has_wafers and prefilling.prefill_wafer is None, wafers_only),
+        ("--prefill-gpu", on_gpus and by_gpus, wafers_only),
+        ("--prefill-mesh", on_gpus and on_part, wafers_only),
         ("--prefill-wafers", by_gpus and has_wafers, "GPUs read prompts; leave it out"),
         ("--prefill-mesh", by_gpus and on_part, "GPUs read prompts; leave it out"),
         ("--kv-bandwidth", on_part and prefilling.kv_bandwidth is not None, "caches stay on a wafer; leave it out"),
@@ -107,7 +111,7 @@ def _check_prefill(request: ServeRequest) -> None:
 
 
 def _check_replicas(request: ServeRequest) -> None:
-    """Raise BadInput for replicas in batches that wait, or whose number cannot be found."""
+    """Raise BadInput for replicas with static batches, or if their number cannot be determined."""
     replicas, is_drawn = request.base.replicas, str(request.traffic.arrivals) in ARRIVALS
     check_counts(replicas=replicas)
     if replicas == 1:
@@ -121,30 +125,32 @@ def _check_replicas(request: ServeRequest) -> None:
 
 
 def check_draft_tokens(request: ServeRequest, context: int) -> None:
-    most = min(MOST_DRAFTED, context - 2)
-    if request.draft_tokens is not None and request.draft_tokens > most:
-        message = f"--draft-tokens {request.draft_tokens}: of a context of {context:,} tokens give at most {most}"
+    """Raise BadInput if a draft is longer than allowed or than the context permits."""
+    max_tokens = min(MOST_DRAFTED, context - 2)
+    if request.draft_tokens is not None and request.draft_tokens > max_tokens:
+        message = f"--draft-tokens {request.draft_tokens}: of a context of {context:,} tokens give at most {max_tokens}"
         raise BadInput(message)
 
 
 def _check_numbers(request: ServeRequest) -> None:
-    traffic, batches, prefilling, promised = request.traffic, request.batches, request.prefilling, request.promised
-    for option, value, most, what in (
+    """Raise BadInput if a number is out of range."""
+    traffic, batches, prefilling, promises = request.traffic, request.batches, request.prefilling, request.promised
+    for option, value, max_value, noun in (
         ("--rate", traffic.rate, 1e12, "requests a second"),
         ("--load", traffic.load, 1e6, "a share"),
         ("--batch-wait", batches.batch_wait, 1e9, "seconds"),
-        ("--ttft", promised.ttft, 1e9, "seconds"),
-        ("--tpot", promised.tpot, 1e9, "seconds"),
+        ("--ttft", promises.ttft, 1e9, "seconds"),
+        ("--tpot", promises.tpot, 1e9, "seconds"),
         ("--kv-bandwidth", prefilling.kv_bandwidth, 1e9, "GB/s"),
     ):
-        if value is not None and not 0 < value <= most:
-            message = f"{option} {value:g}: give {what} of more than 0"
+        if value is not None and not 0 < value <= max_value:
+            message = f"{option} {value:g}: give {noun} of more than 0"
             raise BadInput(message)
-    for option, value, most, unit in (
+    for option, value, max_value, unit in (
         ("--length-cv", traffic.length_cv, MOST_CV, ""),
         ("--fast-share", traffic.fast_share, 1, ""),
         ("--kv-latency", prefilling.kv_latency or 0.0, MOST_LATENCY_US, " µs"),
     ):
-        if not 0 <= value <= most:
-            message = f"{option} {value:g}: give a number from 0 to {most:g}{unit}"
+        if not 0 <= value <= max_value:
+            message = f"{option} {value:g}: give a number from 0 to {max_value:g}{unit}"
             raise BadInput(message)

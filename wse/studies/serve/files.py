@@ -1,4 +1,4 @@
-"""``wse serve-sim`` with the files that it writes: paths checked first, content written last."""
+"""The simulation of ``wse serve-sim`` with the timeline and the page that were requested."""
 
 from __future__ import annotations
 
@@ -16,23 +16,32 @@ from wse.studies.serve.study import serve
 from wse.studies.serve.timeline import timeline_of
 
 KEYS: Final = {"--timeline": "timeline", "--html": "page"}
-"""The keys of a result that have the files of options."""
+"""Fields of the result that contain the path of each option's file."""
 _CHECKS: Final = {"--timeline": output_path, "--html": page_path}
 
 
 def serve_to_files(
     request: ServeRequest, on_progress: OnProgress, *, timeline: str | Path | None, html: str | Path | None
 ) -> ServeResult:
-    """Serve a request, and write its files.
+    """Simulate a service and write its timeline and page, if requested.
+
+    Paths are checked before the simulation.
+
+    Args:
+        request: The options of the simulation.
+        on_progress: Called with (requests served, total, current activity).
+        timeline: Path of the timeline for Perfetto. None writes none.
+        html: Path of the page. None writes none.
 
     Raises:
-        BadInput and its kinds: as of `wse.studies.serve.study.serve`; or a path is empty, a folder or the file of
-            arrivals, its folder is missing, or a timeline is requested of requests that were not served.
+        BadInput: An option is invalid, as for `wse.studies.serve.study.serve`. Or a path cannot be
+            used, or a timeline is requested although the queue would grow without limit, so that no
+            request is served.
     """
     inputs = [Path(request.traffic.arrivals)]
-    given = {"--timeline": timeline, "--html": html}
+    texts = {"--timeline": timeline, "--html": html}
     paths = {
-        option: _CHECKS[option](option, str(text), inputs=inputs) for option, text in given.items() if text is not None
+        option: _CHECKS[option](option, str(text), inputs=inputs) for option, text in texts.items() if text is not None
     }
     service = serve(request, on_progress)
     outcome, result = service.outcome, service.result

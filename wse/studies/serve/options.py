@@ -1,4 +1,4 @@
-"""Option groups of ``wse serve-sim``: traffic, batching, where prompts are read, and promised times."""
+"""Option groups of ``wse serve-sim``: traffic, batching, prefill machine and promised times."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SAME: Final = "same"
 OWN: Final = "own"
 PREFILL_PLACES: Final = (SAME, OWN)
 LOAD: Final = 0.7
-"""Offered load where neither it nor a rate was requested."""
+"""Default of the offered load if no rate is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficOptions:
-    """The requests that come, and when."""
+    """Options of the simulated requests: how many, when they arrive, and how long they are."""
 
     arrivals: Annotated[
         str | Path,
         Option(
-            doc="When requests come: one by one at random, evenly, in bursts, or as a CSV file says, with columns "
-            "arrival_s, prompt_tokens, new_tokens, and, if wanted, tier, prefix and prefix_tokens.",
+            doc="When requests arrive: at random, at a constant rate, in bursts, or as in a CSV file with "
+            "columns arrival_s, prompt_tokens, new_tokens, and optionally tier, prefix and prefix_tokens.",
             panel="Serving",
             metavar="poisson|constant|bursts|FILE",
         ),
@@ -38,23 +38,28 @@ class TrafficOptions:
     rate: Annotated[
         float | None,
         Option(
-            doc="Requests a second. Default: those that --users make, else by --load.", panel="Serving", metavar="R"
+            doc="Requests per second. Default: the rate that --users generate, else by --load.",
+            panel="Serving",
+            metavar="R",
         ),
     ] = None
     load: Annotated[
         float | None,
         Option(
-            doc="Requests as a share of those that can be served at most. Default: 0.7.", panel="Serving", metavar="F"
+            doc="Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.",
+            panel="Serving",
+            metavar="F",
         ),
     ] = None
     requests: Annotated[
-        int | None, Option(doc="Requests. Default: 10,000, or those of the file.", panel="Serving", metavar="N")
+        int | None,
+        Option(doc="Number of requests. Default: 10,000, or those of the file.", panel="Serving", metavar="N"),
     ] = None
-    burst: Annotated[int, Option(doc="Requests of a burst.", panel="Serving", metavar="N")] = 8
+    burst: Annotated[int, Option(doc="Requests per burst.", panel="Serving", metavar="N")] = 8
     length_cv: Annotated[
         float,
         Option(
-            doc="Spread of prompts and answers, which are log-normal around their mean: standard deviation over mean.",
+            doc="Variation of prompt and answer lengths, which are log-normal: standard deviation over mean.",
             panel="Serving",
             metavar="F",
         ),
@@ -62,30 +67,36 @@ class TrafficOptions:
     prefix_tokens: Annotated[
         int | None,
         Option(
-            doc="Tokens that each prompt has in common with others. Default: none.",
+            doc="Tokens at the start of each prompt that it shares with other prompts. Default: none.",
             panel="Serving",
             metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None
-    prefixes: Annotated[int, Option(doc="Different prefixes of so many tokens.", panel="Serving", metavar="N")] = 1
+    prefixes: Annotated[int, Option(doc="Number of different shared prefixes.", panel="Serving", metavar="N")] = 1
     fast_share: Annotated[
         float,
-        Option(doc="Share of requests in a fast tier, which never waits for others.", panel="Serving", metavar="F"),
+        Option(
+            doc="Fraction of requests in a fast tier, which never waits for other requests.",
+            panel="Serving",
+            metavar="F",
+        ),
     ] = 0.0
     seed: Annotated[
-        int, Option(doc="Seed of arrivals and lengths: the same seed, the same result.", panel="Serving", metavar="N")
+        int,
+        Option(doc="Seed of arrivals and lengths: the same seed gives the same result.", panel="Serving", metavar="N"),
     ] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchingOptions:
-    """Options of batching, and of the distribution of requests over machines."""
+    """Options of batching, and of how requests are assigned to replicas."""
 
     batching: Annotated[
         str,
         Option(
-            doc="Users join and leave between two tokens, or wait for a batch and ride together to its end.",
+            doc="Users join and leave between two tokens (continuous), or wait for a batch and stay until it "
+            "ends (static).",
             panel="Serving",
             metavar="continuous|static",
         ),
@@ -93,7 +104,8 @@ class BatchingOptions:
     dispatch: Annotated[
         str,
         Option(
-            doc="With --replicas, each request goes to the one with the fewest in flight, or to one after another.",
+            doc="With --replicas, send each request to the replica with the fewest in flight, or to one replica "
+            "after another.",
             panel="Serving",
             metavar="least-loaded|round-robin",
         ),
@@ -101,7 +113,7 @@ class BatchingOptions:
     max_users: Annotated[
         int | None,
         Option(
-            doc="Users that are served at a time, or batch slots of a static batch. Default: as many as fit.",
+            doc="Maximum users served at a time, or batch slots of a static batch. Default: as many as fit.",
             panel="Serving",
             metavar="N",
         ),
@@ -109,7 +121,7 @@ class BatchingOptions:
     batch_wait: Annotated[
         float | None,
         Option(
-            doc="Time after which a static batch begins though it is not full, such as 500ms. Default: never.",
+            doc="Time after which a static batch starts even if it is not full, such as 500ms. Default: never.",
             panel="Serving",
             metavar="TIME",
             unit="s",
@@ -118,24 +130,26 @@ class BatchingOptions:
     chunk: Annotated[
         int | None,
         Option(
-            doc="Tokens of prompts that are read between two tokens of others. Default: on wafers as many as stages "
-            "have time for while they wait, on GPUs 8,192.",
+            doc="Prompt tokens that are read between two tokens of other users. Default: on wafers as many as "
+            "fit into the idle time of stages, on GPUs 8,192.",
             panel="Serving",
             metavar="TOKENS",
             unit=TOKEN,
         ),
     ] = None
-    prefix_cache: Annotated[bool, Option(doc="Keep prefixes of prompts for later ones.", panel="Serving")] = False
+    prefix_cache: Annotated[bool, Option(doc="Keep the KV caches of prefixes for later prompts.", panel="Serving")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillOptions:
-    """Options of the machine that reads prompts, and of the link that moves their caches."""
+    """Options of a separate machine that reads prompts, and of the link from it for KV caches."""
 
     prefill: Annotated[
         str,
         Option(
-            doc="Prompts on the machine that decodes, or on one of their own, wafers or GPUs.",
+            doc="Read prompts on the machine that decodes (same), or on separate wafers or GPUs (own).",
             panel="Serving",
             metavar="same|own",
         ),
@@ -143,7 +157,7 @@ class PrefillOptions:
     prefill_wafer: Annotated[
         str | Path | None,
         Option(
-            doc="The wafer that reads prompts where GPUs decode: a name of `wse wafers`, or a TOML file.",
+            doc="Wafer that reads prompts if GPUs decode: a name of `wse wafers`, or a TOML file.",
             panel="Serving",
             metavar="NAME|FILE",
             known_values=known_names.wafers,
@@ -152,7 +166,7 @@ class PrefillOptions:
     prefill_gpu: Annotated[
         str | Path | None,
         Option(
-            doc="The GPU that reads prompts where wafers decode: a name of `wse gpus`, or a TOML file.",
+            doc="GPU that reads prompts if wafers decode: a name of `wse gpus`, or a TOML file.",
             panel="Serving",
             metavar="NAME|FILE",
             known_values=known_names.gpus,
@@ -161,7 +175,7 @@ class PrefillOptions:
     prefill_stack: Annotated[
         str | Path | None,
         Option(
-            doc="The serving stack of --prefill-gpu. Default: vllm.",
+            doc="Serving stack of --prefill-gpu. Default: vllm.",
             panel="Serving",
             metavar="NAME|FILE",
             known_values=known_names.stacks,
@@ -170,7 +184,8 @@ class PrefillOptions:
     kv_bandwidth: Annotated[
         float | None,
         Option(
-            doc="Bandwidth of the link that moves caches to where they are decoded. Default: the machine's own link.",
+            doc="Bandwidth of the link that moves KV caches to the machine that decodes. Default: the machine's "
+            "own link.",
             panel="Serving",
             metavar="GB/s",
             unit="GB/s",
@@ -179,7 +194,7 @@ class PrefillOptions:
     kv_latency: Annotated[
         float | None,
         Option(
-            doc="Latency of that link, such as 5us. Default: that of the machine's own.",
+            doc="Latency of that link, such as 5us. Default: that of the machine's own link.",
             panel="Serving",
             metavar="TIME",
             unit="µs",
@@ -188,7 +203,7 @@ class PrefillOptions:
     prefill_wafers: Annotated[
         int | None,
         Option(
-            doc="Wafers that read prompts, with --prefill own. Default: as many as decode, or hold the model.",
+            doc="Wafers that read prompts, with --prefill own. Default: as many as decode, or as the model needs.",
             panel="Serving",
             metavar="N",
         ),
@@ -196,7 +211,7 @@ class PrefillOptions:
     prefill_gpus: Annotated[
         int | None,
         Option(
-            doc="GPUs that read prompts, with --prefill own. Default: as many as decode, or hold the model.",
+            doc="GPUs that read prompts, with --prefill own. Default: as many as decode, or as the model needs.",
             panel="Serving",
             metavar="N",
         ),
@@ -204,7 +219,7 @@ class PrefillOptions:
     prefill_mesh: Annotated[
         str | None,
         Option(
-            doc="PEs that read prompts, beside the --mesh that decodes on the same wafers.",
+            doc="Mesh of PEs that read prompts, next to the --mesh that decodes, on the same wafers.",
             panel="Serving",
             metavar="ROWSxCOLS",
         ),
@@ -213,12 +228,12 @@ class PrefillOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromisedTimes:
-    """Times that are promised to users, for goodput."""
+    """Options of the latencies promised to users. Requests within them count as goodput."""
 
     ttft: Annotated[
         float | None,
         Option(
-            doc="Time to the first token that is promised, for goodput, such as 200ms.",
+            doc="Promised time to first token, for goodput, such as 200ms.",
             panel="Serving",
             metavar="TIME",
             unit="s",
@@ -227,7 +242,7 @@ class PromisedTimes:
     tpot: Annotated[
         float | None,
         Option(
-            doc="Time per further token that is promised, for goodput, such as 2ms.",
+            doc="Promised time per output token after the first, for goodput, such as 2ms.",
             panel="Serving",
             metavar="TIME",
             unit="s",

@@ -1,6 +1,6 @@
-"""The machine that reads prompts, where that is another than the one that decodes.
+"""The machine that reads prompts, if it is separate from the machine that decodes.
 
-Errors on it name the options that it was requested with, such as ``--prefill-wafers`` instead of ``--wafers``.
+Errors about it name the options of that machine, such as ``--prefill-wafers``.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from wse.studies.options.option import make_request, replace_options
 from wse.studies.serve.request import ServeRequest
 
 Placement = PreparedEstimate | PreparedGpuEstimate
-"""A model on wafers, or on GPUs."""
+"""A checked estimate of a model on wafers or on GPUs."""
 
 _OPTION: Final = re.compile(r"--(wafers?|gpus?|stack|mesh)(?![\w-])")
 
 
 def prepare_machine(placement: EstimateRequest) -> Placement:
-    """Return the placement of a request, on wafers or GPUs."""
+    """Check the request for a machine, on wafers or GPUs, and load all that it names."""
     check_machine(placement)
     return prepare_estimate(placement) if placement.gpu is None else prepare_gpu_estimate(placement)
 
 
 def _other_machine(request: ServeRequest, placement: EstimateRequest) -> EstimateRequest:
-    """The placement of the same model, types and lengths on GPUs where wafers decode, or on wafers where GPUs do."""
-    own = request.prefilling
-    shared = make_request(
+    """Return a request for the same model and lengths on the other type of machine.
+
+    If wafers decode, GPUs read prompts; if GPUs decode, wafers do.
+    """
+    prefilling = request.prefilling
+    common_request = make_request(
         EstimateRequest,
         model=placement.model,
         dtype=placement.types.dtype,
@@ -43,56 +46,70 @@ def _other_machine(request: ServeRequest, placement: EstimateRequest) -> Estimat
         new_tokens=placement.workload.new_tokens,
         economics=placement.costs.economics,
     )
-    if own.prefill_gpu is not None:
-        price = prices_of_gpu(request.base.costs.price, own.prefill_gpu)
-        gpu, gpus, stack = own.prefill_gpu, own.prefill_gpus, own.prefill_stack
-        return replace_options(shared, gpu=gpu, gpus=gpus, stack=stack, price=price)
-    assert own.prefill_wafer is not None
+    if prefilling.prefill_gpu is not None:
+        price = prices_of_gpu(request.base.costs.price, prefilling.prefill_gpu)
+        gpu, gpus, stack = prefilling.prefill_gpu, prefilling.prefill_gpus, prefilling.prefill_stack
+        return replace_options(common_request, gpu=gpu, gpus=gpus, stack=stack, price=price)
+    assert prefilling.prefill_wafer is not None
     assert request.base.gpu is not None  # `_check` has refused the request otherwise
     price = prices_without_gpus(request.base.costs.price, [request.base.gpu])
-    return replace_options(shared, wafer=own.prefill_wafer, wafers=own.prefill_wafers, price=price)
+    return replace_options(
+        common_request, wafer=prefilling.prefill_wafer, wafers=prefilling.prefill_wafers, price=price
+    )
 
 
 def prefill_machine(request: ServeRequest, placement: EstimateRequest) -> Placement:
-    """Return the placement that reads prompts; errors on it name its own options."""
+    """Return the checked machine that reads prompts. Its errors name the ``--prefill`` options."""
     with prefill_errors(request):
         return _prefill(request, placement)
 
 
 def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
-    """Return the placement that reads prompts: on wafers or GPUs of its own, or on a part of the wafers that decode."""
-    own = request.prefilling
+    """Return the checked machine that reads prompts.
+
+    There are three cases:
+
+    1. The other type of machine: GPUs if wafers decode, or wafers if GPUs decode.
+    2. Separate machines of the same type.
+    3. A separate mesh next to, or below, the mesh that decodes, on the same wafers.
+
+    Raises:
+        BadInput: The options contradict each other, or both meshes do not fit on a wafer.
+    """
+    prefilling = request.prefilling
     placement = replace_options(placement, draft=None, draft_model=None, draft_place=None, users=None, replicas=1)
-    if own.prefill_gpu is not None or own.prefill_wafer is not None:
-        return prepare_machine(_other_machine(request, placement))
-    if placement.gpu is not None:
-        return prepare_gpu_estimate(replace_options(placement, gpus=own.prefill_gpus or placement.gpu_serving.gpus))
-    if own.prefill_mesh is None:
-        return prepare_estimate(replace(placement, wafers=own.prefill_wafers or placement.wafers))
-    if request.base.machine.mesh is None or own.prefill_wafers is not None:
+    if prefilling.prefill_gpu is not None or prefilling.prefill_wafer is not None:
+        return prepare_machine(_other_machine(request, placement))  # 1
+    if placement.gpu is not None:  # 2
+        return prepare_gpu_estimate(
+            replace_options(placement, gpus=prefilling.prefill_gpus or placement.gpu_serving.gpus)
+        )
+    if prefilling.prefill_mesh is None:
+        return prepare_estimate(replace(placement, wafers=prefilling.prefill_wafers or placement.wafers))
+    if request.base.machine.mesh is None or prefilling.prefill_wafers is not None:  # 3
         message = (
-            f"--prefill-mesh {own.prefill_mesh}: is beside the --mesh that decodes, on the same wafers; give "
+            f"--prefill-mesh {prefilling.prefill_mesh}: is beside the --mesh that decodes, on the same wafers; give "
             "--mesh, and no --prefill-wafers"
         )
         raise BadInput(message)
-    prepared = prepare_estimate(replace_options(placement, mesh=own.prefill_mesh))
-    sizes = [parse_mesh(mesh) for mesh in (request.base.machine.mesh, own.prefill_mesh)]
+    prepared_estimate = prepare_estimate(replace_options(placement, mesh=prefilling.prefill_mesh))
+    sizes = [parse_mesh(mesh) for mesh in (request.base.machine.mesh, prefilling.prefill_mesh)]
     (rows, cols), (more_rows, more_cols) = sizes
-    whole = prepared.whole
-    is_below = rows + more_rows <= whole.mesh_rows and max(cols, more_cols) <= whole.mesh_cols
-    is_beside = cols + more_cols <= whole.mesh_cols and max(rows, more_rows) <= whole.mesh_rows
+    wafer = prepared_estimate.whole
+    is_below = rows + more_rows <= wafer.mesh_rows and max(cols, more_cols) <= wafer.mesh_cols
+    is_beside = cols + more_cols <= wafer.mesh_cols and max(rows, more_rows) <= wafer.mesh_rows
     if not (is_below or is_beside):
         message = (
-            f"--mesh {request.base.machine.mesh} and --prefill-mesh {own.prefill_mesh}: a wafer has "
-            f"{whole.mesh_rows}x{whole.mesh_cols} PEs, where they do not fit beside each other; give smaller ones"
+            f"--mesh {request.base.machine.mesh} and --prefill-mesh {prefilling.prefill_mesh}: a wafer has "
+            f"{wafer.mesh_rows}x{wafer.mesh_cols} PEs, where they do not fit beside each other; give smaller ones"
         )
         raise BadInput(message)
-    return prepared
+    return prepared_estimate
 
 
 @contextmanager
 def prefill_errors(request: ServeRequest) -> Iterator[None]:
-    """A context in which a WseError on the placement that reads prompts names the options that it was requested with.
+    """In this context, change errors to name the options of the machine that reads prompts.
 
     >>> request = make_request(ServeRequest, prefill="own")
     >>> with prefill_errors(request):
@@ -100,17 +117,17 @@ def prefill_errors(request: ServeRequest) -> Iterator[None]:
     Traceback (most recent call last):
     wse.errors.WseError: --prefill-wafers 99: choose at most 5, or a larger --mesh
     """
-    own = own_options(request)
+    own_names = own_options(request)
     try:
         yield
     except WseError as error:
-        text = _OPTION.sub(lambda found: f"--prefill-{found[1]}" if found[1] in own else found[0], str(error))
+        text = _OPTION.sub(lambda found: f"--prefill-{found[1]}" if found[1] in own_names else found[0], str(error))
         error.args = (text,)
         raise
 
 
 def own_options(request: ServeRequest) -> frozenset[str]:
-    """Return the options of placement, without ``--``, that prompts have apart from decoding."""
+    """Return the placement options, without ``--``, that have a separate value for prefill."""
     if request.prefilling.prefill_gpu is not None:
         return frozenset(("gpu", "gpus", "stack"))
     if request.prefilling.prefill_wafer is not None:

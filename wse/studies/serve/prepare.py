@@ -1,4 +1,4 @@
-"""A ServeRequest, checked, with its requests drawn or read and everything loaded that serves them."""
+"""Checks of a serving request, and PreparedServe: the request with machines loaded and traffic."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from wse.studies.serve.request import ServeRequest
 
 REQUESTS: Final = 10_000
 LONGEST: Final = 4
-"""Times the mean that requests of different lengths may have, where no context was requested."""
+"""Maximum length of a request, relative to the mean, if lengths vary and no context is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedServe:
-    """A request with everything loaded and decided but the costs of passes.
+    """A checked serving request. Machines and requests are known, but passes are not timed yet.
 
     Attributes:
-        request: The request.
-        decode: The placement that decodes.
-        prefill: The placement that reads prompts, where that is another.
-        context: Tokens that the longest request may have.
-        workload: The requests; those that were drawn come at one a second, until their rate is known.
-        has_times: Whether the times of arrival are to be kept as they are, from a file.
-        beside: Whether prompts are read on a part of the same wafers.
+        request: The request with all options.
+        decode: The machine that decodes.
+        prefill: The machine that reads prompts, if it is separate.
+        context: Maximum number of tokens of a request.
+        workload: The requests to serve. Random ones arrive at one per second until the rate is
+            known.
+        has_times: Whether the arrival times are from a file and must not change.
+        shares_wafers: Whether prompts are read on a separate part of the same wafers.
     """
 
     request: ServeRequest
@@ -44,23 +45,23 @@ class PreparedServe:
     context: int
     workload: Workload
     has_times: bool
-    beside: bool
+    shares_wafers: bool
 
     @property
     def load(self) -> float:
-        """The load that was requested, where no rate was."""
+        """The requested load relative to capacity, or its default."""
         return LOAD if self.request.traffic.load is None else self.request.traffic.load
 
 
 def prepare_serve(request: ServeRequest) -> PreparedServe:
-    """Load and check all that a request names.
+    """Check a serving request, load all that it names, and draw or read its requests.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
+        BadInput: Something named is missing or cannot be used. A subclass says what.
     """
     check_options(request)
     is_drawn = str(request.traffic.arrivals) in ARRIVALS
-    workload, context = _drawn(request) if is_drawn else _read(request, _arrivals_path(request))
+    workload, context = _drawn_requests(request) if is_drawn else _requests_of_file(request, _arrivals_path(request))
     check_draft_tokens(request, context)
     prompt, answer = (max(1, int(n.mean())) for n in (workload.prompt_tokens, workload.new_tokens))
     placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, context=context)
@@ -71,14 +72,16 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
         context=context,
         workload=workload,
         has_times=not is_drawn,
-        beside=request.prefilling.prefill_mesh is not None,
+        shares_wafers=request.prefilling.prefill_mesh is not None,
     )
 
 
 def _arrivals_path(request: ServeRequest) -> Path:
-    """Return the file of arrivals that a request names.
+    """Return the path of the file with arrivals.
 
-    Raises BadInput where options of drawn requests are beside it.
+    Raises:
+        UnknownName: ``--arrivals`` is neither a known process nor a file.
+        BadInput: Options for random requests are given as well.
     """
     traffic, lengths = request.traffic, request.base.workload
     path = Path(traffic.arrivals)
@@ -100,19 +103,23 @@ def _arrivals_path(request: ServeRequest) -> Path:
     return path
 
 
-def _read(request: ServeRequest, path: Path) -> tuple[Workload, int]:
+def _requests_of_file(request: ServeRequest, path: Path) -> tuple[Workload, int]:
     """Return the requests of a file, and the context that they need."""
     context, spec = request.base.context, load_model(request.base.model, with_weights=False).spec
     check_context(context, spec)
     if context is not None:
         return read_arrivals(path, context, f"--context {context}"), context
-    whose = f"the {spec.context_limit} tokens that {spec.name} was made for"
-    workload = read_arrivals(path, spec.context_limit, whose)
+    limit_source = f"the {spec.context_limit} tokens that {spec.name} was made for"
+    workload = read_arrivals(path, spec.context_limit, limit_source)
     return workload, context or workload.most_tokens
 
 
-def _drawn(request: ServeRequest) -> tuple[Workload, int]:
-    """Requests that are drawn, and the context that they need. A prompt is longer than its prefix."""
+def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
+    """Draw random requests. Return them with the context that they need.
+
+    Raises:
+        BadInput: The lengths exceed the context, or the prefix is not shorter than the prompt.
+    """
     base, traffic = request.base, request.traffic
     spec = load_model(base.model, with_weights=False).spec
     check_context(base.context, spec)
@@ -120,9 +127,9 @@ def _drawn(request: ServeRequest) -> tuple[Workload, int]:
     lengths = _decode_request(
         request, prompt_len=base.workload.prompt_len, new_tokens=base.workload.new_tokens, context=base.context
     )
-    prepare_machine(lengths)  # refuses lengths that are more than the context
+    prepare_machine(lengths)  # checks the lengths
     prompt, answer = base.workload.lengths(limit)
-    if prompt + answer > limit:  # on GPUs, of which none is compiled
+    if prompt + answer > limit:  # GPUs have no compiled context
         message = (
             f"--prompt-len {prompt} --new-tokens {answer}: {prompt + answer} tokens are more than --context {limit}; "
             f"give at most {limit} together"
@@ -151,7 +158,7 @@ def _drawn(request: ServeRequest) -> tuple[Workload, int]:
 
 
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
-    """Return the placement that decodes, with the given prices of its machine alone."""
+    """Return the request for the machine that decodes, with only the prices of that machine."""
     placement, gpu = request.estimate_request(**lengths), request.base.gpu
     price = placement.costs.price
     if request.prefilling.prefill_gpu is not None:

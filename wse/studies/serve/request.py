@@ -1,4 +1,4 @@
-"""ServeRequest: the options of ``wse serve-sim``, and its arguments from Python."""
+"""ServeRequest: the options of ``wse serve-sim``, and the arguments of `wse.serve_sim`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from wse.studies.serve.options import BatchingOptions, PrefillOptions, PromisedT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeRequest:
-    """A model on wafers or GPUs that serves requests over time; None where the default is to be found.
+    """All options of a serving simulation. None stands for a default that is determined later.
 
-    ``base`` has the model, the wafers and the mean lengths of requests; its objective is throughput by default.
+    ``base`` contains the model, the machine that decodes, and the mean lengths of requests. Its
+    default objective is throughput.
     """
 
     base: Annotated[
@@ -27,8 +28,8 @@ class ServeRequest:
     draft: Annotated[
         str | None,
         Option(
-            doc="Decode by passes that verify drafts, accepted as often as this says: a measured model of "
-            "acceptance.toml or typical, shares such as 0.8,0.7,0.6 by position, or a TOML file.",
+            doc="Verify drafts in decode passes, with this acceptance: that of a measured model of "
+            "acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.",
             panel="Drafts",
             metavar="NAME|SHARES|FILE",
             known_values=known_names.acceptances,
@@ -37,8 +38,7 @@ class ServeRequest:
     draft_tokens: Annotated[
         int | None,
         Option(
-            doc="Tokens that are drafted for each pass. Default: as many as gain most for the --users, or for those of "
-            "one pass.",
+            doc="Draft tokens per pass. Default: the number that is fastest for the --users, or for those of one pass.",
             panel="Drafts",
             metavar="TOKENS",
             unit=TOKEN,
@@ -52,9 +52,17 @@ class ServeRequest:
     def estimate_request(
         self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
     ) -> EstimateRequest:
-        """Return the placement that serves, with other lengths than ``base``; on GPUs no context is compiled."""
-        shared = replace(self.base, replicas=1) if self.base.serving.users is None else self.base
-        lengths = replace_options(shared, prompt_len=prompt_len, new_tokens=new_tokens, context=None, draft=self.draft)
+        """Return the request for the machine that decodes, with the given lengths.
+
+        Args:
+            prompt_len: Mean prompt tokens.
+            new_tokens: Mean new tokens.
+            context: Maximum tokens of a request. Ignored for GPUs.
+        """
+        base_request = replace(self.base, replicas=1) if self.base.serving.users is None else self.base
+        lengths = replace_options(
+            base_request, prompt_len=prompt_len, new_tokens=new_tokens, context=None, draft=self.draft
+        )
         return (
             lengths
             if self.base.gpu is not None

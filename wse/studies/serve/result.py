@@ -1,4 +1,4 @@
-"""ServeResult: what users of a service wait for, what the machine does meanwhile, and what that costs."""
+"""ServeResult: waits of users, use of machines and costs in a serving simulation, with tables."""
 
 from __future__ import annotations
 
@@ -22,160 +22,160 @@ from wse.studies.serve.machines.machine import MachineResult
 
 @dataclass(frozen=True, kw_only=True)
 class DistributionResult(Result):
-    """The distribution of some times."""
+    """Mean, percentiles and maximum of some times."""
 
     mean: Annotated[float, Doc("mean", "s")]
-    p50: Annotated[float, Doc("half are at most", "s")]
-    p90: Annotated[float, Doc("nine of ten are at most", "s")]
-    p99: Annotated[float, Doc("99 of 100 are at most", "s")]
-    most: Annotated[float, Doc("all are at most", "s")]
+    p50: Annotated[float, Doc("median", "s")]
+    p90: Annotated[float, Doc("90th percentile", "s")]
+    p99: Annotated[float, Doc("99th percentile", "s")]
+    most: Annotated[float, Doc("maximum", "s")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
-    """The times that users wait, over all requests of a tier or of all."""
+    """How long users wait, over all requests or over those of one tier."""
 
-    requests: Annotated[int, Doc("requests")]
-    queueing: Annotated[DistributionResult, Doc("from arrival until a request is admitted", "s")]
+    requests: Annotated[int, Doc("number of requests")]
+    queueing: Annotated[DistributionResult, Doc("from arrival until the request is admitted", "s")]
     ttft: Annotated[DistributionResult, Doc("time to first token, from arrival", "s")]
     tpot: Annotated[DistributionResult | None, Doc("time per output token after the first, by request", "s")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestsResult(Result):
-    """The requests that come."""
+    """The simulated requests: how many, when they arrive, and their mean lengths."""
 
-    count: Annotated[int, Doc("requests")]
+    count: Annotated[int, Doc("number of requests")]
     arrivals: Annotated[str, Doc("`poisson`, `constant`, `bursts`, or the file")]
-    rate_per_s: Annotated[float | None, Doc("requests a second; absent where all come at once", "1/s")] = None
-    prompt_tokens: Annotated[float, Doc("mean tokens of a prompt")]
-    new_tokens: Annotated[float, Doc("mean tokens of an answer")]
+    rate_per_s: Annotated[float | None, Doc("arrivals per second; absent if all arrive at once", "1/s")] = None
+    prompt_tokens: Annotated[float, Doc("mean tokens per prompt")]
+    new_tokens: Annotated[float, Doc("mean tokens per answer")]
     in_flight: Annotated[int | None, Doc("users who each send the next request when an answer ends")] = None
 
 
 STABLE_LOAD: Final = 0.9
-"""The load that is proposed to an overloaded service: below 1, so that the queue stays short."""
+"""Load that is proposed for an overloaded service. Below 1, so that the queue stays short."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadResult(Result):
-    """The load that requests are, and whether their queue is stable."""
+    """The load of a service relative to its capacity, and whether its queue is stable."""
 
-    capacity_requests_per_s: Annotated[float, Doc("requests a second that are served while some always wait", "1/s")]
-    offered: Annotated[float | None, Doc("arrivals a second over that; absent where all come at once")] = None
-    stable: Annotated[bool, Doc("whether fewer come than can be served, so that the queue does not grow for ever")]
-    stable_requests_per_s: Annotated[float, Doc("arrivals a second at a load of 0.9", "1/s")]
+    capacity_requests_per_s: Annotated[float, Doc("requests served per second if some requests always wait", "1/s")]
+    offered: Annotated[float | None, Doc("arrivals per second over capacity; absent if all arrive at once")] = None
+    stable: Annotated[bool, Doc("whether fewer requests arrive than can be served, so that the queue stays finite")]
+    stable_requests_per_s: Annotated[float, Doc("arrivals per second at a load of 0.9", "1/s")]
     replicas_needed: Annotated[
-        int | None, Doc("replicas that share the arrivals at a load of at most 0.9 each; absent where all come at once")
+        int | None, Doc("replicas needed for a load of at most 0.9 each; absent if all arrive at once")
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoodputResult(Result):
-    """Requests that are served as soon as was promised."""
+    """The requests that are served within the promised latencies."""
 
-    ttft_s: Annotated[float | None, Doc("time to first token that is promised", "s")] = None
-    tpot_s: Annotated[float | None, Doc("time per further token that is promised", "s")] = None
-    share: Annotated[float, Doc("share of the requests that are served so")]
-    requests_per_s: Annotated[float, Doc("such requests a second", "1/s")]
-    tokens_per_s: Annotated[float, Doc("their tokens a second", "tokens/s")]
+    ttft_s: Annotated[float | None, Doc("promised time to first token", "s")] = None
+    tpot_s: Annotated[float | None, Doc("promised time per output token after the first", "s")] = None
+    share: Annotated[float, Doc("fraction of requests within the promised times")]
+    requests_per_s: Annotated[float, Doc("such requests per second", "1/s")]
+    tokens_per_s: Annotated[float, Doc("their tokens per second", "tokens/s")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class UseResult(Result):
-    """The use of the machine from the first arrival until all are served."""
+    """How well the machine is used, from the first arrival until all requests are finished."""
 
-    busy: Annotated[float, Doc("share of the time in which a pass runs")]
-    slowest_stage: Annotated[float, Doc("share of the time in which the slowest stage works")]
-    prefill_busy: Annotated[float | None, Doc("the same of a machine of its own for prompts")] = None
-    users: Annotated[float, Doc("users whose tokens are decoded, on average over that time")]
-    most_users: Annotated[int, Doc("batch slots: users that can be served at the same time")]
-    kv: Annotated[float, Doc("share of the room for caches that requests have taken, on average")]
+    busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
+    slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]
+    prefill_busy: Annotated[float | None, Doc("the same for a separate machine that reads prompts")] = None
+    users: Annotated[float, Doc("mean number of users whose tokens are decoded")]
+    most_users: Annotated[int, Doc("batch slots: maximum number of users served at a time")]
+    kv: Annotated[float, Doc("mean fraction of the KV-cache capacity that is occupied")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AmountResult(Result):
-    """An amount with its range and source."""
+    """An energy or a cost, with its range and source."""
 
     value: Annotated[float, Doc("the amount")]
-    range: Annotated[tuple[float, float], Doc("lowest and highest, by the range of the assumption")]
+    range: Annotated[tuple[float, float], Doc("lowest and highest value, from the range of the assumption")]
     grade: Annotated[Grade, Doc("grade of the assumption")]
-    source: Annotated[str, Doc("what it rests on")]
+    source: Annotated[str, Doc("the assumption that it is based on")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LittleResult(Result):
-    """Little's law for the run: both sides are equal, or the run would have been refused as wrong."""
+    """A check of the simulation by Little's law: both numbers of requests must be equal."""
 
-    in_system: Annotated[float, Doc("requests in the system, counted from event to event, on average over time")]
-    by_law: Annotated[float, Doc("requests a second × the mean time of one in the system")]
+    in_system: Annotated[float, Doc("mean number of requests in the system, counted event by event")]
+    by_law: Annotated[float, Doc("requests per second times the mean time of a request in the system")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixResult(Result):
-    """The prefixes of prompts that were kept."""
+    """How often the cached prefix of a prompt was reused."""
 
-    hits: Annotated[int, Doc("requests whose prefix was there")]
-    saved_tokens: Annotated[int, Doc("tokens of prompts that were not read again")]
+    hits: Annotated[int, Doc("requests whose prefix was cached")]
+    saved_tokens: Annotated[int, Doc("prompt tokens that were not read again")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedResult(Result):
-    """The outcome for requests whose queue is stable, or that come from a file."""
+    """Statistics of the served requests. Random requests need a stable queue to be served."""
 
-    all: Annotated[WaitsResult, Doc("waits of all requests")]
-    tiers: Annotated[Mapping[str, WaitsResult], Doc("waits by tier; of requests with a fast tier")]
-    gaps: Annotated[DistributionResult | None, Doc("gaps between two tokens of a user, over all tokens", "s")] = None
-    tokens_per_pass: Annotated[
-        float | None, Doc("tokens of answers that a pass brought a user, on average; with drafts")
-    ] = None
-    makespan_s: Annotated[float, Doc("from the first arrival until all are served", "s")]
+    all: Annotated[WaitsResult, Doc("waiting times of all requests")]
+    tiers: Annotated[Mapping[str, WaitsResult], Doc("waiting times by tier; if there is a fast tier")]
+    gaps: Annotated[DistributionResult | None, Doc("time between two tokens of a user, over all tokens", "s")] = None
+    tokens_per_pass: Annotated[float | None, Doc("mean tokens that a pass adds to an answer; with drafts")] = None
+    makespan_s: Annotated[float, Doc("from the first arrival until all requests are finished", "s")]
     tokens_per_s: Annotated[float, Doc("generated tokens of all users in that time", "tokens/s")]
-    goodput: Annotated[GoodputResult | None, Doc("of requests with a promise")] = None
-    use: Annotated[UseResult, Doc("use of the machine, of all replicas together")]
+    goodput: Annotated[GoodputResult | None, Doc("requests within the promised times; with `--ttft` or `--tpot`")] = (
+        None
+    )
+    use: Annotated[UseResult, Doc("use of the machine, over all replicas")]
     joules_per_token: Annotated[
-        AmountResult | None, Doc("energy of a generated token, at the systems' power while they serve", "J")
+        AmountResult | None, Doc("energy per generated token, at the power of the systems in use", "J")
     ] = None
-    usd_per_million_tokens: Annotated[AmountResult | None, Doc("price of a million generated tokens", "USD")] = None
-    usd_per_hour: Annotated[AmountResult | None, Doc("price of all machines for an hour", "USD")] = None
+    usd_per_million_tokens: Annotated[AmountResult | None, Doc("price per million generated tokens", "USD")] = None
+    usd_per_hour: Annotated[AmountResult | None, Doc("price of all machines per hour", "USD")] = None
     little: Annotated[LittleResult, Doc("Little's law")]
-    prefix_cache: Annotated[PrefixResult | None, Doc("with `--prefix-cache`")] = None
+    prefix_cache: Annotated[PrefixResult | None, Doc("use of cached prefixes; with `--prefix-cache`")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeResult(Result):
-    """Requests over time, served by a compiled model."""
+    """The result of ``wse serve-sim``: the machine, the load, and statistics of served requests."""
 
-    inputs: Annotated[Mapping[str, Any], Doc("what was asked for, with defaults filled in")]
+    inputs: Annotated[Mapping[str, Any], Doc("the options, with defaults set")]
     model: Annotated[ModelResult, Doc("the model, its element types and its bytes")]
-    replicas: Annotated[int, Doc("equal machines that share the requests")]
-    machine: Annotated[MachineResult, Doc("the machine that decodes, of each replica")]
-    prefill_machine: Annotated[MachineResult | None, Doc("the machine that reads prompts, where that is another")] = (
-        None
-    )
-    kv_transfer: Annotated[KvTransferResult | None, Doc("the way of caches to where they are decoded")] = None
+    replicas: Annotated[int, Doc("number of equal machines that share the requests")]
+    machine: Annotated[MachineResult, Doc("the machine that decodes, one replica")]
+    prefill_machine: Annotated[MachineResult | None, Doc("the machine that reads prompts, if it is separate")] = None
+    kv_transfer: Annotated[KvTransferResult | None, Doc("transfer of KV caches to the machine that decodes")] = None
     drafts: Annotated[DraftsResult | None, Doc("the drafts that decode passes verify; with `--draft`")] = None
     requests: Annotated[RequestsResult, Doc("the requests")]
-    load: Annotated[LoadResult, Doc("their load")]
-    served: Annotated[ServedResult | None, Doc("what happened; absent where the queue would grow for ever")] = None
-    timeline: Annotated[str | None, Doc("file with the timeline")] = None
-    page: Annotated[str | None, Doc("file with the page")] = None
+    load: Annotated[LoadResult, Doc("load relative to capacity")]
+    served: Annotated[
+        ServedResult | None, Doc("statistics of served requests; absent if the queue would grow without limit")
+    ] = None
+    timeline: Annotated[str | None, Doc("path of the timeline")] = None
+    page: Annotated[str | None, Doc("path of the page")] = None
 
     @property
     def title(self) -> str:
-        """The model and the machine, in a line."""
+        """A line with the model and the machine."""
         machine = with_settings_text(
             f"{self.machine.systems}, {self.machine.stack or self.machine.mapping}", self.inputs
         )
-        own = self.prefill_machine
+        prefill_result = self.prefill_machine
         machine = machine_text(machine, self.replicas)
-        prompts = "" if own is None else f", prompts on {own.systems}"
+        prompts = "" if prefill_result is None else f", prompts on {prefill_result.systems}"
         prompts += " each" if prompts and self.replicas > 1 else ""
         return f"{printable(self.model.name)} as {self.model.dtype} on {machine}{prompts}"
 
     @property
     def verdict(self) -> str:
-        """A sentence on the load, and one on what users wait for."""
+        """A sentence on the load and a sentence on how long users wait."""
         load, rate = self.load, self.requests.rate_per_s
         capacity = f"{count(load.capacity_requests_per_s)} requests/s"
         if rate is None or load.offered is None:
@@ -199,7 +199,11 @@ class ServeResult(Result):
         return f"{come} Half of the users have their first token after {seconds(waits.ttft.p50)}{pace}."
 
     def _remedy(self, rate: float) -> str:
-        """Return a sentence with the rate that this machine sustains, and the replicas that sustain this rate."""
+        """Return a sentence with the rate that this machine sustains, and the replicas needed.
+
+        Args:
+            rate: Arrivals per second, more than can be served.
+        """
         replicas = self.load.replicas_needed or 1
         machines = [m.systems_of(replicas) for m in (self.machine, self.prefill_machine) if m is not None]
         stable = f"{count(self.load.stable_requests_per_s)} requests/s are a load of {STABLE_LOAD:g}"
@@ -207,7 +211,12 @@ class ServeResult(Result):
         return f"{stable}; {count(rate)} requests/s at no more than that load need {total}."
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the verdict with what was served, the waits, and the machine."""
+        """Return tables of the verdict, the waits, the use of the machine, and the assumptions.
+
+        Args:
+            detail: Has no effect on this result.
+            width: Columns of the terminal.
+        """
         served = self.served
         tables = [pair_table([("", self.verdict)], self.title)]
         if served is not None:
@@ -216,12 +225,12 @@ class ServeResult(Result):
 
 
 def waits_table(served: ServedResult) -> Table:
-    """Return what users wait for: a row for each kind of time, and for each tier."""
-    of_all = served.all
+    """Return a table of waiting times, with a row for each type of time and for each tier."""
+    all_waits = served.all
     rows: list[tuple[str, DistributionResult | None]] = [
-        ("queue", of_all.queueing),
-        ("first token", of_all.ttft),
-        ("per token after it", of_all.tpot),
+        ("queue", all_waits.queueing),
+        ("first token", all_waits.ttft),
+        ("per token after it", all_waits.tpot),
         ("gap between tokens", served.gaps),
     ]
     for tier, waits in served.tiers.items():
@@ -229,11 +238,12 @@ def waits_table(served: ServedResult) -> Table:
     columns = [Column(key="name"), *(number(key, key, seconds) for key in ("mean", "p50", "p90", "p99", "most"))]
     cells = [{"name": name} | waits.to_dict() for name, waits in rows if waits is not None]
     return Table(
-        columns=tuple(columns), rows=cells, title="What users wait for", note=plural(of_all.requests, "request")
+        columns=tuple(columns), rows=cells, title="What users wait for", note=plural(all_waits.requests, "request")
     )
 
 
 def _served_table(result: ServeResult, served: ServedResult) -> Table:
+    """Return a table of throughput, use of the machine, energy and cost."""
     use, slots = served.use, plural(served.use.most_users, "batch slot")
     busy = f"{percent(use.busy)} of the time, the slowest stage {percent(use.slowest_stage)}"
     if use.prefill_busy is not None:
@@ -274,6 +284,7 @@ def _served_table(result: ServeResult, served: ServedResult) -> Table:
 
 
 def _machine_table(result: ServeResult) -> Table:
+    """Return a table of the requests, the machines, the cache transfer and the drafts."""
     requests = result.requests
     mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
     rows = [
@@ -295,10 +306,10 @@ def _machine_table(result: ServeResult) -> Table:
             users = "1 user" if machine.grid_users == (1,) else f"{sizes} users"
             grid = f"passes of {users} at {len(machine.grid_contexts)} contexts up to {machine.grid_contexts[-1]:,}"
             rows.append(("", f"compiled: {grid}; chunks of {machine.chunk_tokens} tokens"))
-    moved = result.kv_transfer
-    if moved is not None:
-        link = f"a link of {in_bytes(moved.bytes_per_s)}/s and {seconds(moved.latency_s)}"
-        text = f"move at {in_bytes(moved.bytes_per_token)} a token over {link}: {seconds(moved.prompt_s)} a mean prompt"
+    kv = result.kv_transfer
+    if kv is not None:
+        link = f"a link of {in_bytes(kv.bytes_per_s)}/s and {seconds(kv.latency_s)}"
+        text = f"move at {in_bytes(kv.bytes_per_token)} a token over {link}: {seconds(kv.prompt_s)} a mean prompt"
         rows.append(("caches", text))
     if result.drafts is not None:
         place = place_text(result.drafts) if result.machine.gpus is None else "on the model's GPUs"
@@ -308,12 +319,12 @@ def _machine_table(result: ServeResult) -> Table:
 
 
 def _drafts_text(drafts: DraftsResult, place: str) -> str:
-    who = f"{draft_text(drafts)} {place}"
-    whose = f"accepted as of {printable(drafts.acceptance)} ({drafts.grade})"
+    source = f"{draft_text(drafts)} {place}"
+    basis = f"accepted as of {printable(drafts.acceptance)} ({drafts.grade})"
     if not drafts.draft_tokens:
-        return f"none gains here, of {who}, {whose}; so there are none"
+        return f"none gains here, of {source}, {basis}; so there are none"
     times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)}"
-    return f"{plural(drafts.draft_tokens, 'token')} of {who}, {whose}: {drafts.tokens_per_pass:.2f} a pass; {times}"
+    return f"{plural(drafts.draft_tokens, 'token')} of {source}, {basis}: {drafts.tokens_per_pass:.2f} a pass; {times}"
 
 
 def _amount(amount: AmountResult) -> str:

@@ -1,4 +1,4 @@
-"""``served`` of a result: the statistics of an outcome, and what its tokens cost."""
+"""Statistics of a finished simulation: waits, use of the machine, energy and cost."""
 
 from __future__ import annotations
 
@@ -40,40 +40,49 @@ TIERS: Final = {"fast": FAST, "normal": NORMAL}
 
 
 def served_result(
-    prepared: PreparedServe, outcome: Outcome, decode: Machine, prefill: Machine | None, seats: int
+    prepared_serve: PreparedServe, outcome: Outcome, decode: Machine, prefill: Machine | None, max_users: int
 ) -> ServedResult:
-    """Return the statistics of an outcome."""
-    request, workload = prepared.request, outcome.workload
+    """Return the statistics of a finished simulation.
+
+    Args:
+        prepared_serve: The serving request.
+        outcome: When each simulated request was admitted, answered and finished.
+        decode: The machine that decodes, one replica.
+        prefill: The machine that reads prompts, if it is separate.
+        max_users: Maximum number of users of a replica at a time.
+    """
+    request, workload = prepared_serve.request, outcome.workload
     tokens_per_s = float(workload.new_tokens.sum()) / outcome.makespan_s
     replica_s = outcome.replicas * outcome.makespan_s
     tiers = {name: workload.tier == tier for name, tier in TIERS.items()}
     gaps = gap_distribution(outcome)
-    held, by_law = outcome.little
+    requests_in_system, by_law = outcome.little
     power, price = (
-        None if amount is None else times(outcome.replicas, amount) for amount in _economy(prepared, decode, prefill)
+        None if amount is None else times(outcome.replicas, amount)
+        for amount in _economy(prepared_serve, decode, prefill)
     )
     return ServedResult(
         all=_waits(outcome, np.ones(len(workload), bool)),
-        tiers={name: _waits(outcome, of_tier) for name, of_tier in tiers.items() if 0 < of_tier.sum() < len(workload)},
+        tiers={name: _waits(outcome, in_tier) for name, in_tier in tiers.items() if 0 < in_tier.sum() < len(workload)},
         gaps=None if gaps is None else _distribution(gaps),
         tokens_per_pass=_tokens_per_pass(outcome) if decode.drafts is not None and decode.drafts.draft_tokens else None,
         makespan_s=outcome.makespan_s,
         tokens_per_s=tokens_per_s,
         goodput=None
         if request.promised.ttft is None and request.promised.tpot is None
-        else _goodput(prepared, outcome),
+        else _goodput(prepared_serve, outcome),
         use=UseResult(
             busy=outcome.busy_s / replica_s,
             slowest_stage=outcome.work_s / replica_s,
             prefill_busy=None if prefill is None else outcome.prefill_busy_s / replica_s,
             users=outcome.user_s / outcome.makespan_s,
-            most_users=outcome.replicas * seats,
+            most_users=outcome.replicas * max_users,
             kv=_kv_share(outcome, decode.costs),
         ),
         joules_per_token=_amount(power, lambda watts: watts / tokens_per_s),
         usd_per_million_tokens=_amount(price, lambda usd: usd / (SECONDS_PER_HOUR * tokens_per_s) * MILLION),
         usd_per_hour=_amount(price, float),
-        little=LittleResult(in_system=held, by_law=by_law),
+        little=LittleResult(in_system=requests_in_system, by_law=by_law),
         prefix_cache=PrefixResult(hits=outcome.prefix_hits, saved_tokens=outcome.saved_tokens)
         if request.batches.prefix_cache
         else None,
@@ -81,19 +90,27 @@ def served_result(
 
 
 def _tokens_per_pass(outcome: Outcome) -> float | None:
-    """Return the tokens of answers behind the first over passes of a user; None where there were none."""
+    """Return the mean number of tokens that a pass adds to an answer, or None without passes.
+
+    The first token of an answer is not counted, because it comes from prefill.
+    """
     passes = float((outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum())
     return float((outcome.workload.new_tokens - 1).sum()) / passes if passes else None
 
 
-def _waits(outcome: Outcome, chosen: Bools) -> WaitsResult:
-    """Return the waits of some requests."""
-    per_token = per_token_s(outcome)[chosen]
+def _waits(outcome: Outcome, selected: Bools) -> WaitsResult:
+    """Return the waiting times of the selected requests.
+
+    Args:
+        outcome: The finished simulation.
+        selected: Selected requests, bool ``[requests]``.
+    """
+    per_token = per_token_s(outcome)[selected]
     per_token = per_token[~np.isnan(per_token)]
     return WaitsResult(
-        requests=int(chosen.sum()),
-        queueing=_of(queueing_s(outcome)[chosen]),
-        ttft=_of(first_token_s(outcome)[chosen]),
+        requests=int(selected.sum()),
+        queueing=_of(queueing_s(outcome)[selected]),
+        ttft=_of(first_token_s(outcome)[selected]),
         tpot=_of(per_token) if len(per_token) else None,
     )
 
@@ -106,8 +123,8 @@ def _distribution(values: Distribution) -> DistributionResult:
     return DistributionResult(**asdict(values))
 
 
-def _goodput(prepared: PreparedServe, outcome: Outcome) -> GoodputResult:
-    request = prepared.request
+def _goodput(prepared_serve: PreparedServe, outcome: Outcome) -> GoodputResult:
+    request = prepared_serve.request
     good = in_time(outcome, request.promised.ttft, request.promised.tpot)
     return GoodputResult(
         ttft_s=request.promised.ttft,
@@ -119,31 +136,35 @@ def _goodput(prepared: PreparedServe, outcome: Outcome) -> GoodputResult:
 
 
 def _kv_share(outcome: Outcome, costs: PassCosts) -> float:
-    """Room that requests have taken, in tokens, × their time, over all room × the time of all."""
+    """Return the fraction of the KV-cache capacity that requests occupied, averaged over time."""
     tokens, first = np.unique(outcome.workload.prompt_tokens + outcome.workload.new_tokens, return_inverse=True)
     rooms = np.array([costs.room_tokens(length) for length in tokens.tolist()])
-    taken = rooms[first] * (outcome.left_s - outcome.start_s)
-    return float(taken.sum()) / (outcome.replicas * costs.kv_capacity_tokens * outcome.makespan_s)
+    occupied = rooms[first] * (outcome.left_s - outcome.start_s)
+    return float(occupied.sum()) / (outcome.replicas * costs.kv_capacity_tokens * outcome.makespan_s)
 
 
 def _economy(
-    prepared: PreparedServe, decode: Machine, prefill: Machine | None
+    prepared_serve: PreparedServe, decode: Machine, prefill: Machine | None
 ) -> tuple[SourcedNumber | None, SourcedNumber | None]:
-    """Watts and dollars an hour of all systems; prompts on a part of the same wafers need no others."""
+    """Return power in watts and price in USD per hour of one replica, or None if unknown.
+
+    If prompts are read on a part of the same wafers, these wafers count once.
+    """
     machines = [decode] if prefill is None else [decode, prefill]
     powers, prices = [machine.power_w for machine in machines], [machine.usd_per_hour for machine in machines]
-    return _together(prepared, powers), _together(prepared, prices)
+    return _combine(prepared_serve, powers), _combine(prepared_serve, prices)
 
 
-def _together(prepared: PreparedServe, numbers: Sequence[SourcedNumber | None]) -> SourcedNumber | None:
-    known = [number for number in numbers if number is not None]
-    if len(known) < len(numbers):
+def _combine(prepared_serve: PreparedServe, numbers: Sequence[SourcedNumber | None]) -> SourcedNumber | None:
+    """Combine a number of both machines: the sum, or the maximum if they share wafers."""
+    known_numbers = [number for number in numbers if number is not None]
+    if len(known_numbers) < len(numbers):
         return None
-    return max(known, key=lambda number: number.value) if prepared.beside else _sum(known)
+    return max(known_numbers, key=lambda number: number.value) if prepared_serve.shares_wafers else _sum(known_numbers)
 
 
 def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
-    """Numbers of one unit together, with their range and the weakest of their grades."""
+    """Add up numbers of the same unit. Ranges are added too, and the weakest grade counts."""
     return SourcedNumber(
         value=sum(number.value for number in numbers),
         unit=numbers[0].unit,
@@ -154,7 +175,7 @@ def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
 
 
 def _amount(number: SourcedNumber | None, convert: Callable[[float], float]) -> AmountResult | None:
-    """Return a converted number with its range, grade and source; None for None."""
+    """Convert a number and its range. Return None for None."""
     if number is None:
         return None
     low, value, high = map(convert, number.low_value_high)

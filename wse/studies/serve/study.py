@@ -1,6 +1,7 @@
-"""The study of ``wse serve-sim``: compile, find the load, and serve requests event by event where the queue is stable.
+"""The study behind ``wse serve-sim``: compiles, finds the capacity, and simulates the service.
 
-Requests from a file are served whatever their load, since there are only so many.
+Random requests are only served if their queue is stable. Requests from a file are always served,
+because their number is finite.
 """
 
 from __future__ import annotations
@@ -43,53 +44,61 @@ SERVED: Final = "requests"
 
 
 class Simulate(Protocol):
-    """Serves the requests of a workload under a policy."""
+    """A function that simulates the service of a workload."""
 
     def __call__(self, workload: Workload, *, on_done: OnDone) -> Outcome:
-        """Return what happened to them."""
+        """Simulate the requests of a workload and return when each was served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A result with what it was made of: the outcome, where requests were served."""
+    """The result of a simulation, with the detailed outcome if requests were served."""
 
     result: ServeResult
     outcome: Outcome | None
 
 
 def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
-    """Serve the requests of a ServeRequest.
+    """Simulate a service whose requests arrive over time.
+
+    1. Check the request, and compile the machine that decodes and the one that reads prompts.
+    2. Find the capacity of a replica: the rate at which requests are served if some always wait.
+    3. Determine the number of replicas and the arrival times of random requests.
+    4. Simulate the service, unless random requests exceed the capacity.
+    5. Collect the result.
 
     Args:
-        request: What was asked.
-        on_progress: Called with (requests served, all, what is done).
+        request: The options of the simulation.
+        on_progress: Called with (requests served, total, current activity).
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used.
-        DoesNotFit: the model, or the longest request, does not fit.
+        BadInput: Something named is missing or cannot be used. A subclass says what.
+        DoesNotFit: The model, or the longest request, does not fit.
     """
-    prepared = prepare_serve(request)
-    total = len(prepared.workload)
+    prepared_serve = prepare_serve(request)
+    total = len(prepared_serve.workload)
     on_progress(0, total, "compiling")
-    decode = _machine(prepared, prepared.decode)
-    drafts = _drafts(prepared, decode)
+    decode = _machine(prepared_serve, prepared_serve.decode)
+    drafts = _drafts(prepared_serve, decode)
     with prefill_errors(request):
-        prefill = None if prepared.prefill is None else _machine(prepared, prepared.prefill)
-    _check_room(prepared.workload, decode.costs)
-    seats = _seats(
-        request.batches.max_users, prepared.workload, decode.costs, shares_prefixes=request.batches.prefix_cache
+        prefill = None if prepared_serve.prefill is None else _machine(prepared_serve, prepared_serve.prefill)
+    _check_room(prepared_serve.workload, decode.costs)
+    max_users = _max_users(
+        request.batches.max_users, prepared_serve.workload, decode.costs, shares_prefixes=request.batches.prefix_cache
     )
-    simulate_one = _policy(prepared, decode, prefill, seats, drafts)
+    simulate_one = _policy(prepared_serve, decode, prefill, max_users, drafts)
     on_progress(0, total, "capacity")
-    of_one = capacity_requests_per_s(prepared.workload, seats, lambda held: simulate_one(held, on_done=_silent))
-    replicas = _replicas(prepared, decode, of_one)
-    capacity = replicas * of_one
-    workload = prepared.workload
-    if not prepared.has_times:
-        workload = _timed(prepared, decode, capacity, replicas, simulate_one)
+    replica_capacity = capacity_requests_per_s(
+        prepared_serve.workload, max_users, lambda workload: simulate_one(workload, on_done=_silent)
+    )
+    replicas = _replicas(prepared_serve, decode, replica_capacity)
+    capacity = replicas * replica_capacity
+    workload = prepared_serve.workload
+    if not prepared_serve.has_times:
+        workload = _with_arrival_times(prepared_serve, decode, capacity, replicas, simulate_one)
     simulate = simulate_one
     if replicas > 1:
-        make_machine = partial(ContinuousMachine, **_continuous(prepared, decode, prefill, seats, drafts))
+        make_machine = partial(ContinuousMachine, **_continuous(prepared_serve, decode, prefill, max_users, drafts))
         simulate = partial(
             simulate_replicas,
             replicas=replicas,
@@ -100,16 +109,16 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     offered = rate / capacity if math.isfinite(rate) else None
     is_stable = offered is not None and (offered < 1 or workload.in_flight is not None)
     outcome = None
-    if is_stable or offered is None or prepared.has_times:
+    if is_stable or offered is None or prepared_serve.has_times:
         outcome = simulate(workload, on_done=lambda done, count: on_progress(done, count, SERVED))
     on_progress(total, total, "")
     result = ServeResult(
-        inputs=_inputs(prepared, decode, seats, replicas),
+        inputs=_inputs(prepared_serve, decode, max_users, replicas),
         replicas=replicas,
         model=decode.model,
         machine=decode.result,
         prefill_machine=None if prefill is None else prefill.result,
-        kv_transfer=None if prefill is None else kv_transfer(prepared, decode, prefill),
+        kv_transfer=None if prefill is None else kv_transfer(prepared_serve, decode, prefill),
         drafts=decode.drafts,
         requests=RequestsResult(
             count=total,
@@ -124,145 +133,196 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
             offered=offered,
             stable=is_stable,
             stable_requests_per_s=STABLE_LOAD * capacity,
-            replicas_needed=None if offered is None else _stable_replicas(rate, of_one),
+            replicas_needed=None if offered is None else _stable_replicas(rate, replica_capacity),
         ),
-        served=None if outcome is None else served_result(prepared, outcome, decode, prefill, seats),
+        served=None if outcome is None else served_result(prepared_serve, outcome, decode, prefill, max_users),
     )
     return Service(result=result, outcome=outcome)
 
 
-def _replicas(prepared: PreparedServe, decode: Machine, capacity: float) -> int:
-    """Return the replicas: those requested, or the fewest with room for the users, or with a stable queue.
+def _replicas(prepared_serve: PreparedServe, decode: Machine, capacity: float) -> int:
+    """Return the number of replicas.
+
+    If it is not requested, it is the fewest that have room for the users, or that keep the queue
+    stable.
 
     Args:
-        prepared: The request.
+        prepared_serve: The serving request.
         decode: One replica.
         capacity: Requests per second that one replica can serve.
     """
-    request = prepared.request
+    request = prepared_serve.request
     if request.base.replicas is not None:
         return request.base.replicas
     if request.base.serving.users is not None:
         return math.ceil(request.base.serving.users / decode.result.kv_capacity_users)
-    return _stable_replicas(request.traffic.rate or prepared.workload.rate_per_s, capacity)
+    return _stable_replicas(request.traffic.rate or prepared_serve.workload.rate_per_s, capacity)
 
 
 def _stable_replicas(rate: float, capacity: float) -> int:
-    """Return the fewest replicas that serve a rate with `STABLE_LOAD` at most; 1 where all requests come at once."""
+    """Return the fewest replicas whose load is at most `STABLE_LOAD`.
+
+    Return 1 if all requests arrive at once.
+
+    Args:
+        rate: Arrivals per second.
+        capacity: Requests per second that one replica can serve.
+    """
     return max(1, math.ceil(round(rate / capacity / STABLE_LOAD, 9))) if math.isfinite(rate) else 1
 
 
-def _timed(
-    prepared: PreparedServe, decode: Machine, capacity: float, replicas: int, simulate_one: Simulate
+def _with_arrival_times(
+    prepared_serve: PreparedServe, decode: Machine, capacity: float, replicas: int, simulate_one: Simulate
 ) -> Workload:
-    """Return drawn requests at the rate that is requested, that --users make, or that is a part of capacity.
+    """Return random requests with arrival times at the requested rate.
 
-    The rate of --users is that of a closed loop, in which each request begins when another ends. Requests that come
-    evenly are that loop.
+    The rate is, in this order:
+
+    1. the rate of ``--rate``
+    2. a fraction of the capacity, by ``--load`` or by default if no ``--users`` are given
+    3. the rate that ``--users`` generate in a closed loop, in which each user sends the next
+       request when an answer ends. Requests with constant arrivals are simulated as such a loop.
+
+    Args:
+        prepared_serve: The serving request.
+        decode: One replica.
+        capacity: Requests per second that all replicas can serve.
+        replicas: Number of replicas.
+        simulate_one: Simulates one replica.
     """
-    request, users = prepared.request, prepared.request.base.serving.users
+    request, users = prepared_serve.request, prepared_serve.request.base.serving.users
     if request.traffic.rate is not None:
-        return prepared.workload.at_rate(request.traffic.rate)
+        return prepared_serve.workload.at_rate(request.traffic.rate)
     if users is None or request.traffic.load is not None:
-        return prepared.workload.at_rate(prepared.load * capacity)
+        return prepared_serve.workload.at_rate(prepared_serve.load * capacity)
     rate = operating_point(decode.deployment, users, replicas).requests_per_s
     if request.batches.batching == STATIC:
-        return prepared.workload.at_rate(rate)
-    of_one = math.ceil(users / replicas)
-    each = closed_loop_requests_per_s(
-        prepared.workload, of_one, rate * of_one / users, partial(simulate_one, on_done=_silent)
+        return prepared_serve.workload.at_rate(rate)
+    replica_users = math.ceil(users / replicas)
+    replica_rate = closed_loop_requests_per_s(
+        prepared_serve.workload, replica_users, rate * replica_users / users, partial(simulate_one, on_done=_silent)
     )
-    rate = each * users / of_one
-    workload = prepared.workload.at_rate(rate)
+    rate = replica_rate * users / replica_users
+    workload = prepared_serve.workload.at_rate(rate)
     return replace(workload, in_flight=users) if request.traffic.arrivals == CONSTANT else workload
 
 
 def _silent(done: int, total: int) -> None:
-    """Tell nothing of the run that finds the capacity."""
+    """Ignore the progress of the simulations that find the capacity."""
 
 
-def _machine(prepared: PreparedServe, placement: Placement) -> Machine:
-    """Return the machine of a placement, ready to serve."""
-    tokens = math.ceil(prepared.workload.prompt_tokens.mean() + prepared.workload.new_tokens.mean())
+def _machine(prepared_serve: PreparedServe, placement: Placement) -> Machine:
+    """Return the machine for a checked request, compiled and with its passes timed."""
+    tokens = math.ceil(prepared_serve.workload.prompt_tokens.mean() + prepared_serve.workload.new_tokens.mean())
     if isinstance(placement, PreparedGpuEstimate):
-        return gpu_machine(placement, prepared.context, tokens, prepared.request.draft_tokens)
-    return wafer_machine(placement, tokens, prepared.request.draft_tokens)
+        return gpu_machine(placement, prepared_serve.context, tokens, prepared_serve.request.draft_tokens)
+    return wafer_machine(placement, tokens, prepared_serve.request.draft_tokens)
 
 
-def _drafts(prepared: PreparedServe, decode: Machine) -> Drafts | None:
-    """Return the drafts that are drawn; None where there are none, or none gains."""
-    acceptance = prepared.decode.acceptance
+def _drafts(prepared_serve: PreparedServe, decode: Machine) -> Drafts | None:
+    """Return the random acceptance of drafts in a simulation, or None without drafts.
+
+    There are no drafts either if they would not increase the speed.
+    """
+    acceptance = prepared_serve.decode.acceptance
     if acceptance is None or decode.drafts is None or not decode.drafts.draft_tokens:
         return None
-    return drawn_drafts(acceptance, decode.drafts.draft_tokens, prepared.request.traffic.seed)
+    return drawn_drafts(acceptance, decode.drafts.draft_tokens, prepared_serve.request.traffic.seed)
 
 
 def _policy(
-    prepared: PreparedServe, decode: Machine, prefill: Machine | None, seats: int, drafts: Drafts | None
+    prepared_serve: PreparedServe, decode: Machine, prefill: Machine | None, max_users: int, drafts: Drafts | None
 ) -> Simulate:
-    """Return the function that serves a workload as the request asks for."""
-    request = prepared.request
+    """Return the function that simulates one replica with the requested batching.
+
+    Args:
+        prepared_serve: The serving request.
+        decode: The machine that decodes.
+        prefill: The machine that reads prompts, if it is separate.
+        max_users: Maximum number of users at a time.
+        drafts: Acceptance of drafts, or None.
+    """
+    request = prepared_serve.request
     if request.batches.batching == STATIC:
         wait = math.inf if request.batches.batch_wait is None else request.batches.batch_wait
-        bus = StaticPolicy(seats=seats, longest_wait_s=wait)
-        return partial(simulate_static, costs=decode.costs, policy=bus, drafts=drafts)
-    return partial(simulate_continuous, **_continuous(prepared, decode, prefill, seats, drafts))
+        policy = StaticPolicy(seats=max_users, longest_wait_s=wait)
+        return partial(simulate_static, costs=decode.costs, policy=policy, drafts=drafts)
+    return partial(simulate_continuous, **_continuous(prepared_serve, decode, prefill, max_users, drafts))
 
 
 def _continuous(
-    prepared: PreparedServe, decode: Machine, prefill: Machine | None, seats: int, drafts: Drafts | None
+    prepared_serve: PreparedServe, decode: Machine, prefill: Machine | None, max_users: int, drafts: Drafts | None
 ) -> dict[str, Any]:
-    """Return the arguments of a machine with continuous batching."""
-    request, costs = prepared.request, decode.costs
+    """Return the arguments of a simulation with continuous batching.
+
+    Args:
+        prepared_serve: The serving request.
+        decode: The machine that decodes.
+        prefill: The machine that reads prompts, if it is separate.
+        max_users: Maximum number of users at a time.
+        drafts: Acceptance of drafts, or None.
+    """
+    request, costs = prepared_serve.request, decode.costs
     chunk = request.batches.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS)
-    policy = ContinuousPolicy(most_users=seats, prompt_tokens=chunk, prefix_cache=request.batches.prefix_cache)
-    machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared, decode, prefill))
+    policy = ContinuousPolicy(most_users=max_users, prompt_tokens=chunk, prefix_cache=request.batches.prefix_cache)
+    machine = None if prefill is None else _prefill_machine(prefill, kv_transfer(prepared_serve, decode, prefill))
     return {"costs": costs, "policy": policy, "prefill": machine, "drafts": drafts}
 
 
-def _prefill_machine(prefill: Machine, moved: KvTransferResult) -> PrefillMachine:
+def _prefill_machine(prefill: Machine, transfer: KvTransferResult) -> PrefillMachine:
+    """Return the machine that reads prompts, with the time to move a KV cache from it."""
     return PrefillMachine(
         costs=prefill.costs,
-        transfer_s_per_token=moved.bytes_per_token / moved.bytes_per_s,
-        transfer_s=moved.latency_s,
+        transfer_s_per_token=transfer.bytes_per_token / transfer.bytes_per_s,
+        transfer_s=transfer.latency_s,
     )
 
 
 def _check_room(workload: Workload, costs: PassCosts) -> None:
-    """Raise DoesNotFit for requests whose cache has no room even alone."""
-    longest = costs.room_tokens(workload.most_tokens)
-    if longest > costs.kv_capacity_tokens:
+    """Check that the KV cache of the longest request fits if it is alone.
+
+    Raises:
+        DoesNotFit: The KV cache is too large.
+    """
+    slots = costs.room_tokens(workload.most_tokens)
+    if slots > costs.kv_capacity_tokens:
         message = (
-            f"the KV cache of the longest request is too large: {workload.most_tokens:,} tokens take {longest:,} "
+            f"the KV cache of the longest request is too large: {workload.most_tokens:,} tokens take {slots:,} "
             f"slots, and there is room for {costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests"
         )
         raise DoesNotFit(message)
 
 
-def _seats(wanted: int | None, workload: Workload, costs: PassCosts, *, shares_prefixes: bool) -> int:
-    """Users that are served at a time, by default as many as there may be.
+def _max_users(max_users: int | None, workload: Workload, costs: PassCosts, *, shares_prefixes: bool) -> int:
+    """Return the maximum number of users that are served at a time.
+
+    Args:
+        max_users: Requested number. None for as many as possible.
+        workload: The requests.
+        costs: Costs of passes, and the capacity of the KV cache.
+        shares_prefixes: Whether cached prefixes are shared, so that they need room only once.
 
     Raises:
-        BadInput: more are ``wanted`` than caches of the shortest requests have room for, beside prefixes that are kept
-            where requests share them, or than passes take.
+        BadInput: The requested number exceeds the KV cache, even for the shortest requests, or the
+            number of users that passes support.
     """
-    block, kept = costs.kv_block_tokens, workload.prefix_tokens if shares_prefixes else 0
-    own_tokens = int((workload.prompt_tokens + workload.new_tokens - kept // block * block).min())
-    least, room = costs.room_tokens(own_tokens), costs.kv_capacity_tokens
-    most = users_that_fit(costs, own_tokens)
-    if wanted is not None and wanted > most:
+    block, prefix_tokens = costs.kv_block_tokens, workload.prefix_tokens if shares_prefixes else 0
+    own_tokens = int((workload.prompt_tokens + workload.new_tokens - prefix_tokens // block * block).min())
+    min_slots, room = costs.room_tokens(own_tokens), costs.kv_capacity_tokens
+    limit = users_that_fit(costs, own_tokens)
+    if max_users is not None and max_users > limit:
         message = (
-            f"--max-users {wanted}: caches have room for {room:,} tokens, a request takes at least {least:,}, and at "
-            f"most {costs.most_users:,} users are served at a time; give at most {most}, or more wafers or GPUs"
+            f"--max-users {max_users}: caches have room for {room:,} tokens, a request needs at least {min_slots:,}, "
+            f"and at most {costs.most_users:,} users are served at a time; give at most {limit}, or more wafers or GPUs"
         )
         raise BadInput(message)
-    return wanted or most
+    return max_users or limit
 
 
-def _inputs(prepared: PreparedServe, decode: Machine, seats: int, replicas: int) -> dict[str, Any]:
-    """Return the options of a request by name, defaults filled in."""
-    request = prepared.request
-    own = {
+def _inputs(prepared_serve: PreparedServe, decode: Machine, max_users: int, replicas: int) -> dict[str, Any]:
+    """Return the options of a request by name, with defaults set, for the result."""
+    request = prepared_serve.request
+    always_given = {
         name: get_option(request, name)
         for name in ("burst", "length_cv", "batching", "prefill", "prefix_cache", "fast_share", "seed")
     }
@@ -284,11 +344,15 @@ def _inputs(prepared: PreparedServe, decode: Machine, seats: int, replicas: int)
         "tpot",
     )
     values = {name: get_option(request, name) for name in names}
-    given = {name: str(v) if isinstance(v, Path) else v for name, v in values.items() if v is not None}
+    optional_values = {name: str(v) if isinstance(v, Path) else v for name, v in values.items() if v is not None}
     if decode.drafts is not None:
-        given |= {"draft_tokens": decode.drafts.draft_tokens}
-    load = {} if request.traffic.rate is not None or prepared.has_times else {"load": prepared.load}
-    shared = {} if replicas == 1 else {"replicas": replicas, "dispatch": request.batches.dispatch}
+        optional_values |= {"draft_tokens": decode.drafts.draft_tokens}
+    load = {} if request.traffic.rate is not None or prepared_serve.has_times else {"load": prepared_serve.load}
+    replica_values = {} if replicas == 1 else {"replicas": replicas, "dispatch": request.batches.dispatch}
     return (
-        {**decode.inputs, "arrivals": str(request.traffic.arrivals), "max_users": seats} | shared | own | load | given
+        {**decode.inputs, "arrivals": str(request.traffic.arrivals), "max_users": max_users}
+        | replica_values
+        | always_given
+        | load
+        | optional_values
     )

@@ -1,7 +1,8 @@
-"""A simulation as a timeline in the Trace Event Format, JSON that Perfetto's and Chrome's viewers open.
+"""The timeline of a simulation as JSON in the Trace Event Format, for Perfetto and Chrome.
 
-Times are real microseconds. Counters show how many requests wait, are read and are answered; the first requests are
-shown one by one, each in a lane that is free when it comes.
+Times are simulated microseconds. Counters show how many requests wait, have their prompts read, and
+are answered. The first requests are also shown one by one, each in a lane that is free at its
+arrival.
 """
 
 from __future__ import annotations
@@ -16,19 +17,24 @@ from wse.serving.simulation.statistics import levels
 
 COUNTER_POINTS: Final = 2_000
 MOST_REQUESTS: Final = 5_000
-"""Requests that are shown one by one."""
+"""Maximum number of requests that are shown one by one."""
 MICRO: Final = 1e6
 MACHINE, REQUESTS = 1, 2
 COUNTERS: Final = ("waiting", "reading", "answering", "kv_tokens")
 
 
 def timeline_of(outcome: Outcome, title: str) -> bytes:
-    """Return the timeline of an outcome, ASCII."""
-    shown = min(MOST_REQUESTS, len(outcome.workload))
-    about = {"model": title, "requests": len(outcome.workload), "requests shown one by one": shown}
-    events = [*_names(), *_counters(outcome), *_requests(outcome, shown)]
+    """Return the timeline of a simulation, encoded in ASCII.
+
+    Args:
+        outcome: The finished simulation.
+        title: Name of the model and machine.
+    """
+    shown_requests = min(MOST_REQUESTS, len(outcome.workload))
+    metadata = {"model": title, "requests": len(outcome.workload), "requests shown one by one": shown_requests}
+    events = [*_names(), *_counters(outcome), *_requests(outcome, shown_requests)]
     lines = ",\n".join(json.dumps(event, allow_nan=False) for event in events)
-    head = json.dumps({"displayTimeUnit": "ms", "otherData": about})[:-1]
+    head = json.dumps({"displayTimeUnit": "ms", "otherData": metadata})[:-1]
     return f'{head}, "traceEvents": [\n{lines}\n]}}\n'.encode()
 
 
@@ -41,19 +47,24 @@ def _counters(outcome: Outcome) -> Iterator[dict[str, Any]]:
     over_time = levels(outcome, COUNTER_POINTS)
     for name in COUNTERS:
         values = getattr(over_time, name).tolist()
-        before = None
+        previous_value = None
         for time, value in zip(over_time.time_s.tolist(), values, strict=True):
-            if value != before:
+            if value != previous_value:
                 yield {"ph": "C", "pid": MACHINE, "ts": time * MICRO, "name": name, "args": {name: value}}
-            before = value
+            previous_value = value
 
 
-def _requests(outcome: Outcome, shown: int) -> Iterator[dict[str, Any]]:
-    """Yield the first requests in lanes: the time that each waits, is read and is answered."""
+def _requests(outcome: Outcome, request_count: int) -> Iterator[dict[str, Any]]:
+    """Yield events of the first requests: when each waits, has its prompt read, and is answered.
+
+    Args:
+        outcome: The finished simulation.
+        request_count: Number of requests.
+    """
     work = outcome.workload
     begin = float(work.arrival_s[0])
     columns = (work.arrival_s, outcome.start_s, outcome.first_s, outcome.end_s)
-    times = [(column[:shown] - begin).tolist() for column in columns]
+    times = [(column[:request_count] - begin).tolist() for column in columns]
     free: list[int] = []
     busy: list[tuple[float, int]] = []
     for request, (arrival, start, first, end) in enumerate(zip(*times, strict=True)):
@@ -62,8 +73,8 @@ def _requests(outcome: Outcome, shown: int) -> Iterator[dict[str, Any]]:
         lane = heappop(free) if free else len(busy)
         heappush(busy, (end, lane))
         prompt, answer = int(work.prompt_tokens[request]), int(work.new_tokens[request])
-        about = {"request": request, "prompt_tokens": prompt, "new_tokens": answer}
-        for name, since, until in (("waits", arrival, start), ("prompt", start, first), ("answer", first, end)):
-            if until > since:
-                place = {"pid": REQUESTS, "tid": lane + 1, "ts": since * MICRO, "dur": (until - since) * MICRO}
-                yield {"ph": "X", **place, "cat": "request", "name": name, "args": about}
+        details = {"request": request, "prompt_tokens": prompt, "new_tokens": answer}
+        for name, start_s, end_s in (("waits", arrival, start), ("prompt", start, first), ("answer", first, end)):
+            if end_s > start_s:
+                place = {"pid": REQUESTS, "tid": lane + 1, "ts": start_s * MICRO, "dur": (end_s - start_s) * MICRO}
+                yield {"ph": "X", **place, "cat": "request", "name": name, "args": details}

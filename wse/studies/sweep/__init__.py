@@ -1,1 +1,1 @@
-"""A grid of settings, each an estimate, in parallel, resumable, as one table."""
+"""``wse sweep``: estimates for every combination of some settings, written to one table."""

@@ -1,4 +1,4 @@
-"""Fields of a sweep: the options of an estimate, and the numbers of its wafer and of its software."""
+"""Fields of a sweep: options of an estimate, and constants of its wafer and of its software."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from wse.studies.options.settings import MACHINES, SOFTWARE, WAFER, check_name, 
 Scalar = str | int | float
 
 DEFAULT, AUTO = "default", "auto"
-"""Words that stand for an option's default, and for as many wafers as are needed."""
+"""Values that stand for the default of an option, and for the number of wafers needed."""
 
 LONGEST_TEXT: Final = 4096
 _NO_AXES: Final = ("Trace", "Output")
-"""Panels of options that say what an estimate writes and prints."""
+"""Panels of options about output, which cannot be swept."""
 OF_GPUS: Final = frozenset(("gpu", "gpus", "stack", "parallelism"))
 _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to {LONGEST_TEXT:,} characters"}
 
 
 def _options() -> dict[str, RequestField]:
-    """Return the options of an estimate that decide its numbers."""
-    every = options_of(EstimateRequest)
+    """Return the options of an estimate that affect its numbers, by name."""
+    all_options = options_of(EstimateRequest)
     return {
         name: field
-        for name, field in every.items()
+        for name, field in all_options.items()
         if name == "price" or (field.option.panel not in _NO_AXES and name != "settings")
     }
 
@@ -45,16 +45,24 @@ def known_fields() -> dict[str, type]:
 
 
 def is_number_of_machine(name: str) -> bool:
-    """Return whether a field is a number of the wafer or of the software, not an option."""
+    """Return whether a field is a constant of the wafer or software, and not an option."""
     return name in machine_numbers()
 
 
 def checked_value(name: str, raw: object, where: str) -> Scalar:
-    """The value of a field as the table shows it; an option's default instead of the word for it, where it is a value.
+    """Check a value of a field and return it as the table shows it.
+
+    For an option, the value ``default`` is replaced by its default, if that is a value. A factor
+    such as "x2" of a constant stays a text.
+
+    Args:
+        name: Name of the field.
+        raw: Value from a TOML file, from the command line or from Python.
+        where: Source of the value, for error messages.
 
     Raises:
-        UnknownName: there is no such field.
-        BadInput: the value is of another type, or no machine could have it.
+        UnknownName: There is no such field.
+        BadInput: The value has another type, or is impossible for the machine.
     """
     fields = known_fields()
     if name.startswith((WAFER, SOFTWARE)):
@@ -81,14 +89,18 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
     try:
         return _value(fields[name], raw if is_number_of_machine(name) else _options()[name].spelled(raw))
     except TypeError as error:
-        shown = repr(raw)
-        shown = shown if len(shown) <= 80 else shown[:80] + "…"
-        message = f"{where}: {name} = {shown}: give {_KINDS[fields[name]]}{_or_words(name)}"
+        printed_value = repr(raw)
+        printed_value = printed_value if len(printed_value) <= 80 else printed_value[:80] + "…"
+        message = f"{where}: {name} = {printed_value}: give {_KINDS[fields[name]]}{_or_words(name)}"
         raise BadInput(message) from error
 
 
 def _value(type_: type, raw: object) -> Scalar:
-    """Return a value as one of a type. Raises TypeError for one that is of another, empty, too long or not finite."""
+    """Convert a value to a type.
+
+    Raises:
+        TypeError: The value has another type, is not finite, or is an empty or too long text.
+    """
     value: Scalar = value_as(type_, raw)
     if isinstance(value, str) and not 1 <= len(value) <= LONGEST_TEXT:
         raise TypeError
@@ -98,13 +110,16 @@ def _value(type_: type, raw: object) -> Scalar:
 
 
 def option_value(name: str, value: Scalar) -> Scalar | None:
-    """The value of a request's field for a checked value of an option: None where the default is to be computed."""
+    """Return the value of a request's field for a checked value of an option.
+
+    None stands for a default that is computed later.
+    """
     is_found = _options()[name].default is None or _options()[name].option.none == AUTO
     return None if is_found and value == _word(name) else value
 
 
 def _word(name: str) -> str:
-    """Return the word in a table for the default of an option that is to be computed."""
+    """Return the text that the table shows for the default of an option that is computed later."""
     return AUTO if _options()[name].option.none == AUTO else DEFAULT
 
 

@@ -1,4 +1,4 @@
-"""A grid of settings: every combination of the values of its axes, the last axis varying fastest."""
+"""Grid: all combinations of the values of some axes. The last axis varies fastest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOKENS: Final = "new_tokens"
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A field and its values; one value where it is the same in all settings."""
+    """A field of a sweep and its values. A field with one value is the same in all settings."""
 
     name: str
     values: tuple[Scalar, ...]
@@ -25,7 +25,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Settings by their index, from 0.
+    """All combinations of values, called settings, which are indexed from 0.
 
     >>> grid = Grid((Axis("batch", (1, 8)), Axis("mapping", ("region", "pipeline"))))
     >>> len(grid), grid.setting(2)
@@ -47,14 +47,21 @@ class Grid:
         return tuple(reversed(places))
 
     def setting(self, index: int) -> dict[str, Scalar]:
-        """Return the values of a setting by field, in the order of the axes."""
+        """Return the values of a setting, keyed by field, in the order of the axes."""
         return {axis.name: axis.values[at] for axis, at in zip(self.axes, self.places(index), strict=True)}
 
     def groups(self, indices: Iterable[int]) -> list[list[int]]:
-        """Settings in groups that share most of their compilation, in the grid's order.
+        """Group settings that share most of their compilation.
 
-        They differ only in numbers of the machine or of its software and in how many tokens are generated. One worker
-        does a group, so that what its process keeps of the first, such as searched trees, serves the others.
+        The settings of a group differ only in constants of the machine and in the number of
+        generated tokens. One worker estimates a whole group, so that its process can reuse cached
+        results, such as reduction trees.
+
+        Args:
+            indices: Settings to group.
+
+        Returns:
+            The groups and their settings, in the order of the grid.
         """
         deciding = [
             at for at, axis in enumerate(self.axes) if not is_number_of_machine(axis.name) and axis.name != TOKENS
@@ -66,7 +73,7 @@ class Grid:
         return list(by_places.values())
 
     def request(self, index: int) -> EstimateRequest:
-        """Return the estimate that a setting asks for."""
+        """Return the request for the estimate of a setting."""
         setting = self.setting(index)
         options: dict[str, Any] = {
             name: option_value(name, value) for name, value in setting.items() if not is_number_of_machine(name)

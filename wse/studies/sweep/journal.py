@@ -1,8 +1,8 @@
-"""Journal of a sweep: finished settings on disk, as ``TABLE.partial`` beside the table until that is written.
+"""Journal of a sweep: finished settings on disk, in ``TABLE.partial``, until the table is written.
 
-Lines of JSON. The first says which settings and which version of wse; each further one is a setting that is done, in
-the order in which they were. A line goes out whole, so a process that is killed leaves at most a last line without an
-end, which is cut off when the sweep goes on.
+The file contains lines of JSON. The first line identifies the settings and the version of wse. Each
+further line is a finished setting, in order of completion. A process that is killed leaves at most
+one incomplete line at the end, which is removed when the sweep resumes.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ def journal_path(table: Path) -> Path:
 
 
 class Journal:
-    """The open journal of a table. One process has it at a time."""
+    """The open journal of a table. A file lock lets only one process open it at a time."""
 
     def __init__(self, table: Path, digest: str, settings: int, *, restart: bool = False) -> None:
-        """Open the journal beside ``table``, or begin one.
+        """Open the journal of ``table``, or create it.
 
         Args:
-            table: The file that the sweep will write.
-            digest: Of everything that the rows depend on.
-            settings: The number of settings.
-            restart: Whether what an earlier sweep has done is dropped.
+            table: Path of the table that the sweep will write.
+            digest: Digest of everything that affects the rows.
+            settings: Number of settings.
+            restart: Whether to drop the results of an earlier sweep.
 
         Raises:
-            BadInput: the place cannot be written, another sweep is writing there, or the file that is there is of other
-                settings or no journal.
+            BadInput: The folder is not writable, another sweep has the journal open, or the
+                existing file is not a journal or belongs to other settings.
         """
         self.path = journal_path(table)
         self._table = table
-        self._at = array("q", [_ABSENT]) * settings  # where each setting's line begins
+        self._at = array("q", [_ABSENT]) * settings  # start of each setting's line in the file
         self._header = _Header(digest=digest, settings=settings)
         self._end = 0
         self._file = self._lock()
@@ -85,11 +85,20 @@ class Journal:
         self._file.close()
 
     def finished_settings(self) -> list[int]:
-        """Return the finished settings, in the grid's order."""
+        """Return the indices of the finished settings, in the order of the grid."""
         return [setting for setting, at in enumerate(self._at) if at != _ABSENT]
 
     def append(self, setting: int, line: bytes) -> None:
-        """Write down a setting that is done, as the line of its `Entry`. Raises BadInput where there is no room."""
+        """Write a finished setting.
+
+        Args:
+            setting: Index of the setting.
+            line: Line of its `Entry`.
+
+        Raises:
+            BadInput: The line cannot be written, for example because the disk is full.
+            WseBug: The setting is already in the journal.
+        """
         if self._at[setting] != _ABSENT:
             message = f"setting {setting} is done twice"
             raise WseBug(message)
@@ -98,14 +107,14 @@ class Journal:
         self._at[setting] = self._end - len(line)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the finished settings with their rows, in the grid's order."""
+        """Yield the finished settings with their rows, in the order of the grid."""
         for at in self._at:
             if at != _ABSENT:
                 self._file.seek(at)
                 yield Entry.model_validate_json(self._file.readline(LONGEST_LINE_BYTES))
 
     def remove(self) -> None:
-        """Take the file away, once the table is there."""
+        """Delete the file, after the table was written."""
         with self._refused_in_one_line():
             self.path.unlink()
 
@@ -126,32 +135,32 @@ class Journal:
                     message = f"{self._table}: another sweep is writing it; wait for that, or give another path with -o"
                     raise BadInput(message) from None
                 except FileNotFoundError:
-                    pass  # the sweep that had it has just finished
+                    pass  # the other sweep has just finished and removed it
                 file.close()
 
     def _resume(self, *, restart: bool) -> None:
         first = self._file.readline(LONGEST_LINE_BYTES)
-        whole = first.endswith(b"\n")
-        if first and (whole or not self._header.line().startswith(first)):
+        is_complete = first.endswith(b"\n")
+        if first and (is_complete or not self._header.line().startswith(first)):
             self._check_header(first, restart=restart)
-        if restart or not whole:
+        if restart or not is_complete:
             os.ftruncate(self._file.fileno(), 0)
             self._write(self._header.line())
             return
         self._end = len(first)
         for number, line in enumerate(iter(lambda: self._file.readline(LONGEST_LINE_BYTES), b""), start=2):
-            if not line.endswith(b"\n") and len(line) < LONGEST_LINE_BYTES:  # the last, cut off by a kill
+            if not line.endswith(b"\n") and len(line) < LONGEST_LINE_BYTES:  # incomplete last line of a killed sweep
                 os.ftruncate(self._file.fileno(), self._end)
                 return
             self._note(line, number)
             self._end += len(line)
 
     def _write(self, line: bytes) -> None:
-        """Past all buffers, so that what is written is all there is to write when the file is closed."""
-        written = 0
-        while written < len(line):
-            written += os.pwrite(self._file.fileno(), line[written:], self._end + written)
-        self._end += written
+        """Write a line at the end, without buffering, so that nothing is left to write later."""
+        written_bytes = 0
+        while written_bytes < len(line):
+            written_bytes += os.pwrite(self._file.fileno(), line[written_bytes:], self._end + written_bytes)
+        self._end += written_bytes
 
     def _check_header(self, line: bytes, *, restart: bool) -> None:
         remedy = "to begin anew give --restart, to keep it another path with -o"
@@ -183,7 +192,7 @@ class Journal:
 
     @contextlib.contextmanager
     def _refused_in_one_line(self) -> Iterator[None]:
-        """Errors of the system inside become BadInput, in one line."""
+        """Convert errors of the operating system in this context to BadInput."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The picture of a sweep: what people look for first over one axis, a line for each setting of the others."""
+"""The plot of a sweep: speeds, latency and cost over one axis, with a line per other setting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wse.reports.colours import PLOT_SERIES
 from wse.reports.terminal import seconds
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.row import Entry
-from wse.studies.sweep.shown import several, value_in
+from wse.studies.sweep.shown import value_in, varied_axes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,17 +26,17 @@ MOST_NAMED: Final = 14
 MARKERS: Final = ("o", "v", "^", "s", "D", "P", "X")
 LONGEST_NAME: Final = 48
 WIDE: Final = 20
-"""The largest over the smallest value from which on an axis is logarithmic."""
+"""Minimum ratio of the largest to the smallest value for a logarithmic axis."""
 
 
 def check_axis(grid: Grid, axis: str | None) -> str:
-    """Return the axis that is drawn across: the one requested, or else the one with the most values.
+    """Return the horizontal axis: the requested one, or the one with the most values.
 
     Raises:
-        UnknownName: there is no such axis with several values.
-        BadInput: no axis has, or there are too many settings to draw.
+        UnknownName: No axis with several values has this name.
+        BadInput: No axis has several values, or there are too many settings to draw.
     """
-    names = several(grid)
+    names = varied_axes(grid)
     check_points(len(grid), names)
     if axis is None:
         return max(names, key=lambda name: next(len(a.values) for a in grid.axes if a.name == name))
@@ -46,7 +46,11 @@ def check_axis(grid: Grid, axis: str | None) -> str:
 
 
 def check_points(settings: int, axes: Sequence[str]) -> None:
-    """Raise BadInput where there is no axis with several values, or there are too many settings to draw."""
+    """Check that a sweep can be drawn.
+
+    Raises:
+        BadInput: No axis has several values, or there are too many settings.
+    """
     if not axes:
         message = "one setting makes no picture; give an axis several values, such as --set batch=1,2,4"
         raise BadInput(message)
@@ -56,21 +60,27 @@ def check_points(settings: int, axes: Sequence[str]) -> None:
 
 
 def as_png(grid: Grid, entries: Iterable[Entry], axis: str) -> bytes:
-    """Return the picture as a PNG image."""
+    """Return the plot of a sweep as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(figure_of(grid, entries, axis))
 
 
 def figure_of(grid: Grid, entries: Iterable[Entry], axis: str) -> Figure:
-    """Four panels over one axis: a user, all users, the first token, dollars."""
+    """Draw four panels over one axis: tokens/s of a user and of all users, TTFT and cost.
+
+    Args:
+        grid: The settings.
+        entries: Their rows.
+        axis: Name of the horizontal axis.
+    """
     from wse.reports.figure import NotebookFigure
 
     lines: dict[str, list[tuple[Any, Entry]]] = {}
     for entry in entries:
         setting = grid.setting(entry.setting)
-        others = (f"{name.rpartition('.')[2]} {setting[name]}" for name in several(grid) if name != axis)
-        lines.setdefault(", ".join(others), []).append((setting[axis], entry))
+        other_settings = (f"{name.rpartition('.')[2]} {setting[name]}" for name in varied_axes(grid) if name != axis)
+        lines.setdefault(", ".join(other_settings), []).append((setting[axis], entry))
     values = next(a.values for a in grid.axes if a.name == axis)
     numeric = all(not isinstance(value, str) for value in values)
     figure = NotebookFigure(figsize=(11, 7.5), layout="constrained")
@@ -82,9 +92,9 @@ def figure_of(grid: Grid, entries: Iterable[Entry], axis: str) -> Figure:
             axes.yaxis.set_major_formatter(lambda value, _: seconds(value) if value else "0")
     handles, names = axes.get_legend_handles_labels()
     if len(lines) > 1:
-        shown = names[:MOST_NAMED]
+        printed_names = names[:MOST_NAMED]
         legend = figure.legend(
-            handles[:MOST_NAMED], shown, loc="outside lower center", ncols=3, fontsize=8, frameon=False
+            handles[:MOST_NAMED], printed_names, loc="outside lower center", ncols=3, fontsize=8, frameon=False
         )
         for text in legend.get_texts():
             text.set_parse_math(False)
@@ -94,11 +104,23 @@ def figure_of(grid: Grid, entries: Iterable[Entry], axis: str) -> Figure:
 
 
 def _line(axes: Any, at: int, name: str, points: Sequence[tuple[Any, Any]]) -> None:
-    """Draw the points that have a value, joined in the order of the axis."""
-    across = sorted((x, y) for x, y in points if y is not None)
+    """Draw a line through the points that have a value, in the order of the axis.
+
+    Args:
+        axes: Matplotlib axes.
+        at: Index of the line, which determines colour and marker.
+        name: Label of the line.
+        points: Positions on the axis with their values, which may be None.
+    """
+    sorted_points = sorted((x, y) for x, y in points if y is not None)
     style = {"color": PLOT_SERIES[at % len(PLOT_SERIES)], "marker": MARKERS[at // len(PLOT_SERIES) % len(MARKERS)]}
     axes.plot(
-        [x for x, _ in across], [y for _, y in across], label=name[:LONGEST_NAME], markersize=4.5, linewidth=1, **style
+        [x for x, _ in sorted_points],
+        [y for _, y in sorted_points],
+        label=name[:LONGEST_NAME],
+        markersize=4.5,
+        linewidth=1,
+        **style,
     )
 
 

@@ -1,4 +1,4 @@
-"""The progress of a sweep, and what to do after Ctrl-C."""
+"""Progress of a sweep, and the message after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ OnRow = Callable[[int, int], None]
 
 @contextmanager
 def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
-    """Yield a function to call with (done, without an answer) at the start and after each setting.
+    """Yield a callback for progress: call it with (settings done, settings without an answer).
 
-    Says how to go on when Ctrl-C ends what is done with it.
+    After Ctrl-C, a message says how to resume the sweep.
+
+    Args:
+        stream: Where to write.
+        settings: Total number of settings.
     """
     stored_count = 0
     try:
@@ -36,5 +40,5 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
 
 
 def without_answer(failed: int) -> str:
-    """Return the number of settings without an answer as progress says it; empty where there are none."""
+    """Return the number of settings without an answer as text. Empty if there are none."""
     return f"{failed:,} without an answer" if failed else ""

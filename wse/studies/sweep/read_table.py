@@ -1,4 +1,4 @@
-"""The table that a sweep wrote, read again: as rows for a plot, or as a frame of pandas."""
+"""Reader of the table of a sweep: as rows for a plot, or as a pandas DataFrame."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Frame = Any  # pandas.DataFrame, which nothing else of a sweep needs
 
 
 def read_frame(table: Path) -> Frame:
-    """Return a table as a ``pandas.DataFrame``; cells without a value are missing values.
+    """Return a table as a ``pandas.DataFrame``. Empty cells become missing values.
 
     Raises:
         BadInput: pandas is not installed, or the file cannot be read.
@@ -41,15 +41,18 @@ def read_frame(table: Path) -> Frame:
 
 
 def read_entries(table: Path, axes: tuple[str, ...], settings: int) -> tuple[Grid, list[Entry]]:
-    """Return the grid of a table's axes that have several values, and an entry for each of its rows.
+    """Read the grid and the rows of a sweep from its table.
 
     Args:
         table: A table with a row for each setting, in the order of the grid.
         axes: Names of the axes with several values, in the order of the grid.
-        settings: The number of rows that the sweep wrote.
+        settings: Number of rows that the sweep wrote.
+
+    Returns:
+        The grid of these axes, and an entry for each row.
 
     Raises:
-        BadInput: The file cannot be read, or it is no longer the table that the sweep wrote.
+        BadInput: The file cannot be read, or is no longer the table that the sweep wrote.
     """
     with _as_bad_input(table):
         rows = _parquet_rows(table) if table.suffix == PARQUET else _csv_rows(table)
@@ -74,7 +77,7 @@ def _csv_rows(table: Path) -> list[Row]:
 
 
 def _cell(text: str) -> Cell:
-    """Return the value of a cell of CSV: a truth value, a number, a text, or None where the cell is empty."""
+    """Return the value of a CSV cell: a truth value, a number, a text, or None if empty."""
     if not text or text in _BOOLS:
         return _BOOLS.get(text)
     if _INTEGER.fullmatch(text):
@@ -84,9 +87,9 @@ def _cell(text: str) -> Cell:
 
 @contextmanager
 def _as_bad_input(table: Path) -> Iterator[None]:
-    """Raise BadInput for a file that cannot be read."""
+    """Convert errors about an unreadable file in this context to BadInput."""
     try:
         yield
-    except (OSError, ValueError, csv.Error) as error:  # those of pandas and pyarrow are ValueErrors
+    except (OSError, ValueError, csv.Error) as error:  # errors of pandas and pyarrow are ValueErrors
         message = f"{table}: cannot read the table: {error}; sweep again, or put the file back"
         raise BadInput(message) from error

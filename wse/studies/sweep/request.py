@@ -1,8 +1,9 @@
-"""The request of a sweep: the grid of a TOML file and of the command line, checked before any work.
+"""The request of a sweep: a grid from a TOML file and options, checked before any estimate.
 
-A file's keys are fields; a list is an axis, a value alone holds for all settings. Numbers of the wafer are
-``wafer.hop_cycles``, in a table ``[wafer]`` where the wafer itself is then ``name``; those of software in the same way.
-``--set`` takes the place of what the file gives for the same field.
+The keys of a file are fields. A list is an axis; a single value is used in all settings. Constants
+of the wafer are keys such as ``wafer.hop_cycles``, or are in a table ``[wafer]``, in which the key
+``name`` is the wafer itself. Software constants are written in the same way. ``--set`` replaces the
+values of a file.
 """
 
 from __future__ import annotations
@@ -28,23 +29,32 @@ MOST_SETTINGS: Final = 1_000_000
 TABLES: Final = ("wafer", "software")
 _SOONEST: Final = make_request(EstimateRequest, wafers=1, prompt_len=1, new_tokens=1)
 _SOONEST_ON_GPUS: Final = make_request(EstimateRequest, gpu="h100", gpus=1, prompt_len=1, new_tokens=1)
-"""The requests that are quickest to check names with."""
+"""Requests for quick estimates, with which names are checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A picture of a sweep: its file, and the axis that goes across; the one with the most values where None."""
+    """A requested plot of a sweep.
+
+    Attributes:
+        path: File to write.
+        axis: Name of the horizontal axis. None for the axis with the most values.
+    """
 
     path: Path
     axis: str | None = None
 
 
 def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
-    """Return the grid of a ``.toml`` file or of a model, and of texts such as ``batch=1,8``.
+    """Return the grid of a TOML file or a model, with changes from the command line.
+
+    Args:
+        source: Path of a ``.toml`` file, or a model. None if ``sets`` contains everything.
+        sets: Texts such as "batch=1,8".
 
     Raises:
-        BadInput and its kinds: the file cannot be read, a field is unknown or given twice, a value is of another type,
-            not finite, twice in a list or a name that nothing has, or there are too many settings.
+        BadInput: The file cannot be read, a field is unknown or given twice, a value has another
+            type, is not finite, is repeated or unknown, or there are too many settings.
     """
     if source is None and not sets:
         message = "nothing to sweep: give a FILE.toml, or a MODEL with --set, such as --set batch=1,8"
@@ -61,9 +71,9 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
 
 
 def grid_of(settings: Mapping[str, Any]) -> Grid:
-    """Return the grid of values by field, such as ``{"model": "story", "batch": [1, 8], "wafer.hop_cycles": [1, 2]}``.
+    """Return the grid of values by field, such as ``{"model": "story", "batch": [1, 8]}``.
 
-    Any iterable but a text is an axis. Errors as of `read_grid`.
+    An iterable other than a text is an axis. Errors are those of `read_grid`.
     """
     return _check(axes_of(settings, "settings"))
 
@@ -78,22 +88,28 @@ def _check(axes: dict[str, Axis]) -> Grid:
     return grid
 
 
-def axes_of(table: Mapping[str, Any], where: str) -> dict[str, Axis]:
-    """Return the axes of a table, in which numbers of the wafer or of software may stand in tables of their own.
+def axes_of(table: Mapping[str, Any], source: str) -> dict[str, Axis]:
+    """Return the axes of a mapping from fields to values.
+
+    Constants of the wafer and of software may be in nested tables.
+
+    Args:
+        table: The fields with their values.
+        source: Source of the table, for error messages.
 
     Raises:
-        BadInput and its kinds: a field is unknown or given twice, or a value is of another type or twice in a list.
+        BadInput: A field is unknown or given twice, or a value has another type or is repeated.
     """
     values: dict[str, Any] = {}
     for key, value in table.items():
-        inner = value if key in TABLES and isinstance(value, dict) else {"name": value}
-        for name, number in inner.items():
+        fields = value if key in TABLES and isinstance(value, dict) else {"name": value}
+        for name, number in fields.items():
             field = key if name == "name" else f"{key}.{name}"
             if field in values:
-                message = f"{where}: {field} is given twice; keep one"
+                message = f"{source}: {field} is given twice; keep one"
                 raise BadInput(message)
             values[field] = number
-    return {field: _axis(field, list(value) if is_list(value) else [value], where) for field, value in values.items()}
+    return {field: _axis(field, list(value) if is_list(value) else [value], source) for field, value in values.items()}
 
 
 def _from_texts(sets: Sequence[str]) -> dict[str, Axis]:
@@ -112,27 +128,27 @@ def _from_texts(sets: Sequence[str]) -> dict[str, Axis]:
     return axes
 
 
-def _axis(name: str, raw_values: Sequence[object], where: str) -> Axis:
+def _axis(name: str, raw_values: Sequence[object], source: str) -> Axis:
     values: dict[Scalar, None] = {}
     for raw in raw_values:
-        value = checked_value(name, raw, where)
+        value = checked_value(name, raw, source)
         if value in values:
-            message = f"{where}: {name} has {value!r} twice; give each value once"
+            message = f"{source}: {name} has {value!r} twice; give each value once"
             raise BadInput(message)
         values[value] = None
     if not values:
         if name not in known_fields():
-            raise UnknownName("setting", name, known_fields(), where=where)
-        message = f"{where}: {name} has no values; give at least one"
+            raise UnknownName("setting", name, known_fields(), where=source)
+        message = f"{source}: {name} has no values; give at least one"
         raise BadInput(message)
     return Axis(name, tuple(values))
 
 
 def check_names(grid: Grid) -> None:
-    """Refuse a name or a file that no setting could use, before hours are spent on the others.
+    """Check that every name and file can be used by some setting, before the sweep starts.
 
     Raises:
-        BadInput and its kinds: there is no such model, wafer, GPU, mapping or other thing.
+        BadInput: There is no such model, wafer, GPU, mapping or similar. A subclass says which.
     """
     for axis in grid.axes:
         if known_fields()[axis.name] is not str:
@@ -147,13 +163,17 @@ def check_names(grid: Grid) -> None:
             except (UnknownName, BadModel, BadWafer, BadMapping):
                 raise
             except BadMesh:
-                parse_mesh(str(value))  # raises where it is none; too large for this wafer may fit another
+                parse_mesh(str(value))  # raises for an invalid mesh; a large one may fit another wafer
             except BadInput:
-                continue  # of use beside other values, or refused in its row
+                continue  # may be valid with other values; else its row has the error
 
 
 def sweep_picture(png: str | None, axis: str | None) -> Picture | None:
-    """Return the picture that --png and --x ask for. Raises BadInput where there is no such file, or an axis alone."""
+    """Return the plot that ``--png`` and ``--x`` request, or None.
+
+    Raises:
+        BadInput: The file cannot be written, or only ``--x`` is given.
+    """
     if png is None:
         if axis is not None:
             message = f"--x {axis}: is the axis of a picture; give --png FILE.png too, or leave it out"

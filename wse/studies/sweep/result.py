@@ -1,4 +1,4 @@
-"""The result of ``wse sweep``: the settings that are shown, and the table that has all of them."""
+"""SweepResult: the best settings of a sweep, and the path of the table with all of them."""
 
 from __future__ import annotations
 
@@ -22,22 +22,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult(Result):
-    """A sweep whose table is written."""
+    """The result of ``wse sweep``: its table, the number of settings, and the printed rows."""
 
-    table: Annotated[str, Doc("The table, a row for each setting.")]
-    settings: Annotated[int, Doc("Settings in all.")]
-    settings_failed: Annotated[int, Doc("Settings without an answer: the column ``error`` says why.")]
-    settings_resumed: Annotated[int, Doc("Settings that an earlier, interrupted sweep had done.")]
-    jobs: Annotated[int, Doc("Processes.")]
+    table: Annotated[str, Doc("Path of the table, which has a row for each setting.")]
+    settings: Annotated[int, Doc("Number of settings.")]
+    settings_failed: Annotated[int, Doc("Settings without an answer. The column ``error`` says why.")]
+    settings_resumed: Annotated[int, Doc("Settings that an earlier, interrupted sweep had finished.")]
+    jobs: Annotated[int, Doc("Number of processes.")]
     wall_s: Annotated[float, Doc("Time that the sweep took.", "s")]
-    settings_per_s: Annotated[float, Doc("Settings done in a second.", "1/s")]
-    columns: Annotated[tuple[str, ...], Doc("Columns that are shown beside the axes; others are in the table.")]
-    rows: Annotated[tuple[SweepRow, ...], Doc("Settings that are shown, as sorted; all are in the table.")]
-    prices: Annotated[tuple[str, ...], Doc("Prices of an hour that costs rest on, each with its range and source.")]
-    png: Annotated[str | None, Doc("The picture.")] = None
+    settings_per_s: Annotated[float, Doc("Settings finished per second.", "1/s")]
+    columns: Annotated[tuple[str, ...], Doc("Columns that are printed in addition to the axes. The table has more.")]
+    rows: Annotated[tuple[SweepRow, ...], Doc("Printed settings, sorted. The table has all settings.")]
+    prices: Annotated[tuple[str, ...], Doc("Prices per hour that costs are based on, each with its range and source.")]
+    png: Annotated[str | None, Doc("Path of the plot.")] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """The settings that are shown; the file of the table, the number of its settings, and the time they took."""
+        """Return a table of the shown settings, and one with the file, the counts and the time.
+
+        Args:
+            detail: Has no effect on this result.
+            width: Columns of the terminal.
+        """
         jobs = f"{self.jobs:,} process{'' if self.jobs == 1 else 'es'}"
         resumed = f", {count(self.settings_resumed)} of them done before" if self.settings_resumed else ""
         rows = [
@@ -52,22 +57,22 @@ class SweepResult(Result):
         return rows_table(self.rows, self.columns, self.settings, self.prices), pair_table(rows, "Sweep")
 
     def frame(self) -> Frame:
-        """Return the table of the sweep, all settings and columns, as a pandas DataFrame.
+        """Return all rows and columns of the table as a pandas DataFrame.
 
         Raises:
-            BadInput: pandas is not installed, or the file of the table cannot be read any more.
+            BadInput: pandas is not installed, or the table can no longer be read.
         """
         return read_frame(Path(self.table))
 
     def plot(self, x: str | None = None) -> Figure:
-        """Return a matplotlib figure: tokens/s of one user and of all users, TTFT and cost over an axis.
+        """Return a plot of tokens/s of one user and of all users, TTFT and cost over an axis.
 
         Args:
-            x: The axis of the sweep that goes across; the one with the most values where None.
+            x: Name of the horizontal axis. None for the axis with the most values.
 
         Raises:
-            UnknownName: The sweep has no such axis with several values.
-            BadInput: No axis has several values, or the file of the table cannot be read any more.
+            UnknownName: No axis with several values has this name.
+            BadInput: No axis has several values, or the table can no longer be read.
         """
         from wse.studies.sweep.plot import check_axis, check_points, figure_of
 

@@ -1,4 +1,4 @@
-"""The outcome of a setting of a sweep: a row of numbers and texts by name, an error of the user, or a bug in wse."""
+"""The outcome of a setting of a sweep: a row of values by column, a user error, or a bug in wse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Cell = bool | int | Annotated[float, pydantic.Field(allow_inf_nan=False)] | str
 
 
 class Entry(pydantic.BaseModel):
-    """A setting that is done: its row, or why it has none."""
+    """A finished setting: its row, or the error that explains why it has none."""
 
     model_config = _Strict
 
@@ -41,7 +41,14 @@ class Entry(pydantic.BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The line of a setting's `Entry`, and the traceback where the setting ended in a bug in wse."""
+    """The outcome of a setting that a worker returns.
+
+    Attributes:
+        setting: Index of the setting.
+        line: Line of its `Entry` for the journal.
+        failed: Whether it has no row.
+        bug: Traceback of a bug in wse. Empty if there was none.
+    """
 
     setting: int
     line: bytes
@@ -50,7 +57,7 @@ class Outcome:
 
 
 def estimate_setting(setting: int, request: EstimateRequest) -> Outcome:
-    """Estimate a setting."""
+    """Estimate a setting. Errors become part of the outcome."""
     try:
         check_machine(request)
         result = estimate(request) if request.gpu is None else estimate_on_gpus(request)
@@ -62,12 +69,18 @@ def estimate_setting(setting: int, request: EstimateRequest) -> Outcome:
 
 
 def failed_outcome(setting: int, error: str, bug: str = "") -> Outcome:
-    """Return the outcome of a setting without a row."""
+    """Return the outcome of a setting without a row.
+
+    Args:
+        setting: Index of the setting.
+        error: Why there is no row.
+        bug: Traceback of a bug in wse, if there was one.
+    """
     return Outcome(setting, Entry(setting=setting, error=error).line(), failed=True, bug=bug)
 
 
 def column(name: str) -> str:
-    """Return the column of a field or of a report's key.
+    """Return the name of the column for a field or a key of a report.
 
     >>> column("wafer.hop_cycles")
     'wafer_hop_cycles'
@@ -76,7 +89,9 @@ def column(name: str) -> str:
 
 
 def flat(report: Mapping[str, Any]) -> Row:
-    """Return every number, truth value and text of a report by its keys, joined by underscores. Lists are left out.
+    """Return all numbers, truth values and texts of a nested report in one level.
+
+    Keys are joined by underscores. Lists are left out.
 
     >>> flat({"model": {"bytes": 2}, "decode": {"cycles_by": {"hops": 1.5}}, "stages": [1, 2]})
     {'model_bytes': 2, 'decode_cycles_by_hops': 1.5}
@@ -90,9 +105,9 @@ def flat(report: Mapping[str, Any]) -> Row:
     return row
 
 
-def _cells(report: Mapping[str, Any], before: str) -> Iterator[tuple[str, Cell]]:
+def _cells(report: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Cell]]:
     for key, value in report.items():
-        name = before + column(str(key))
+        name = prefix + column(str(key))
         if isinstance(value, Mapping):
             yield from _cells(value, f"{name}_")
         elif isinstance(value, bool | int | float | str | None):

@@ -1,7 +1,8 @@
-"""The rows of a sweep that its print-out has: the axes, and eight columns by default, or those requested.
+"""The rows of a sweep that are printed: the axes, and eight columns by default.
 
-A column is one of the table's, or has a short name: ``dtype``, ``wafers``, ``users``, ``replicas``, ``ttft``, ``user``,
-``throughput``, ``fits`` or ``cost``. Latencies, throughput and cost are those of one operating point.
+A column is one of the table, or a short name: ``dtype``, ``wafers``, ``users``, ``replicas``,
+``ttft``, ``user``, ``throughput``, ``fits`` or ``cost``. Latencies, throughput and cost belong to
+the same operating point.
 """
 
 from __future__ import annotations
@@ -22,8 +23,17 @@ from wse.studies.sweep.row import Cell, Entry, Row, column
 Direction = Literal["largest", "smallest", ""]
 
 
-class Shown(NamedTuple):
-    """A column that goes by a short name: the table's columns that have it, the first that is there, and its looks."""
+class ShownColumn(NamedTuple):
+    """A column with a short name.
+
+    Attributes:
+        columns: Columns of the table with its values. The first that is present is used.
+        title: Heading.
+        formatter: Function that formats a value.
+        best: Whether the largest or the smallest value is best. Empty if neither.
+        doc: Explanation for the footer.
+        priority: Narrow terminals drop columns with a high priority number first.
+    """
 
     columns: tuple[str, ...]
     title: str
@@ -33,13 +43,15 @@ class Shown(NamedTuple):
     priority: int
 
 
-SHORT: Final[dict[str, Shown]] = {
-    "dtype": Shown(("model_dtype",), "type", printable, "", "element type of the weights", 6),
-    "wafers": Shown(("system_wafers",), "wafers", count, "smallest", "wafers", 2),
-    "users": Shown(("serving_users", "options_batch"), "users", count, "", "requests in flight", 4),
-    "replicas": Shown(("serving_replicas",), "replicas", count, "smallest", "machines that share the users", 6),
-    "ttft": Shown(("serving_ttft_s", "latency_ttft_s"), "TTFT", seconds, "smallest", "mean time to first token", 5),
-    "user": Shown(
+SHORT: Final[dict[str, ShownColumn]] = {
+    "dtype": ShownColumn(("model_dtype",), "type", printable, "", "element type of the weights", 6),
+    "wafers": ShownColumn(("system_wafers",), "wafers", count, "smallest", "wafers", 2),
+    "users": ShownColumn(("serving_users", "options_batch"), "users", count, "", "requests in flight", 4),
+    "replicas": ShownColumn(("serving_replicas",), "replicas", count, "smallest", "machines that share the users", 6),
+    "ttft": ShownColumn(
+        ("serving_ttft_s", "latency_ttft_s"), "TTFT", seconds, "smallest", "mean time to first token", 5
+    ),
+    "user": ShownColumn(
         ("serving_tokens_per_s_per_user", "decode_tokens_per_s_per_user"),
         "tok/s/user",
         count,
@@ -47,7 +59,7 @@ SHORT: Final[dict[str, Shown]] = {
         "output tokens per second of each user after the first",
         0,
     ),
-    "throughput": Shown(
+    "throughput": ShownColumn(
         ("serving_tokens_per_s", "decode_tokens_per_s"),
         "tok/s",
         count,
@@ -55,8 +67,10 @@ SHORT: Final[dict[str, Shown]] = {
         "output tokens per second of all users",
         1,
     ),
-    "fits": Shown(("sram_fits",), "fits", lambda fits: "yes" if fits else "no", "", "whether SRAM holds the model", 7),
-    "cost": Shown(
+    "fits": ShownColumn(
+        ("sram_fits",), "fits", lambda fits: "yes" if fits else "no", "", "whether SRAM holds the model", 7
+    ),
+    "cost": ShownColumn(
         ("cost_usd_per_million_tokens",),
         "USD/Mtok",
         three_figures,
@@ -67,7 +81,7 @@ SHORT: Final[dict[str, Shown]] = {
 }
 DEFAULT_COLUMNS: Final = tuple(name for name in SHORT if name != "replicas")
 PRICES: Final = {"cost_wafer_usd_per_hour": "wafer_name", "cost_gpu_usd_per_hour": "gpu_name"}
-"""Columns of prices, and those of the names of what they are of."""
+"""Columns of prices, with the columns that name the priced machine."""
 DOWN: Final = ":down"
 TOP: Final = 20
 MOST_SHOWN: Final = 10_000
@@ -75,13 +89,14 @@ MOST_SHOWN: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepView:
-    """The view of a sweep that is printed.
+    """Which columns and rows of a sweep are printed, and in which order.
 
     Attributes:
-        columns: Its columns beside the axes.
-        sort: A column: the best first where it has one, else the least, or with ``:down`` the most. None: the grid's
-            order; where not all are shown, the fastest for a user first.
-        top: The most rows.
+        columns: Columns in addition to the axes.
+        sort: Column to sort by, best first. Columns without a best direction are ascending, or
+            descending with the suffix ``:down``. None keeps the order of the grid, or sorts by the
+            speed of a user if not all rows are printed.
+        top: Maximum number of rows.
     """
 
     columns: tuple[str, ...] = DEFAULT_COLUMNS
@@ -91,22 +106,32 @@ class SweepView:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepRow(Result):
-    """A setting of a sweep with what is shown of it."""
+    """A printed setting of a sweep, with the values of the printed columns."""
 
-    setting: Annotated[Mapping[str, str | float], Doc("its value on each axis that has several")]
-    values: Annotated[Mapping[str, str | float | bool], Doc("what was asked for, by column; without those it has not")]
-    error: Annotated[str | None, Doc("why it has no answer")] = None
+    setting: Annotated[Mapping[str, str | float], Doc("value on each axis that has several values")]
+    values: Annotated[Mapping[str, str | float | bool], Doc("values of the printed columns, if the setting has them")]
+    error: Annotated[str | None, Doc("why there is no answer")] = None
 
 
 def sweep_view(columns: str | Sequence[str] | None, sort: str | None, top: int | None) -> SweepView:
-    """Return the view that --columns, --sort and --top ask for."""
+    """Return the view that the options ``--columns``, ``--sort`` and ``--top`` request.
+
+    Args:
+        columns: Names of columns, or a text with commas between them. None for the default.
+        sort: Column to sort by, with the suffix ``:down`` for descending order.
+        top: Maximum number of rows.
+    """
     parts = columns.split(",") if isinstance(columns, str) else columns
     names = DEFAULT_COLUMNS if parts is None else tuple(part.strip() for part in parts if part.strip())
     return SweepView(columns=names, sort=sort, top=TOP if top is None else top)
 
 
 def check_view(view: SweepView) -> None:
-    """Refuse a view whose columns are empty or twice there, or that has no row. Raises BadInput."""
+    """Check the columns and the number of rows of a view.
+
+    Raises:
+        BadInput: Columns are missing or repeated, or the number of rows is out of range.
+    """
     if not view.columns or len(set(view.columns)) < len(view.columns):
         message = f"--columns {','.join(view.columns)!r}: give names with commas between, each once, such as user,cost"
         raise BadInput(message)
@@ -116,10 +141,14 @@ def check_view(view: SweepView) -> None:
 
 
 def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
-    """Refuse columns that no setting has, by the first that has an answer. Raises UnknownName."""
+    """Check that the columns of a view exist, using the row of any setting with an answer.
+
+    Raises:
+        UnknownName: A column does not exist.
+    """
     names = {column(axis.name) for axis in grid.axes}
-    for option, asked in (("--columns", view.columns), ("--sort", (view.sort or "user",))):
-        for name in asked:
+    for option, requested_columns in (("--columns", view.columns), ("--sort", (view.sort or "user",))):
+        for name in requested_columns:
             bare = name.removesuffix(DOWN) if option == "--sort" else name
             if bare not in SHORT and column(bare) not in row and column(bare) not in names:
                 near = difflib.get_close_matches(column(bare), row, n=5)
@@ -127,19 +156,31 @@ def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
 
 
 def shown_rows(grid: Grid, entries: Iterable[Entry], view: SweepView) -> tuple[SweepRow, ...]:
-    """Return the rows that a view shows, of entries in the grid's order; those without an answer last."""
+    """Return the rows to print, sorted. Settings without an answer come last.
+
+    Args:
+        grid: The settings.
+        entries: Their rows, in the order of the grid.
+        view: Columns, order and maximum number of rows.
+    """
     sort = view.sort or ("user" if len(grid) > view.top else None)
     rows = ((_rank(sort, grid, entry), entry.setting, _row(grid, entry, view)) for entry in entries)
-    return tuple(row for _, _, row in heapq.nsmallest(view.top, rows, key=lambda ranked: ranked[:2]))
+    return tuple(row for _, _, row in heapq.nsmallest(view.top, rows, key=lambda keyed_row: keyed_row[:2]))
 
 
-def several(grid: Grid) -> list[str]:
-    """Return the axes that have several values."""
+def varied_axes(grid: Grid) -> list[str]:
+    """Return the names of the axes with several values."""
     return [axis.name for axis in grid.axes if len(axis.values) > 1]
 
 
 def value_in(grid: Grid, entry: Entry, name: str) -> Cell:
-    """Return the value of a setting under a column, a short name or an axis; None where it has none."""
+    """Return the value of a setting in a column, or None.
+
+    Args:
+        grid: The settings.
+        entry: The setting with its row.
+        name: A short name, an axis or a column of the table.
+    """
     if name in SHORT:
         return next((entry.row[key] for key in SHORT[name].columns if entry.row.get(key) is not None), None)
     axes = {column(axis): value for axis, value in grid.setting(entry.setting).items()}
@@ -147,7 +188,7 @@ def value_in(grid: Grid, entry: Entry, name: str) -> Cell:
 
 
 def prices_of(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Return the prices that the costs of settings rest on, each once, with range and source."""
+    """Return the distinct prices that costs are based on, as texts with range and source."""
     rows = (entry.row for entry in entries)
     found = (_price(row, key) for row in rows for key in PRICES if row.get(key) is not None)
     return tuple(dict.fromkeys(found))
@@ -160,7 +201,7 @@ def _price(row: Row, key: str) -> str:
 
 
 def _rank(sort: str | None, grid: Grid, entry: Entry) -> tuple[bool, bool, Any]:
-    """Return the place of an entry: one without an answer, or without the value, comes behind all others."""
+    """Return a sort key. Settings without an answer or without the value come last."""
     if sort is None:
         return False, False, 0
     name = sort.removesuffix(DOWN)
@@ -169,14 +210,14 @@ def _rank(sort: str | None, grid: Grid, entry: Entry) -> tuple[bool, bool, Any]:
         return True, False, 0
     if isinstance(value, str):
         return False, True, value
-    down = sort.endswith(DOWN) or (name in SHORT and SHORT[name].best == "largest")
-    return False, False, -value if down else value
+    is_descending = sort.endswith(DOWN) or (name in SHORT and SHORT[name].best == "largest")
+    return False, False, -value if is_descending else value
 
 
 def _row(grid: Grid, entry: Entry, view: SweepView) -> SweepRow:
     setting, values = grid.setting(entry.setting), {name: value_in(grid, entry, name) for name in view.columns}
     return SweepRow(
-        setting={name: setting[name] for name in several(grid)},
+        setting={name: setting[name] for name in varied_axes(grid)},
         values={name: value for name, value in values.items() if value is not None},
         error=entry.error or None,
     )

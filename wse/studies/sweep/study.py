@@ -1,4 +1,4 @@
-"""A grid of estimates, on all cores, that can be stopped and goes on where it was: what ``wse sweep`` does."""
+"""The study behind ``wse sweep``: a grid of estimates on all cores, which can be interrupted."""
 
 from __future__ import annotations
 
@@ -46,29 +46,37 @@ def sweep(
     every_column: bool = False,
     view: SweepView = VIEW,
     picture: Picture | None = None,
-    on_row: OnRow = lambda done, failed: None,
+    on_row: OnRow = lambda totals, failed: None,
 ) -> SweepResult:
-    """Estimate every setting of a grid and write a table with a row for each, in the grid's order.
+    """Estimate every setting of a grid and write a table with a row for each.
 
-    What is done is kept beside the table until that is there: the same call goes on where an earlier one was stopped.
+    Finished settings are stored next to the table until the table is written. The same call then
+    resumes an interrupted sweep.
+
+    1. Check the output path, the view and the axis of the plot.
+    2. Estimate the settings that are not in the journal yet.
+    3. Write the table and the plot, then remove the journal.
+    4. Report bugs, or the failure of all settings, as an error.
 
     Args:
         grid: The settings.
-        table: A file that ends in ``.csv`` or ``.parquet``.
-        jobs: Processes; all cores by default, or all CPUs of a cluster.
-        engine: Whose processes they are.
-        restart: Whether what an earlier sweep has done is dropped.
-        every_column: Whether the table has grades and their prose too.
-        view: What is shown of it.
-        picture: A picture of it; none where None.
-        on_row: Called with (done, without an answer) at the start and after each setting.
+        table: Path of the table, which ends in ``.csv`` or ``.parquet``.
+        jobs: Number of processes. None for all cores, or all CPUs of a cluster.
+        engine: Whether the processes run on this computer or on a Ray cluster.
+        restart: Whether to drop the results of an interrupted sweep.
+        every_column: Whether the table includes columns of grades and sources.
+        view: Rows and columns of the result.
+        picture: Plot to write, or None.
+        on_row: Called with (settings done, settings without an answer) at the start and after each
+            setting.
 
     Raises:
-        BadInput: the table cannot be written, another sweep is writing it, or the one that began it had other settings;
-            no setting has a column that is to be shown; or none has an answer, once the table is written.
-        WseBug: a setting ended in a bug in wse; the table is written, with that in its row.
+        BadInput: The table cannot be written, is being written by another sweep, or was begun with
+            other settings. Or a column of the view does not exist, or no setting has an answer; in
+            that case the table is written.
+        WseBug: A setting ended in a bug in wse. The table is written and contains the error.
     """
-    check_table_path(table)
+    check_table_path(table)  # 1
     check_view(view)
     axis = None if picture is None else check_axis(grid, picture.axis)
     began = time.perf_counter()
@@ -76,30 +84,29 @@ def sweep(
         engine_pool(engine, jobs) as pool,
         Journal(table, _digest(grid), len(grid), restart=restart) as journal,
     ):
-        done = _finish(grid, journal, pool, view, on_row)
-        write_table(grid, journal.entries, table, every_column=every_column)
+        totals = _finish(grid, journal, pool, view, on_row)  # 2
+        write_table(grid, journal.entries, table, every_column=every_column)  # 3
         rows, prices = shown_rows(grid, journal.entries(), view), prices_of(journal.entries())
         if picture is not None and axis is not None:
             write_output("--png", picture.path, as_png(grid, journal.entries(), axis))
         journal.remove()
-    if done.bugs:
-        message = (
-            f"{len(done.bugs)} settings ended in a bug; the table {table} has the others. The first:\n{done.bugs[0]}"
-        )
+    if totals.bugs:  # 4
+        bugs = totals.bugs
+        message = f"{len(bugs)} settings ended in a bug; the table {table} has the others. The first:\n{bugs[0]}"
         raise WseBug(message)
-    if done.failed == len(grid):
-        failed = plural(done.failed, "setting")
+    if totals.failed == len(grid):
+        failed = plural(totals.failed, "setting")
         message = f"none of {failed} has an answer; the first: {rows[0].error} (the table {table} has all)"
         raise BadInput(message)
     wall_s = time.perf_counter() - began
     return SweepResult(
         table=str(table),
         settings=len(grid),
-        settings_failed=done.failed,
-        settings_resumed=done.before,
-        jobs=done.processes,
+        settings_failed=totals.failed,
+        settings_resumed=totals.before,
+        jobs=totals.processes,
         wall_s=wall_s,
-        settings_per_s=(len(grid) - done.before) / wall_s,
+        settings_per_s=(len(grid) - totals.before) / wall_s,
         columns=view.columns,
         rows=rows,
         prices=prices,
@@ -107,8 +114,15 @@ def sweep(
     )
 
 
-class _Done(NamedTuple):
-    """Settings that were done before, and without an answer; the processes that did the others, and our bugs."""
+class _Counts(NamedTuple):
+    """Counts of a finished sweep.
+
+    Attributes:
+        before: Settings that an earlier, interrupted sweep had finished.
+        failed: Settings without an answer.
+        processes: Number of processes used.
+        bugs: Tracebacks of bugs in wse.
+    """
 
     before: int
     failed: int
@@ -116,29 +130,35 @@ class _Done(NamedTuple):
     bugs: tuple[str, ...]
 
 
-def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: OnRow) -> _Done:
-    """Write the settings into a journal that are not there yet."""
-    finished, bugs = set(journal.finished_settings()), list[str]()
-    before, failed = len(finished), sum(bool(entry.error) for entry in journal.entries())
-    known = next((entry for entry in journal.entries() if not entry.error), None)
-    if known is not None:
-        check_columns(view, grid, known.row)
-    on_row(before, failed)
-    remaining = [setting for setting in range(len(grid)) if setting not in finished]
-    processes = min(pool.processes, len(remaining))
-    for answers_done, answered in enumerate(_outcomes(grid, remaining, processes, pool.outputs), 1):
+def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_row: OnRow) -> _Counts:
+    """Estimate all settings that are not in the journal yet, and add them to the journal.
+
+    Raises:
+        UnknownName: A column of the view does not exist. The journal is kept.
+    """
+    finished_settings, bugs = set(journal.finished_settings()), list[str]()
+    resumed_count, failed = len(finished_settings), sum(bool(entry.error) for entry in journal.entries())
+    known_entry = next((entry for entry in journal.entries() if not entry.error), None)
+    if known_entry is not None:
+        check_columns(view, grid, known_entry.row)
+    on_row(resumed_count, failed)
+    remaining_settings = [setting for setting in range(len(grid)) if setting not in finished_settings]
+    processes = min(pool.processes, len(remaining_settings))
+    for answers_done, answered in enumerate(_outcomes(grid, remaining_settings, processes, pool.outputs), 1):
         journal.append(answered.setting, answered.line)
-        if known is None and not answered.failed:
-            known = Entry.model_validate_json(answered.line)
-            check_columns(view, grid, known.row)  # what is done is kept, so that another --columns goes on from there
+        if known_entry is None and not answered.failed:
+            known_entry = Entry.model_validate_json(answered.line)
+            check_columns(
+                view, grid, known_entry.row
+            )  # on an error the journal is kept, so another --columns can resume
         failed += answered.failed
         bugs += [answered.bug] if answered.bug else []
-        on_row(before + answers_done, failed)
-    return _Done(before, failed, processes, tuple(bugs))
+        on_row(resumed_count + answers_done, failed)
+    return _Counts(resumed_count, failed, processes, tuple(bugs))
 
 
 def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs) -> Iterator[Outcome]:
-    """Yield the outcomes of some settings, in the order in which they are done."""
+    """Yield the outcomes of some settings, in the order in which they finish."""
     task = Task(
         function=estimate_setting,
         arguments=lambda setting: (setting, grid.request(setting)),
@@ -151,7 +171,10 @@ def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outp
 
 
 def _digest(grid: Grid) -> str:
-    """A digest of all that rows depend on: the settings, the models and the files that they name, the version."""
+    """Return a digest of everything that affects the rows.
+
+    This includes the settings, the models, the content of named files, and the version of wse.
+    """
     digests: dict[str, Any] = {}
     for axis in grid.axes:
         if known_fields()[axis.name] is not str:

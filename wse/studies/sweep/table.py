@@ -1,7 +1,7 @@
-"""A sweep's rows as one table, CSV or Parquet: the setting, the error if there is one, and the report.
+"""Writer of the table of a sweep, as CSV or Parquet: the setting, the error and the report per row.
 
-The table is made in two passes over the rows, which are never all in memory: columns and their types, then the cells.
-It is written beside its place and renamed, so what is there is whole.
+The table is written in two passes over the rows, since they may not fit in memory: first columns
+and types, then cells. It is written to a temporary file and renamed, so it is always complete.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CSV, PARQUET = ".csv", ".parquet"
 ERROR = "error"
 PROSE_BEGINS: Final = ("grades_", "wafer_replaced_")
 PROSE_ENDS: Final = ("_grade", "_source", "_weakest", "_assumptions")
-"""Columns of grades and of prose, which a table has when they are requested."""
+"""Prefixes and suffixes of columns with grades or sources, which are optional."""
 ROWS_A_GROUP: Final = 10_000
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -30,7 +30,12 @@ Entries = Callable[[], Iterable[Entry]]
 
 
 def check_table_path(table: Path) -> None:
-    """Raise BadInput for a file of another kind than CSV or Parquet, or Parquet without the library that writes it."""
+    """Check the path of a table.
+
+    Raises:
+        BadInput: The suffix is neither ``.csv`` nor ``.parquet``, the library for Parquet is
+            missing, or the folder does not exist.
+    """
     if table.suffix not in (CSV, PARQUET):
         message = f"-o {str(table)!r}: give the name of a table that ends in {CSV} or {PARQUET}"
         raise BadInput(message)
@@ -43,10 +48,16 @@ def check_table_path(table: Path) -> None:
 
 
 def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool = False) -> None:
-    """Write the table of all settings, in the grid's order; grades and prose only with ``every_column``.
+    """Write the table of all settings, in the order of the grid.
 
-    ``entries`` gives their rows, in that order, as often as it is called. Raises BadInput where the file cannot
-    be written.
+    Args:
+        grid: The settings.
+        entries: Returns the rows of all settings, in that order. Called twice.
+        table: Path of the table.
+        every_column: Whether to include columns of grades and sources.
+
+    Raises:
+        BadInput: The file cannot be written.
     """
     kinds: dict[str, set[type]] = {}
     for row in _rows(grid, entries, every_column):
@@ -65,21 +76,26 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
 
 
 def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  # noqa: FBT001
-    """Yield the fields of each setting, the error, and the report without what a field says already."""
+    """Yield a row per setting: its fields, its error, and the report without repeated fields."""
     for entry in entries():
         fields = {column(name): value for name, value in grid.setting(entry.setting).items()}
-        known = fields.keys() | {f"inputs_{name}" for name in fields}
-        report = {k: v for k, v in entry.row.items() if k not in known and (every_column or not _is_prose(k))}
+        repeated_columns = fields.keys() | {f"inputs_{name}" for name in fields}
+        report = {
+            k: v for k, v in entry.row.items() if k not in repeated_columns and (every_column or not _is_prose(k))
+        }
         yield {**fields, ERROR: entry.error or None, **report}
 
 
 def _is_prose(name: str) -> bool:
-    """Return whether a column is a grade of a number, or says in words what it rests on."""
+    """Return whether a column contains a grade or a source instead of a value."""
     return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
 
 
 def _merge(kinds: dict[str, set[type]], row: Row) -> None:
-    """Add the columns and types of a row: a new column goes behind the one that precedes it in the row."""
+    """Add the columns and types of a row to those of earlier rows.
+
+    A new column is inserted after the column that precedes it in the row.
+    """
     if not row.keys() <= kinds.keys():
         order = list(kinds)
         at = 0
@@ -121,7 +137,10 @@ def _write_parquet(rows: Iterable[Row], kinds: dict[str, set[type]], path: Path)
 
 
 def _converter(kinds: set[type]) -> Callable[[Any], Cell]:
-    """The function that gives the cells of a column one type: numbers stay numbers, several kinds become text."""
+    """Return the function that converts all cells of a column to one type.
+
+    Integers and floats become floats. Other mixtures of types become text.
+    """
     if kinds == {int, float}:
         return float
     return next(iter(kinds)) if kinds in ({int}, {float}, {bool}) else _text
@@ -139,7 +158,7 @@ def _group(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _text(cell: Cell) -> str:
-    """Return a cell as CSV has it; numbers read back as they were."""
+    """Return a cell as CSV text. Numbers can be read back exactly."""
     if cell is None:
         return ""
     return str(cell).lower() if isinstance(cell, bool) else str(cell)

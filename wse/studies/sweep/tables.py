@@ -1,4 +1,4 @@
-"""The table of a sweep's rows as it is printed: axes, the columns of a view, prices and errors below."""
+"""The printed table of a sweep: axes and columns, with prices and errors in the footer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,18 @@ _MOST_PRICES: Final = 3
 def rows_table(
     rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int, prices: Sequence[str] = ()
 ) -> Table:
-    """Return the rows under the axes and the columns of a view; below them prices, errors, and rows not shown."""
+    """Return the table to print.
+
+    Args:
+        rows: The settings to print.
+        shown_columns: Columns in addition to the axes.
+        settings: Total number of settings of the sweep.
+        prices: Prices that costs are based on, as texts.
+    """
     cells = [{**row.setting, **{f"value {key}": value for key, value in row.values.items()}} for row in rows]
     axes = list(dict.fromkeys(name for row in rows for name in row.setting))
     columns = [_axis_column(name, cells) for name in axes]
-    columns += [_value_column(name, cells) for name in shown_columns if not _is_told(name, cells)]
+    columns += [_value_column(name, cells) for name in shown_columns if not _repeats_axis(name, cells)]
     return Table(
         columns=tuple(columns),
         rows=cells,
@@ -29,8 +36,8 @@ def rows_table(
     )
 
 
-def _is_told(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether an axis of the name of a column has its values already."""
+def _repeats_axis(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether an axis already shows the values of a column."""
     key = f"value {name}"
     return all(name in row and row[name] == row[key] for row in cells if key in row) and any(
         key in row for row in cells

@@ -1,1 +1,1 @@
-"""The same estimate on machines that differ in one number each: what would help, and how much."""
+"""What-if studies: estimates on machines that differ from the given one in one number each."""

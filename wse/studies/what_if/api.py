@@ -1,4 +1,4 @@
-"""`wse.what_if`: the study as a function of Python."""
+"""The function `wse.what_if`: the option ``--what-if`` of ``wse estimate`` in Python."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def what_if(
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> WhatIfResult:
-    """Estimate a model as it is and with each of some changes of the machine: ``wse estimate --what-if``.
+    """Estimate a model on a machine and on variants of it, as ``wse estimate --what-if`` does.
 
     Example:
         result = wse.what_if("llama-3-8b", changes=["clock=x2", "sram=x2"])
@@ -68,10 +68,10 @@ def what_if(
     Arguments that are not listed here are those of `wse.estimate`.
 
     Args:
-        changes: Texts such as ``clock=x2`` or ``wafer.hop_cycles=1``, or one with commas between;
-            ``default`` has eight.
-        jobs: Processes; all cores where None.
-        on_progress: Called with (estimates done, all, the change that is done).
+        changes: Texts such as ``clock=x2`` or ``wafer.hop_cycles=1``, or one text with commas
+            between them. ``default`` stands for eight changes.
+        jobs: Number of processes. None for all cores.
+        on_progress: Called with (estimates done, total, name of the finished change).
     """
     from wse.studies.what_if.changes import read_changes
     from wse.studies.what_if.study import check

@@ -1,4 +1,4 @@
-"""Changes of the machine that are tried each on its own, as ``--what-if clock=x2,sram=x2`` gives them."""
+"""Changes of the machine for ``--what-if``, such as ``clock=x2,sram=x2``."""
 
 from __future__ import annotations
 
@@ -27,14 +27,20 @@ SHORT_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "bandwidth": ("wafer.wafer_link_bytes_per_s",),
     "host": ("wafer.host_round_trip_s",),
 }
-"""Words for numbers of the machine that are asked about most: all elements a cycle of a PE are its arithmetic."""
+"""Short names of constants of the machine. "arithmetic" stands for all elements per cycle of a PE."""
 DEFAULTS: Final = "clock=x2,sram=x2,hop=x0.5,arithmetic=x2,dispatch=x0.5,latency=x0.5,bandwidth=x2,host=x0.5"
 """The changes that ``default`` stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change of the machine: what it is called, the value or factor, and the settings that make it."""
+    """A change of the machine.
+
+    Attributes:
+        name: A short name such as ``clock``, or the name of a constant such as ``wafer.clock_hz``.
+        value: The new value, or a factor such as ``x2``.
+        settings: Values of the option ``--set`` that have the same effect.
+    """
 
     name: str
     value: str
@@ -42,13 +48,19 @@ class Change:
 
 
 def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
-    """Return the changes of a text such as ``clock=x2,wafer.hop_cycles=1``, or those that ``default`` stands for.
+    """Return the changes of a text such as "clock=x2,wafer.hop_cycles=1".
 
-    A number may be there with several values, each of which is a change.
+    The word ``default`` stands for eight changes. A constant may occur with several values, each of
+    which is a separate change.
+
+    Args:
+        text: The changes, separated by commas.
+        option: Name of the option, for error messages.
 
     Raises:
-        UnknownName: a name is neither a short one nor a number of the machine.
-        BadInput: there is none, one twice, more than 200, or a value is none that the number can have.
+        UnknownName: A name is neither a short name nor a constant of the machine.
+        BadInput: There is no change, the same change twice, more than 200 changes, or an invalid
+            value.
     """
     pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
     changes = [c for piece in pieces for c in (read_changes(DEFAULTS) if piece == DEFAULT else [_read(piece, option)])]
@@ -56,9 +68,9 @@ def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
         message = f"{option} {text[:80]!r}: give 1 to {MOST_CHANGES} changes, such as clock=x2,sram=x2, or {DEFAULT}"
         raise BadInput(message)
     labels = [f"{change.name}={change.value}" for change in changes]
-    twice = next((label for label in labels if labels.count(label) > 1), None)
-    if twice is not None:
-        message = f"{option}: {twice} is given twice; keep one"
+    repeated_label = next((label for label in labels if labels.count(label) > 1), None)
+    if repeated_label is not None:
+        message = f"{option}: {repeated_label} is given twice; keep one"
         raise BadInput(message)
     return tuple(changes)
 

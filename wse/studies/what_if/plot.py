@@ -1,4 +1,4 @@
-"""The tornado of a what-if: a bar for each change, from the tokens a second of a user as it is to those with it."""
+"""The tornado plot of a what-if study: one bar per change, from the old to the new speed."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ LONGEST_NAME: Final = 40
 
 
 def as_png(result: WhatIfResult) -> bytes:
-    """Return the tornado as a PNG image."""
+    """Return the tornado plot as a PNG image."""
     from wse.reports.figure import png_of
 
     return png_of(tornado(result))
 
 
 def tornado(result: WhatIfResult) -> Figure:
-    """Return a line of bars for each number that is changed, the widest on top.
+    """Draw a bar for each changed constant, from the unchanged tokens/s of a user to the new value.
 
-    Both ways where it was changed both ways.
+    The largest effect is on top. A constant that was changed in both directions has both bars in
+    one line. Changes without a result are left out.
     """
     from wse.reports.figure import NotebookFigure
 
@@ -45,8 +46,8 @@ def tornado(result: WhatIfResult) -> Figure:
         for row in rows:
             speed = row.tokens_per_s_per_user or 0.0
             axes.barh(place, speed - base, left=base, height=0.62, color=FASTER if speed >= base else SLOWER)
-            beside = (speed + room, "left") if speed >= base else (speed - room, "right")
-            axes.text(beside[0], place, _label(row, result.base), ha=beside[1], va="center", fontsize=8)
+            label_position = (speed + room, "left") if speed >= base else (speed - room, "right")
+            axes.text(label_position[0], place, _label(row, result.base), ha=label_position[1], va="center", fontsize=8)
     axes.axvline(base, color="black", linewidth=0.9)
     axes.set_yticks(range(len(by_name)), [name[:LONGEST_NAME] for name in by_name], fontsize=9)
     axes.invert_yaxis()
@@ -61,6 +62,6 @@ def tornado(result: WhatIfResult) -> Figure:
 
 
 def _label(row: WhatIfRow, base: WhatIfRow) -> str:
-    """Return the change, its factor, and the wafers where they are others."""
+    """Return the label of a bar: the change, its factor, and the wafers if their number changes."""
     wafers = f", {plural(row.wafers, 'wafer')}" if row.wafers is not None and row.wafers != base.wafers else ""
     return f"{row.value}: {count(row.tokens_per_s_per_user or 0.0)}, ×{row.speed_factor:.3g}{wafers}"

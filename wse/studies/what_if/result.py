@@ -1,4 +1,4 @@
-"""The result of ``wse estimate --what-if``: a row for each change of the machine, and their table."""
+"""WhatIfResult: an estimate for each change of the machine, and the table that shows them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NO_EFFECT: Final = 0.005
-"""The share of a number below which a change of it is none: with three figures a factor is then 1."""
+"""Relative change of a number below which a change of the machine counts as having no effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfRow(Result):
-    """The machine with one change, and what the model does there; without numbers where it cannot be."""
+    """The estimate on a machine with one change, or on the unchanged machine.
 
-    change: Annotated[str, Doc("what is changed: a short name or a number of the machine; absent as it is")] = ""
-    value: Annotated[str, Doc("the value that it takes, or the factor")] = ""
-    numbers: Annotated[
-        Mapping[str, tuple[float, ...]] | None, Doc("by the name of a number what it was and what it becomes")
-    ] = None
-    reason: Annotated[str | None, Doc("why it cannot be")] = None
-    wafers: Annotated[int | None, Doc("wafers")] = None
+    If the model cannot run on the changed machine, ``reason`` says why and the numbers are None.
+    """
+
+    change: Annotated[str, Doc("short name or constant that is changed; absent for the unchanged machine")] = ""
+    value: Annotated[str, Doc("new value, or a factor")] = ""
+    numbers: Annotated[Mapping[str, tuple[float, ...]] | None, Doc("old and new value of each changed constant")] = None
+    reason: Annotated[str | None, Doc("why the model cannot run with this change")] = None
+    wafers: Annotated[int | None, Doc("number of wafers")] = None
     mapping: Annotated[str | None, Doc("the mapping that the search found")] = None
-    batch: Annotated[int | None, Doc("users of a pass of the layout that was chosen")] = None
-    users: Annotated[int | None, Doc("users at a time, for whom the numbers below are")] = None
-    replicas: Annotated[int | None, Doc("equal machines that share the users, each with so many wafers")] = None
+    batch: Annotated[int | None, Doc("users per pass in the chosen layout")] = None
+    users: Annotated[int | None, Doc("users at a time, to whom the following numbers apply")] = None
+    replicas: Annotated[
+        int | None, Doc("number of replicas that share the users; `wafers` are those of one replica")
+    ] = None
     tokens_per_s_per_user: Annotated[float | None, Doc("output tokens of a user after the first, 1 / TPOT", "1/s")] = (
         None
     )
@@ -44,27 +47,30 @@ class WhatIfRow(Result):
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
     ] = None
-    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price's range", "USD")] = (
+    usd_per_million_tokens_low: Annotated[float | None, Doc("the same at the low end of the price range", "USD")] = None
+    usd_per_million_tokens_high: Annotated[float | None, Doc("the same at the high end of the price range", "USD")] = (
         None
     )
-    usd_per_million_tokens_high: Annotated[
-        float | None, Doc("the same at the high end of the price's range", "USD")
+    factors: Annotated[
+        Mapping[str, float] | None, Doc("ratio of each of the numbers above to that of the unchanged machine")
     ] = None
-    factors: Annotated[Mapping[str, float] | None, Doc("by the keys above, the number over the unchanged one")] = None
 
     @property
     def speed_factor(self) -> float:
-        """Tokens a second of a user over those of the machine as it is; of one that cannot be 1."""
+        """Tokens/s of a user, relative to the unchanged machine. 1 without a result."""
         return (self.factors or {}).get("tokens_per_s_per_user", 1.0)
 
     @property
     def has_effect(self) -> bool:
-        """True if it changes any of the numbers by half a percent; one that cannot be has none."""
+        """True if the change alters any of the numbers by at least 0.5 %."""
         return any(abs(factor - 1) >= NO_EFFECT for factor in (self.factors or {}).values())
 
     @property
     def effect(self) -> tuple[bool, float, float, float]:
-        """The size of the change's effect, by which rows are sorted: on a user's tokens, wafers, the first token."""
+        """Sort key by size of effect: on tokens/s per user, then on wafers, then on TTFT.
+
+        Changes without a result are smallest.
+        """
         factors = self.factors or {}
         sizes = (abs(math.log(factors.get(key, 1.0))) for key in ("tokens_per_s_per_user", "wafers", "ttft_s"))
         speed, wafers, first = (round(size, 6) for size in sizes)
@@ -73,18 +79,23 @@ class WhatIfRow(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfResult(Result):
-    """A model on a machine as it is, and with each of some changes on its own, the largest effect first."""
+    """The result of ``wse estimate --what-if``: an estimate for the machine and for each change.
 
-    inputs: Annotated[Mapping[str, str | int | float], Doc("the options with defaults filled in")]
-    base: Annotated[WhatIfRow, Doc("the machine as it is")]
-    changes: Annotated[tuple[WhatIfRow, ...], Doc("the machine with each change, searched anew; the largest first")]
+    Each change is applied alone, and the layout is searched again. The largest effect comes first.
+    """
+
+    inputs: Annotated[Mapping[str, str | int | float], Doc("the options, with defaults set")]
+    base: Annotated[WhatIfRow, Doc("the unchanged machine")]
+    changes: Annotated[
+        tuple[WhatIfRow, ...], Doc("each change, with a new search for the layout; the largest effect first")
+    ]
     price: Annotated[
-        tuple[str, ...] | None, Doc("what the ends of a wafer's price do to each cost; and the price with its source")
+        tuple[str, ...] | None, Doc("how the ends of the price range change each cost, and the price with its source")
     ] = None
 
     @property
     def title(self) -> str:
-        """The model, the machine, the tokens and the users, in a line."""
+        """A line with the model, the machine, the numbers of tokens and the users."""
         inputs = self.inputs
         machine = with_settings_text(f"{inputs['wafer']}, {inputs['mesh']} PEs", inputs)
         load = f"{int(inputs['prompt_len']):,} + {int(inputs['new_tokens']):,} tokens"
@@ -96,24 +107,32 @@ class WhatIfResult(Result):
 
     @property
     def users(self) -> int:
-        """Users at a time on the machine as it is."""
+        """Number of users at a time on the unchanged machine."""
         return self.base.users or 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the machine as it is, then each change with an effect.
+        """Return a table with the unchanged machine and each change that has an effect.
 
-        Below it the others, and those that cannot be.
+        The footer lists the changes without effect and those on which the model cannot run.
+
+        Args:
+            detail: Has no effect on this result.
+            width: Columns of the terminal.
         """
         rows = [self.base, *(row for row in self.changes if row.has_effect)]
         footer = [("*", "the best of a column; × over the machine as it is; each change by itself, searched anew")]
-        without = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
-        footer += [("no effect", f"{without}: less than {100 * NO_EFFECT:g} % on each number")] if without else []
+        ineffective_changes = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
+        footer += (
+            [("no effect", f"{ineffective_changes}: less than {100 * NO_EFFECT:g} % on each number")]
+            if ineffective_changes
+            else []
+        )
         footer += [(_name(row), printable(row.reason)) for row in self.changes if row.reason is not None]
         footer += [("USD/Mtok", printable(text)) for text in self.price or ()]
         return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
 
     def plot(self) -> Figure:
-        """Return a tornado: tokens a second of a user with each change, about those of the machine as it is."""
+        """Return a tornado plot: the tokens/s of a user with each change, relative to no change."""
         from wse.studies.what_if.plot import tornado
 
         return tornado(self)
@@ -140,15 +159,17 @@ def _name(row: WhatIfRow) -> str:
 
 
 def _numbers(row: WhatIfRow) -> str:
-    """Return what the numbers were and are; how many there are where there are several."""
+    """Return the old and the new value of a changed constant, or how many constants are changed."""
     numbers = row.numbers or {}
     if len(numbers) > 1:
         return plural(len(numbers), "number")
-    return "".join(" → ".join(_short(name, value) for value in both) for name, both in numbers.items())
+    return "".join(
+        " → ".join(_with_unit(name, value) for value in old_and_new) for name, old_and_new in numbers.items()
+    )
 
 
-def _short(name: str, value: float) -> str:
-    """Return a number of the machine in the unit of its name."""
+def _with_unit(name: str, value: float) -> str:
+    """Return a constant of the machine with its unit, in short form."""
     unit = unit_of(name.partition(".")[2])
-    written: dict[str, Callable[[float], str]] = {"Hz": hertz, "s": seconds, "byte/s": rate_and_latency}
-    return written.get(unit, count)(value)
+    formatters: dict[str, Callable[[float], str]] = {"Hz": hertz, "s": seconds, "byte/s": rate_and_latency}
+    return formatters.get(unit, count)(value)

@@ -1,4 +1,4 @@
-"""``wse estimate MODEL --what-if``: the estimate as it is and with each change on its own, on all cores."""
+"""The study behind ``wse estimate --what-if``: estimates of all changes, on all cores."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ COMPARED = ("wafers", "tokens_per_s_per_user", "tokens_per_s", "ttft_s", "usd_pe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimated:
-    """Numbers, inputs and price of an estimate; the user's error in their place, or the traceback of a bug.
+class EstimateOutcome:
+    """The outcome of one estimate: its numbers, an error, or the traceback of a bug in wse.
 
     Attributes:
-        numbers: Numbers by the key of a row.
-        inputs: The options with defaults filled in, and the batch of the layout that was chosen.
-        price: What the ends of the price do to each cost, and the price with its source; None without costs.
+        numbers: Numbers by the name of the field of `WhatIfRow`.
+        inputs: The options with defaults set, and the batch of the chosen layout.
+        price: How the ends of the price range change the costs, and the price with its source. None
+            without costs.
+        error: Error that the user can correct, such as a model that does not fit.
+        bug: Traceback of a bug. Empty if there was none.
     """
 
     numbers: dict[str, Any] | None = None
@@ -53,32 +56,37 @@ def what_if(
     jobs: int | None = None,
     engine: EngineChoice = THIS_MACHINE,
 ) -> WhatIfResult:
-    """Estimate a request as it is and with each change, each searched anew, and sort the changes by their effect.
+    """Estimate a request on the unchanged machine and on a machine with each of some changes.
+
+    The layout is searched again for each change.
 
     Args:
         request: The request, on wafers.
-        changes: The changes.
-        on_progress: Called with (done, all, name) at the start and after each.
-        jobs: Processes; all cores by default. One is this process itself.
-        engine: Whose processes they are.
+        changes: The changes, each applied alone.
+        on_progress: Called with (estimates done, total, name) at the start and after each estimate.
+        jobs: Number of processes. None for all cores; 1 uses the calling process.
+        engine: Whether the processes run on this computer or on a Ray cluster.
+
+    Returns:
+        The estimates, the largest effect first.
 
     Raises:
-        BadInput and its kinds: something that was named is missing or cannot be used, nothing is decoded, or
-            no change can be.
-        DoesNotFit: the model does not fit the machine as it is.
-        WseBug: an estimate ended in a bug in wse.
+        BadInput: Something named is missing or cannot be used, nothing is decoded, or no change has
+            a result. A subclass says what.
+        DoesNotFit: The model does not fit on the unchanged machine.
+        WseBug: An estimate ended in a bug in wse.
     """
     check(request)
     base_request = with_settings(request)
     requests = [base_request, *(replace_options(base_request, settings=change.settings) for change in changes)]
     names = [AS_IT_IS, *(f"{change.name} {change.value}" for change in changes)]
     on_progress(0, len(requests), AS_IT_IS)
-    done: dict[int, Estimated] = {}
+    finished: dict[int, EstimateOutcome] = {}
     with engine_pool(engine, jobs) as pool:
         outputs = each_output(
             pool,
             range(len(requests)),
-            estimated,
+            estimate_change,
             lambda item: (requests[item],),
             owner="the estimates",
             kill_remedy="if memory ran out, try fewer changes at once",
@@ -90,19 +98,24 @@ def what_if(
                 raise WseBug(message)
             if item == 0 and numbers.error is not None:
                 raise numbers.error
-            done[item] = numbers
-            on_progress(len(done), len(requests), names[item])
-    base = WhatIfRow(**(done[0].numbers or {}))
-    rows = [_row(change, done[at], base, base_request) for at, change in enumerate(changes, 1)]
+            finished[item] = numbers
+            on_progress(len(finished), len(requests), names[item])
+    base = WhatIfRow(**(finished[0].numbers or {}))
+    rows = [_row(change, finished[at], base, base_request) for at, change in enumerate(changes, 1)]
     if all(row.reason is not None for row in rows):
         message = f"--what-if: none of {plural(len(rows), 'change')} can be: {names[1]}: {rows[0].reason}"
         raise BadInput(message)
     rows.sort(key=lambda row: row.effect, reverse=True)
-    return WhatIfResult(inputs=done[0].inputs or {}, base=base, changes=tuple(rows), price=done[0].price)
+    return WhatIfResult(inputs=finished[0].inputs or {}, base=base, changes=tuple(rows), price=finished[0].price)
 
 
 def check(request: EstimateRequest) -> None:
-    """Refuse what is of one estimate, of GPUs, or decodes nothing. Raises BadInput."""
+    """Check that a request can be used with ``--what-if``.
+
+    Raises:
+        BadInput: The request is for GPUs, generates a single token, or has an option for a single
+            machine (``--trace`` or ``--sensitivity``).
+    """
     if request.gpu is not None:
         message = f"--gpu {request.gpu}: --what-if changes numbers of wafers and of their software; leave out one"
         raise BadInput(message)
@@ -115,19 +128,19 @@ def check(request: EstimateRequest) -> None:
         raise BadInput(message)
 
 
-def estimated(request: EstimateRequest) -> Estimated:
-    """Return the numbers of a request, on the layout that `wse estimate` chooses for it."""
+def estimate_change(request: EstimateRequest) -> EstimateOutcome:
+    """Estimate a request on the layout that ``wse estimate`` chooses. Errors are returned."""
     try:
-        prepared = prepare_estimate(request)
-        layout = choose_layout(prepared)
+        prepared_estimate = prepare_estimate(request)
+        layout = choose_layout(prepared_estimate)
         result = estimate_of(layout.prepared, layout.compilation.program)
         cost = result.cost
         price = None if cost is None else (scale_note(cost.price_ends, "wafer"), cost.assumptions)
-        return Estimated(numbers=_numbers(result), inputs=inputs(layout.prepared), price=price)
+        return EstimateOutcome(numbers=_numbers(result), inputs=inputs(layout.prepared), price=price)
     except WseError as error:
-        return Estimated(error=error)
+        return EstimateOutcome(error=error)
     except Exception:
-        return Estimated(bug=traceback.format_exc())
+        return EstimateOutcome(bug=traceback.format_exc())
 
 
 def _numbers(result: EstimateResult) -> dict[str, Any]:
@@ -147,29 +160,29 @@ def _numbers(result: EstimateResult) -> dict[str, Any]:
     }
 
 
-def _row(change: Change, of_change: Estimated, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
-    """Return the row of a change."""
-    if of_change.numbers is None:
-        return WhatIfRow(change=change.name, value=change.value, reason=str(of_change.error))
-    pairs = ((key, getattr(base, key), of_change.numbers[key]) for key in COMPARED)
+def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
+    """Return the row of a change, with its factors relative to the unchanged machine."""
+    if estimate.numbers is None:
+        return WhatIfRow(change=change.name, value=change.value, reason=str(estimate.error))
+    pairs = ((key, getattr(base, key), estimate.numbers[key]) for key in COMPARED)
     return WhatIfRow(
         change=change.name,
         value=change.value,
         numbers=_before_and_after(change, request),
-        **of_change.numbers,
-        factors={key: after / before for key, before, after in pairs if before and after},
+        **estimate.numbers,
+        factors={key: new_value / old_value for key, old_value, new_value in pairs if old_value and new_value},
     )
 
 
 def _before_and_after(change: Change, request: EstimateRequest) -> dict[str, tuple[float, ...]]:
-    """Return what the numbers of a change are on the machine as it is, and with the change."""
+    """Return the old and the new value of each constant that a change affects, by name."""
     with_change = with_settings(replace_options(request, settings=change.settings))
     wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
     software = load_software(request.machine.software, wafer.generation, request.machine.software_values)
-    after = {WAFER: dict(with_change.machine.wafer_values), SOFTWARE: dict(with_change.machine.software_values)}
+    new_values = {WAFER: dict(with_change.machine.wafer_values), SOFTWARE: dict(with_change.machine.software_values)}
     names = [setting.partition("=")[0] for setting in change.settings]
     numbers: dict[str, tuple[float, ...]] = {}
     for name in names:
         prefix, key = name[: name.index(".") + 1], name[name.index(".") + 1 :]
-        numbers[name] = (getattr(wafer if prefix == WAFER else software, key), after[prefix][key])
+        numbers[name] = (getattr(wafer if prefix == WAFER else software, key), new_values[prefix][key])
     return numbers

@@ -1,1 +1,1 @@
-"""Processes that share out the work of a study."""
+"""Pools of processes that divide the work of a study, on this computer or on a Ray cluster."""

@@ -1,4 +1,4 @@
-"""The pool of a study: processes of this machine, or workers of a Ray cluster."""
+"""Pool: the processes of a study, on this computer or as workers of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -16,15 +16,24 @@ Output = TypeVar("Output")
 
 
 class Outputs(Protocol):
-    """The function that works through a queue with some processes, as `wse.studies.workers.pool.outputs` does."""
+    """A function that computes the items of a queue with some processes.
+
+    `wse.studies.workers.pool.outputs` and `wse.studies.workers.ray_pool.ray_outputs` are such
+    functions.
+    """
 
     def __call__(self, queue: Queue, jobs: int, task: Task[Output], /) -> Iterator[tuple[int, Output | KilledItem]]:
-        """Yield the items of a queue with their outputs."""
+        """Yield each item of a queue with its output, using ``jobs`` processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A pool: the processes that it may have, and what works with them."""
+    """A number of processes, and the function that computes items with them.
+
+    Attributes:
+        processes: Maximum number of processes.
+        outputs: Function that computes the items of a queue.
+    """
 
     processes: int
     outputs: Outputs
@@ -40,21 +49,24 @@ def each_output(
     kill_remedy: str,
     name: Callable[[Item], str] = str,
 ) -> Iterator[tuple[Item, Output]]:
-    """Yield the items of a study with the output of each, in the order in which they are done.
+    """Compute a function for each item of a study with a pool of processes.
 
-    By this process itself where the pool is one process of this machine.
+    With a single process on this computer, the function runs in the calling process.
 
     Args:
         pool: The processes.
-        items: The items.
+        items: The items to compute.
         function: A function on the top level of its module.
-        arguments: Its arguments for an item.
-        owner: The owner of the processes in messages.
-        kill_remedy: A remedy for the user where a process is killed.
-        name: The name of an item in messages.
+        arguments: Returns the arguments of the function for an item.
+        owner: Owner of the processes in error messages, such as "the sweep".
+        kill_remedy: What the user can do if a process is killed, for error messages.
+        name: Returns the name of an item, for error messages.
+
+    Yields:
+        Each item with its output, in the order in which they finish.
 
     Raises:
-        BadInput: a process cannot start, or was killed over an item more than once.
+        BadInput: A process cannot start, or was killed more than once while computing an item.
     """
     if pool.processes == 1 and pool.outputs is outputs:
         yield from ((item, function(*arguments(item))) for item in items)
@@ -76,10 +88,15 @@ def each_output(
 
 @contextmanager
 def engine_pool(engine: EngineChoice, jobs: int | None) -> Iterator[Pool]:
-    """Yield the pool of an engine; its cluster, where it has one, ends with this.
+    """Yield the pool of the requested engine. A cluster started for it ends with the context.
+
+    Args:
+        engine: ``local`` or ``ray``, with the address of a cluster.
+        jobs: Requested number of processes. None for all cores or all CPUs of the cluster.
 
     Raises:
-        BadInput and its kinds: there is no such engine, or it has not as many processes as ``jobs``.
+        BadInput: There is no such engine, or it does not have ``jobs`` processes. A subclass says
+            what.
     """
     check_engine(engine)
     if engine.name != RAY:

@@ -1,9 +1,11 @@
-"""A pool of processes that work on items, one at a time each, and their outputs as they come.
+"""A pool of processes that compute items one at a time and return the outputs as they finish.
 
-A worker is a process behind a pipe of its own. One that is killed, by the system for its memory or by hand, takes along
-no more than its item, which is then done once more; and when the process of the pool is killed, pipes and workers end.
-Processes are spawned: nothing of this one (locks, threads, open files) goes along, nor do they run the script that
-started it, so that a script needs no ``if __name__ == "__main__"``.
+Each worker is a process with its own pipe. If a worker is killed, by the system for lack of memory
+or by hand, only its current item is lost. The item is then tried once more. If the process of the
+pool is killed, pipes and workers end.
+
+Workers are spawned: they inherit no locks, threads or open files. They also do not run the script
+that started them, so a script needs no ``if __name__ == "__main__"``.
 """
 
 from __future__ import annotations
@@ -32,42 +34,43 @@ Output = TypeVar("Output")
 
 
 class Queue:
-    """Items that are to be done, by group.
+    """Items that are still to be computed, in groups.
 
-    A group goes to one worker, one item after another, so that what its process keeps of the first serves the others. A
-    worker without a group takes over half of what is left of the longest.
+    One worker computes a whole group, item by item, so that its process can reuse what it cached
+    for the first item. A worker that has no group left takes half of the longest remaining group.
     """
 
-    def __init__(self, waiting: Iterable[list[int]]) -> None:
-        self._waiting = deque(deque(group) for group in waiting)
-        self._of: dict[int, deque[int]] = {}
+    def __init__(self, groups: Iterable[list[int]]) -> None:
+        self._waiting = deque(deque(group) for group in groups)
+        self._items_of_worker: dict[int, deque[int]] = {}
 
     def next(self, worker: int) -> int | None:
-        """Return the next item of a worker; None where nothing is left."""
-        items = self._of.setdefault(worker, deque())
+        """Return the next item for a worker, or None if no items are left."""
+        items = self._items_of_worker.setdefault(worker, deque())
         if not items and self._waiting:
             items = self._waiting.popleft()
         elif not items:
-            longest = max(self._of.values(), key=len)
-            items = deque(reversed([longest.pop() for _ in range((len(longest) + 1) // 2)]))
-        self._of[worker] = items
+            longest_group = max(self._items_of_worker.values(), key=len)
+            items = deque(reversed([longest_group.pop() for _ in range((len(longest_group) + 1) // 2)]))
+        self._items_of_worker[worker] = items
         return items.popleft() if items else None
 
     def retry(self, worker: int, item: int) -> None:
-        """Have a worker do an item once more, before its others."""
-        self._of[worker].appendleft(item)
+        """Put an item back, so that the worker computes it again before its other items."""
+        self._items_of_worker[worker].appendleft(item)
 
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[Output]):
-    """The work on each item.
+    """What workers compute for each item.
 
     Attributes:
-        function: A function on the top level of its module, which a worker loads once.
-        arguments: Its arguments for an item; they and its output are pickled.
-        owner: The owner of the processes in messages: "the sweep".
-        start_remedy: A remedy for the user where a process cannot start.
-        kill_remedy: A remedy for the user where one is killed.
+        function: A function on the top level of its module. Each worker loads the module once.
+        arguments: Returns the arguments of the function for an item. Arguments and outputs are
+            pickled.
+        owner: Owner of the processes in error messages, such as "the sweep".
+        start_remedy: What the user can do if a process cannot start.
+        kill_remedy: What the user can do if a process is killed.
     """
 
     function: Callable[..., Output]
@@ -79,20 +82,21 @@ class Task(Generic[Output]):
 
 @dataclass(frozen=True, slots=True)
 class KilledItem:
-    """The outcome of an item whose process was killed each time: the reason, and a remedy."""
+    """The outcome of an item whose process was killed at each try: the reason, with a remedy."""
 
     reason: str
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def process_count(jobs: int | None) -> int:
-    """Return the number of processes that ``jobs`` asks for: all cores where it is None.
+    """Return the number of processes for ``--jobs``. None stands for one per available core.
 
-    Raises BadInput out of range.
+    Raises:
+        BadInput: The number is out of range.
     """
     if jobs is None:
         return cores()
@@ -103,16 +107,24 @@ def process_count(jobs: int | None) -> int:
 
 
 def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
-    """Yield the items of a queue with their outputs, computed by ``jobs`` processes, in the order in which they come.
+    """Compute the items of a queue with ``jobs`` processes.
 
-    When the caller stops, workers are killed at their work.
+    1. Give each worker an item. A worker starts its process with its first item.
+    2. Wait for a message. Yield an output, or try the item again if its process was killed.
+    3. Give the worker its next item, until the queue is empty.
+
+    If the caller stops iterating, all workers are killed.
+
+    Yields:
+        Each item with its output, in the order in which they finish. `KilledItem` if the process of
+        the item was killed `MOST_TRIES` times.
     """
     workers = [_Worker(number, task) for number in range(jobs)]
     tries: Counter[int] = Counter()
     try:
-        busy = [worker for worker in workers if worker.take(queue)]
+        busy = [worker for worker in workers if worker.take(queue)]  # 1
         while busy:
-            ready = wait([worker.pipe for worker in busy])
+            ready = wait([worker.pipe for worker in busy])  # 2
             for worker in [worker for worker in busy if worker.pipe in ready]:
                 item, message = worker.item, worker.receive()
                 if message == READY:
@@ -127,7 +139,7 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
                         code = _exit_of(worker.process.exitcode)
                         yield item, KilledItem(f"its process was ended {MOST_TRIES} times ({code}); {task.kill_remedy}")
                     worker.restart()
-                if not worker.take(queue):
+                if not worker.take(queue):  # 3
                     busy.remove(worker)
     finally:
         for worker in workers:
@@ -135,7 +147,7 @@ def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, 
 
 
 class _Worker(Generic[Output]):
-    """A process of the pool, started with its first item."""
+    """A worker of the pool. Its process is started with its first item."""
 
     def __init__(self, number: int, task: Task[Output]) -> None:
         self.number = number
@@ -144,21 +156,25 @@ class _Worker(Generic[Output]):
         self._started = self._ready = False
 
     def take(self, queue: Queue) -> bool:
-        """Begin with the next item; whether there is one."""
+        """Send the next item to the process. Return False if no items are left."""
         item = queue.next(self.number)
         if item is None:
             return False
         if not self._started:
             self._start()
         self.item = item
-        with contextlib.suppress(OSError):  # it is dead, which reading from it will tell
+        with contextlib.suppress(OSError):  # the process is dead; `receive` detects this
             self.pipe.send(self._task.arguments(item))
         return True
 
     def receive(self) -> Any:
-        """READY, once; then the output of each item; None where the process has died.
+        """Return the next message of the process.
 
-        Raises BadInput where the process died before it could begin, for then another would, too.
+        Returns:
+            READY first, then the output of each item. None if the process has died.
+
+        Raises:
+            BadInput: The process died before it was ready, so that another process would die too.
         """
         try:
             message = self.pipe.recv()
@@ -173,12 +189,12 @@ class _Worker(Generic[Output]):
         return message
 
     def restart(self) -> None:
-        """Forget a process that has died."""
+        """Forget a process that has died, so that the next item starts a new one."""
         self.end()
         self._started = self._ready = False
 
     def end(self) -> None:
-        """Kill the process, at its work: the caller has its outputs."""
+        """Kill the process, even while it computes."""
         if self._started:
             self.process.kill()
             self.process.join()
@@ -197,21 +213,28 @@ class _Worker(Generic[Output]):
 
 @contextlib.contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Ctrl-C reaches all processes of a terminal: those that start in here never get it, this one gets it after."""
+    """Block Ctrl-C in processes that are started in this context.
+
+    The terminal sends Ctrl-C to all processes. Those started here never receive it. The calling
+    process receives it after the context.
+    """
     if sys.platform == "win32":
         yield
         return
-    resource_tracker.ensure_running()  # which the first process would start, and then unblock them for this one
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    resource_tracker.ensure_running()  # else the first process starts it and unblocks the signal
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
 
 
 @contextlib.contextmanager
 def _main_left_out() -> Iterator[None]:
-    """A process that starts in here finds no main module: `multiprocessing` would have it run the script again."""
+    """Hide the main module from processes that are started in this context.
+
+    Otherwise `multiprocessing` would run the main script again in each process.
+    """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:

@@ -1,7 +1,7 @@
-"""The main function of a worker's process. It imports nothing at first, so that it can set how libraries load.
+"""The main function of a worker process. The module imports little, so that it can limit threads.
 
-Libraries of linear algebra start a thread a core when they load, in each of as many processes as there are cores: on a
-large machine more threads than a user may have. What a worker does has no use for them.
+Linear-algebra libraries start one thread per core when they are loaded. With one process per core
+on a large machine, that would be more threads than a user may have, and workers do not need them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ READY: Final = "ready"
 
 
 def work(pipe: Connection) -> None:
-    """Receive a function, send READY, then the function's output for each tuple of arguments that comes, to the end.
+    """Run in a worker process: receive a function, then call it until the pipe is closed.
 
-    Receiving the function loads the module that it is in, with all that this imports.
+    Receiving the function imports its module. READY is sent after that. Then each received tuple of
+    arguments is answered with the output of the function.
     """
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")

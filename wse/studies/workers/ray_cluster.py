@@ -1,6 +1,6 @@
-"""A Ray cluster to work on: one that is started on this machine and stopped again, or one that is there.
+"""Connection to a Ray cluster: an existing one, or one that is started on this computer.
 
-Ray is imported here when a cluster is requested, and nowhere before.
+Ray is imported only when a cluster is requested.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OBJECT_STORE_BYTES: Final = 256 << 20
 AUTH_MODE: Final = "RAY_AUTH_MODE"
 CONNECT_S: Final = 10.0
 START_S: Final = 60.0
-"""The time in which actors must have started."""
+"""Seconds within which actors must start."""
 
 QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """Environment of Ray: no usage reports, and no warning about accelerators."""
@@ -34,23 +34,27 @@ QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_Z
 
 @contextmanager
 def ray_cluster(address: str | None) -> Iterator[None]:
-    """Connect to the cluster at an address, or start one on this machine; it is stopped at the end.
+    """Connect to a Ray cluster, or start one on this computer and stop it after the context.
 
-    A cluster that this process is connected to already is used as it is. One that is started has as many CPUs as this
-    process has cores and no dashboard. It lets nobody in without a secret of this process, unless `RAY_AUTH_MODE` says
-    otherwise or the process imported Ray before it came here: Ray reads both when it is imported.
+    A cluster that this process is already connected to is used as it is. A cluster that is started
+    has one CPU per core of this process and no dashboard. Access requires a secret of this process,
+    unless `RAY_AUTH_MODE` is set or Ray was imported before, since Ray reads both when it is
+    imported.
+
+    Args:
+        address: HOST:PORT or "auto". None starts a cluster.
 
     Raises:
         BadInput: Ray is not installed, or no cluster answers at the address.
     """
-    if address is None and "ray" not in sys.modules and AUTH_MODE not in os.environ:  # it is read on import
+    if address is None and "ray" not in sys.modules and AUTH_MODE not in os.environ:  # Ray reads it on import
         os.environ |= {AUTH_MODE: "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     ray = imported_ray()
     if ray.is_initialized():
         yield
         return
-    short = "/tmp" if Path("/tmp").is_dir() else None  # the paths of Ray's sockets may have some 100 letters
-    with tempfile.TemporaryDirectory(prefix="wse-", dir=short, ignore_cleanup_errors=True) as folder:
+    short_folder = "/tmp" if Path("/tmp").is_dir() else None  # socket paths are limited to about 100 characters
+    with tempfile.TemporaryDirectory(prefix="wse-", dir=short_folder, ignore_cleanup_errors=True) as folder:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _connect(ray, address, folder)
@@ -61,7 +65,11 @@ def ray_cluster(address: str | None) -> Iterator[None]:
 
 
 def imported_ray() -> Any:
-    """Return the library. Raises BadInput where it is not installed."""
+    """Import Ray and return the module.
+
+    Raises:
+        BadInput: Ray is not installed.
+    """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
@@ -73,41 +81,58 @@ def imported_ray() -> Any:
 
 
 def node_resources() -> list[Mapping[str, float]]:
-    """Return the CPUs and the bytes of ``memory`` of each machine of the cluster that this process is connected to."""
+    """Return the resources of each live machine, such as CPUs and ``memory`` in bytes."""
     return [node["Resources"] for node in imported_ray().nodes() if node["Alive"]]
 
 
 def cluster_cpus() -> int:
-    """CPUs of the cluster."""
+    """Return the number of CPUs of the cluster."""
     return sum(int(node.get("CPU", 0)) for node in node_resources())
 
 
 def await_actors(actors: Sequence[Any], noun: str, *, least: int) -> dict[Any, int]:
-    """Wait until at least ``least`` of some actors have started, each a ``noun``: the number of each by its ping.
+    """Wait until at least ``least`` actors have started.
 
-    A ping is a call of the method ``ping`` of their class, which is ready once the actor has started (`check_ping`).
+    Each actor has a method ``ping``, whose call returns when the actor has started (`check_ping`).
+
+    Args:
+        actors: The actors.
+        noun: What an actor is, for error messages: "wafer" or "worker".
+        least: Number of actors to wait for.
+
+    Returns:
+        The index of each actor, keyed by its ping. Pings of actors that have not started are
+        included.
 
     Raises:
-        BadInput: not as many have started in `START_S`, or one cannot start.
+        BadInput: Too few actors have started within `START_S` seconds, or an actor cannot start.
     """
     ray = imported_ray()
     pings = {actor.ping.remote(): number for number, actor in enumerate(actors)}
-    done, others = ray.wait(list(pings), num_returns=least, timeout=START_S)
-    if len(done) < least:
+    started_pings, other_pings = ray.wait(list(pings), num_returns=least, timeout=START_S)
+    if len(started_pings) < least:
         free, cpus = int(ray.available_resources().get("CPU", 0)), cluster_cpus()
         message = (
-            f"--engine ray: {len(others)} of {plural(len(actors), noun)} have not started in {START_S:.0f} s; "
+            f"--engine ray: {len(other_pings)} of {plural(len(actors), noun)} have not started in {START_S:.0f} s; "
             f"{free} of the cluster's {plural(cpus, 'CPU')} are free: wait until other work there has ended, or take "
             "another cluster"
         )
         raise BadInput(message)
-    for ping in done:
+    for ping in started_pings:
         check_ping(ping, noun)
     return pings
 
 
 def check_ping(ping: Any, noun: str) -> None:
-    """Check that an actor, a ``noun``, has started. Raises BadInput where it cannot."""
+    """Check that an actor has started.
+
+    Args:
+        ping: The call of its method ``ping``.
+        noun: What the actor is, for error messages.
+
+    Raises:
+        BadInput: The actor cannot start.
+    """
     ray = imported_ray()
     try:
         ray.get(ping)
@@ -118,11 +143,16 @@ def check_ping(ping: Any, noun: str) -> None:
 
 
 def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, float]]) -> int:
-    """Return the most CPUs that each of some actors can have, if each takes so many bytes of its machine's memory.
+    """Return the maximum number of CPUs that each of several equal actors can have.
+
+    Args:
+        actors: Number of actors, one per wafer.
+        bytes_each: Memory of each actor.
+        nodes: Resources of the machines, as returned by `node_resources`.
 
     Raises:
-        BadInput: the cluster has fewer CPUs than actors are needed.
-        InsufficientMemory: its machines have no memory for so many.
+        BadInput: The cluster has fewer CPUs than actors.
+        InsufficientMemory: The machines do not have enough memory for all actors.
     """
     cpus = [int(node.get("CPU", 0)) for node in nodes]
     if sum(cpus) < actors:
@@ -135,19 +165,24 @@ def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, floa
     for each in range(max(cpus), 0, -1):
         if sum(min(n // each, places) for n, places in zip(cpus, room, strict=True)) >= actors:
             return each
-    has = ", ".join(in_bytes(int(node.get("memory", 0))) for node in nodes)
+    memory_list = ", ".join(in_bytes(int(node.get("memory", 0))) for node in nodes)
     message = (
         f"--engine ray: a wafer takes {in_bytes(bytes_each)} of its machine's memory, and the cluster has no room for "
-        f"{plural(actors, 'wafer')} ({has}); take more machines, or more --wafers, each of which holds less"
+        f"{plural(actors, 'wafer')} ({memory_list}); take more machines, or more --wafers, each of which holds less"
     )
     raise InsufficientMemory(message)
 
 
 def _connect(ray: Any, address: str | None, folder: str) -> None:
-    """Connect to a cluster, or start one whose files are in a folder.
+    """Connect to a cluster, or start one.
+
+    Args:
+        ray: The imported library.
+        address: HOST:PORT or "auto". None starts a cluster.
+        folder: Folder for the files of a cluster that is started.
 
     Raises:
-        BadInput: none answers, one of another version does, or none can be started.
+        BadInput: No cluster answers, its version of Ray differs, or no cluster can be started.
     """
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     failed = "--engine ray: no cluster could be started on this machine", "leave out --engine, or give --ray-address"
@@ -164,7 +199,13 @@ def _connect(ray: Any, address: str | None, folder: str) -> None:
             host, _, port = address.rpartition(":")
             socket.create_connection((host, int(port)), CONNECT_S).close()
         ray.init(address=address, **quiet)
-    except (OSError, OverflowError, ValueError, RuntimeError, AssertionError) as error:  # of Ray's own kinds, none more
+    except (
+        OSError,
+        OverflowError,
+        ValueError,
+        RuntimeError,
+        AssertionError,
+    ) as error:  # Ray's own errors are of these types
         reason = str(error).strip().partition("\n")[0]
         message = f"{failed[0]} ({reason}); {failed[1]}"
         raise BadInput(message) from error

@@ -1,8 +1,8 @@
-"""A pool of Ray actors that work on items, as `wse.studies.workers.pool` does with processes of this machine.
+"""A pool of Ray actors, the counterpart of `wse.studies.workers.pool` on a Ray cluster.
 
-Ray restarts a worker that is lost with its process or its machine, elsewhere if need be, and has it do its item once
-more; who has nothing left to do gives back its CPU, so that there is one to restart on. A worker for which other
-work on the cluster leaves no CPU takes part as soon as there is one.
+Ray restarts a worker whose process or machine is lost, on another machine if necessary, and repeats
+its item once. A worker without items returns its CPU, so that lost workers can be restarted there.
+A worker that finds no free CPU joins as soon as there is one.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ Output = TypeVar("Output")
 
 
 class RayWorker:
-    """A worker with a function, whose module it loads once."""
+    """A Ray actor that computes a function for one item after another."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     def ping(self) -> None:
-        """Answer, once the process is there."""
+        """Do nothing. A call of this method returns once the process has started."""
 
     def work(self, *arguments: Any) -> Any:
-        """Return the function's output."""
+        """Return the output of the function for these arguments."""
         return self._function(*arguments)
 
 
 def ray_process_count(jobs: int | None) -> int:
-    """Return the number of workers that ``jobs`` asks for: all CPUs of the cluster where it is None.
+    """Return the number of workers for ``--jobs``. None stands for one per CPU of the cluster.
 
     Raises:
-        BadInput: it is out of range, or the cluster has not as many.
+        BadInput: The number is out of range, or exceeds the CPUs of the cluster.
     """
     cpus = cluster_cpus()
     if jobs is None:
@@ -48,38 +48,42 @@ def ray_process_count(jobs: int | None) -> int:
 
 
 def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
-    """Yield the items of a queue with their outputs, computed by ``jobs`` actors, in the order in which they come.
+    """Compute the items of a queue with ``jobs`` Ray actors.
 
-    When the caller stops, actors are killed at their work.
+    If the caller stops iterating, all actors are killed.
+
+    Yields:
+        Each item with its output, in the order in which they finish. `KilledItem` if the process of
+        the item was killed `MOST_TRIES` times.
 
     Raises:
-        BadInput: no actor has started in time, or one cannot start.
+        BadInput: No actor has started in time, or an actor cannot start.
     """
     ray = imported_ray()
     restarts = {"max_restarts": -1, "max_task_retries": MOST_TRIES - 1}
     kind = ray.remote(RayWorker).options(num_cpus=1, scheduling_strategy="SPREAD", **restarts)
     workers = [kind.remote(task.function) for _ in range(jobs)]
-    under_way: dict[Any, tuple[int, int]] = {}
+    calls_in_flight: dict[Any, tuple[int, int]] = {}
 
     def take(number: int) -> None:
         item = queue.next(number)
         if item is None:
             ray.kill(workers[number])
-            pings.clear()  # nothing is left for those that have not started
+            pings.clear()  # actors that have not started are not needed
         else:
-            under_way[workers[number].work.remote(*task.arguments(item))] = (number, item)
+            calls_in_flight[workers[number].work.remote(*task.arguments(item))] = (number, item)
 
     try:
         pings = await_actors(workers, "worker", least=1)
-        while pings or under_way:
-            for done in ray.wait([*under_way, *pings])[0]:
-                if done in pings:
-                    check_ping(done, "worker")
-                    take(pings.pop(done))
+        while pings or calls_in_flight:
+            for finished_call in ray.wait([*calls_in_flight, *pings])[0]:
+                if finished_call in pings:
+                    check_ping(finished_call, "worker")
+                    take(pings.pop(finished_call))
                     continue
-                number, item = under_way.pop(done)
+                number, item = calls_in_flight.pop(finished_call)
                 try:
-                    yield item, ray.get(done)
+                    yield item, ray.get(finished_call)
                 except ray.exceptions.RayTaskError as error:
                     message = f"{task.owner}: {error}"
                     raise WseBug(message) from error

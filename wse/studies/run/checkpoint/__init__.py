@@ -1,1 +1,1 @@
-"""The state of a run in a file, from which it goes on."""
+"""Checkpoints of a run: its state in a file, from which an interrupted run resumes."""

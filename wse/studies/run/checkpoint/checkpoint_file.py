@@ -1,7 +1,8 @@
-"""The file of a run that is kept now and then: what each pass gave back, and the engine's state after the last.
+"""CheckpointFile: the results of all passes of a run so far and the state of its engine.
 
-It is safetensors. Digests say which Program it is of, and which prompts, draws and weights, and what all else in it was
-when it was written. Counters of caches, which kernels take indices from, are not in it: they follow from the passes.
+The file has the format safetensors. Digests identify the Program and the prompts, sampling options
+and weights, and detect damage. The counters of KV caches are not stored, because they follow from
+the passes.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from wse.studies.run.prepare import PreparedRun
 Arrays = dict[str, npt.NDArray[Any]]
 CHECKPOINT_OPTION: Final = "--checkpoint"
 OTHER_NAME: Final = "give another name, or remove it to begin anew"
-CONTENT: Final = "content"  # the digest of all else in a file, so that damage is noticed
-DIGESTS: Final = ("program", "request")  # what two runs must share so that one can go on with the other
+CONTENT: Final = "content"  # digest of all other arrays, to detect damage
+DIGESTS: Final = ("program", "request")  # must be equal to resume a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRecord:
-    """The results of a pass.
+    """The results of one pass, which is one execution of a phase of the Program.
 
     Attributes:
-        phase: The index of its phase in the Program.
-        ids: The ids that it ended with: of each user, or after each token of a pass over several of one user.
-        kept_tokens: Tokens of such a pass that were kept; 0 for the others.
-        pairs: Tokens that chose each expert, by layer, int64 ``[experts]``.
-        slots: Cache slots of each user after it.
+        phase: Index of the phase in the Program.
+        ids: Resulting token ids: one per user, or one per token of a verification pass.
+        kept_tokens: Number of tokens that a verification pass kept; 0 for other passes.
+        pairs: Number of tokens that chose each expert, int64 ``[experts]``, keyed by layer.
+        slots: Occupied KV-cache slots of each user after the pass.
     """
 
     phase: int
@@ -53,7 +54,13 @@ class PassRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A run up to some pass: the passes, the state after the last, and logits after the prompts once they are read."""
+    """The state of a run after some pass.
+
+    Attributes:
+        passes: All passes so far.
+        state: Arrays of the engine after the last pass.
+        prompt_logits: Logits after the prompts, once they are read.
+    """
 
     passes: tuple[PassRecord, ...]
     state: Mapping[str, npt.NDArray[Any]]
@@ -61,24 +68,31 @@ class Checkpoint:
 
 
 class CheckpointFile:
-    """The file of a run with ``prepared`` and its Program, whose digest is ``digest``.
+    """The checkpoint file of a run.
+
+    Args:
+        path: Path of the file, which need not exist.
+        prepared_run: The run.
+        program: Its compiled Program.
+        digest: Digest of the Program.
 
     Attributes:
-        path: Where it is.
+        path: Path of the file.
     """
 
-    def __init__(self, path: Path, prepared: PreparedRun, program: Program, digest: str) -> None:
-        request = prepared.request
-        asked = repr((prepared.prompts, request.sampling, str(request.model), request.weights)).encode()
-        self.path, self._identity = path, (bytes.fromhex(digest), hashlib.sha256(asked).digest())
-        self._spec, self._program = prepared.spec, program
-        self._mixture_layers = [number for number, layer in enumerate(prepared.spec.layers) if layer.experts]
+    def __init__(self, path: Path, prepared_run: PreparedRun, program: Program, digest: str) -> None:
+        request = prepared_run.request
+        identifying_text = repr((prepared_run.prompts, request.sampling, str(request.model), request.weights)).encode()
+        self.path, self._identity = path, (bytes.fromhex(digest), hashlib.sha256(identifying_text).digest())
+        self._spec, self._program = prepared_run.spec, program
+        self._mixture_layers = [number for number, layer in enumerate(prepared_run.spec.layers) if layer.experts]
 
     def read(self) -> Checkpoint | None:
-        """Return the run that the file has; None where there is no file.
+        """Return the stored checkpoint, or None if the file does not exist.
 
         Raises:
-            BadInput: it is no such file, or has a run of another Program, or of other prompts, draws or weights.
+            BadInput: The file is not a checkpoint, is damaged, or belongs to a run of another
+                Program or with other prompts, sampling options or weights.
         """
         if not self.path.exists():
             return None
@@ -89,11 +103,13 @@ class CheckpointFile:
             reason = "has no digest of a Program" if isinstance(error, KeyError) else str(error).partition(";")[0]
             message = f"{CHECKPOINT_OPTION} {self.path}: is no checkpoint of a run ({reason}); {OTHER_NAME}"
             raise BadInput(message) from error
-        for digest, own, what in zip(digests, self._identity, ("a Program", "prompts, draws or weights"), strict=True):
-            if digest != own:
+        for digest, expected_digest, owner in zip(
+            digests, self._identity, ("a Program", "prompts, draws or weights"), strict=True
+        ):
+            if digest != expected_digest:
                 message = (
-                    f"{CHECKPOINT_OPTION} {self.path}: is of {what} with another digest ({digest.hex()[:12]}, needed: "
-                    f"{own.hex()[:12]}); give the options of the run that it is of, {OTHER_NAME}"
+                    f"{CHECKPOINT_OPTION} {self.path}: is of {owner} with another digest ({digest.hex()[:12]}, "
+                    f"needed: {expected_digest.hex()[:12]}); give the options of the run that it is of, {OTHER_NAME}"
                 )
                 raise BadInput(message)
         try:
@@ -102,56 +118,83 @@ class CheckpointFile:
             raise self.damage(error) from error
 
     def damage(self, fault: Exception) -> BadInput:
-        """Return the error of a file whose arrays are not as they were written."""
+        """Return the error to raise for a file whose content is invalid."""
         return BadInput(f"{CHECKPOINT_OPTION} {self.path}: is damaged ({fault}); {OTHER_NAME}")
 
     def write(self, checkpoint: Checkpoint) -> None:
-        """Write the file in the place of one that is there. Raises BadInput where that cannot be."""
+        """Write the checkpoint, replacing an existing file.
+
+        Raises:
+            BadInput: The file cannot be written.
+        """
         with open_output(CHECKPOINT_OPTION, self.path) as file:
             write_safetensors(file, self._arrays(checkpoint))
 
     def _checkpoint(self, arrays: Arrays) -> Checkpoint:
-        """The checkpoint of a file's arrays. Raises KeyError or ValueError where they are not as they were written."""
+        """Convert the arrays of a file to a checkpoint, after checking them.
+
+        The passes are replayed on cache counters, since these are not stored.
+
+        Raises:
+            KeyError: An array is missing.
+            ValueError: The arrays are damaged or inconsistent.
+        """
         if arrays[CONTENT].tobytes() != content_digest(arrays):
             message = "its arrays are not those of its digest"
             raise ValueError(message)
         self._check(arrays)
         caches, passes = Caches(self._program), []
-        for number, (phase, kept, ids) in enumerate(
+        for number, (phase, kept_tokens, ids) in enumerate(
             zip(arrays["phase"].tolist(), arrays["kept"].tolist(), arrays["ids"].tolist(), strict=True)
         ):
-            self._check_pass(caches, number, phase, kept, ids)
+            self._check_pass(caches, number, phase, kept_tokens, ids)
             run = self._program.phases[phase]
             caches.append(run)
             passes.append(
                 PassRecord(
                     phase=phase,
                     ids=tuple(ids[: self._ids_after(number, run)]),
-                    kept_tokens=kept,
+                    kept_tokens=kept_tokens,
                     pairs=dict(zip(self._mixture_layers, arrays["pairs"][number], strict=True)),
                     slots=tuple(caches.slots(user) for user in range(self._program.batch)),
                 )
             )
-            if kept:
-                caches.take_back(run.user, run.tokens - kept)
+            if kept_tokens:
+                caches.take_back(run.user, run.tokens - kept_tokens)
         state = {name.removeprefix("state."): array for name, array in arrays.items() if name.startswith("state.")}
         state |= counters_of(caches)
         return Checkpoint(passes=tuple(passes), state=state, prompt_logits=arrays["prompt_logits"])
 
     def _check(self, arrays: Arrays) -> None:
-        """Check shapes, types and values of what passes gave back. Raises KeyError or ValueError."""
+        """Check the shapes, types and values of the arrays with the results of passes.
+
+        Raises:
+            KeyError: An array is missing.
+            ValueError: An array has another shape or type, or a value out of bounds.
+        """
         bounds = self._bounds()
         for name, shape in self._shapes(arrays["phase"].size).items():
-            array, (least, most) = arrays[name], bounds[name]
+            array, (min_value, max_value) = arrays[name], bounds[name]
             if array.shape != shape or array.dtype != np.int64:
                 message = f"{name}: {array.dtype} {list(array.shape)}, needed: int64 {list(shape)}"
                 raise ValueError(message)
-            if ((array < least) | (array > most)).any():
-                message = f"{name}: has values outside {least} to {most}"
+            if ((array < min_value) | (array > max_value)).any():
+                message = f"{name}: has values outside {min_value} to {max_value}"
                 raise ValueError(message)
 
-    def _check_pass(self, caches: Caches, number: int, phase: int, kept: int, ids: Sequence[int]) -> None:
-        """Check that a pass can follow those before it, after which the caches are as they are. Raises ValueError."""
+    def _check_pass(self, caches: Caches, number: int, phase: int, kept_tokens: int, ids: Sequence[int]) -> None:
+        """Check that a pass can follow the passes before it.
+
+        Args:
+            caches: Cache counters after the earlier passes.
+            number: Index of the pass in the run.
+            phase: Index of its phase.
+            kept_tokens: Number of tokens that it kept.
+            ids: Its resulting ids, padded with -1.
+
+        Raises:
+            ValueError: The pass is in the wrong place, has no room in a cache, or has invalid ids.
+        """
         program, run = self._program, self._program.phases[phase]
         prompts = program.prefill
         users = range(program.batch) if run.user < 0 else (run.user,)
@@ -159,8 +202,8 @@ class CheckpointFile:
             fault = f"a pass of {run.name} is not in its place"
         elif any(caches.length(user) + (run.user < 0 or run.tokens) > program.context for user in users):
             fault = "has no room in the cache"
-        elif (kept > 0) != (run.name == "verify"):
-            fault = f"keeps {kept} tokens of a pass of {run.name}"
+        elif (kept_tokens > 0) != (run.name == "verify"):
+            fault = f"keeps {kept_tokens} tokens of a pass of {run.name}"
         elif min(ids[: self._ids_after(number, run)], default=0) < 0:
             fault = "has too few ids"
         else:
@@ -169,22 +212,29 @@ class CheckpointFile:
         raise ValueError(message)
 
     def _ids_after(self, number: int, phase: Phase) -> int:
-        """The ids that are there after a pass of a phase: while prompts are read, of the users whose prompt is done."""
+        """Return the number of token ids that are known after a pass.
+
+        While prompts are read, this is the number of users whose prompt is finished.
+
+        Args:
+            number: Index of the pass in the run.
+            phase: Phase that it runs.
+        """
         if phase.name == "verify":
             return phase.tokens
-        following = self._program.prefill[number + 1 : number + 2]
-        return following[0].user if following else self._program.batch
+        next_phases = self._program.prefill[number + 1 : number + 2]
+        return next_phases[0].user if next_phases else self._program.batch
 
     def _arrays(self, checkpoint: Checkpoint) -> Arrays:
-        """Return the arrays of a file, by name; the counters of caches follow from the passes and are not in it."""
+        """Return the arrays to store in the file, keyed by name, including their digest."""
         shapes = self._shapes(len(checkpoint.passes))
         arrays: Arrays = {name: np.full(shape, -1, np.int64) for name, shape in shapes.items()}
-        for number, one in enumerate(checkpoint.passes):
-            arrays["phase"][number] = one.phase
-            arrays["ids"][number, : len(one.ids)] = one.ids
-            arrays["kept"][number] = one.kept_tokens
+        for number, record in enumerate(checkpoint.passes):
+            arrays["phase"][number] = record.phase
+            arrays["ids"][number, : len(record.ids)] = record.ids
+            arrays["kept"][number] = record.kept_tokens
             for place, layer in enumerate(self._mixture_layers):
-                arrays["pairs"][number, place] = one.pairs[layer]
+                arrays["pairs"][number, place] = record.pairs[layer]
         arrays |= {name: np.frombuffer(digest, np.uint8) for name, digest in zip(DIGESTS, self._identity, strict=True)}
         counters = counters_of(Caches(self._program))
         arrays |= {f"state.{name}": array for name, array in checkpoint.state.items() if name not in counters}
@@ -192,7 +242,7 @@ class CheckpointFile:
         return {**arrays, CONTENT: np.frombuffer(content_digest(arrays), np.uint8)}
 
     def _shapes(self, passes: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the arrays of so many passes."""
+        """Return the shapes of the arrays with the results of ``passes`` passes."""
         program, experts = self._program, self._spec.experts
         return {
             "phase": (passes,),
@@ -202,7 +252,10 @@ class CheckpointFile:
         }
 
     def _bounds(self) -> dict[str, tuple[int, int]]:
-        """Return the least and the most that elements of the arrays can be; -1 stands where a pass has no more ids."""
+        """Return the minimum and maximum value of each array with results of passes.
+
+        An id of -1 fills the places after the last id of a pass.
+        """
         program = self._program
         return {
             "phase": (0, len(program.phases) - 1),
@@ -213,7 +266,7 @@ class CheckpointFile:
 
 
 def content_digest(arrays: Arrays) -> bytes:
-    """Return the SHA-256 of all arrays but the digest itself: names, types, shapes and elements."""
+    """Return the SHA-256 of names, types, shapes and elements of all arrays except the digest."""
     digest = hashlib.sha256()
     for name in sorted(arrays.keys() - {CONTENT}):
         array = np.ascontiguousarray(arrays[name])

@@ -1,7 +1,8 @@
-"""An engine whose run is kept in a file now and then, and goes on from there after it was killed.
+"""CheckpointedEngine: a backend that writes checkpoints and resumes an interrupted run from one.
 
-A run that goes on gives the passes that the file has again, without carrying them out, so that text, times and trace
-are those of a whole run; then it puts the state into an engine with the same weights and goes on with the next pass.
+A resumed run first returns the results of the stored passes without executing them, so that text,
+cycles and trace equal those of an uninterrupted run. Then it restores the state of the engine and
+continues with the next pass.
 """
 
 from __future__ import annotations
@@ -23,14 +24,24 @@ from wse.studies.run.checkpoint.checkpoint_file import Checkpoint, CheckpointFil
 
 
 class CheckpointedEngine:
-    """A backend that is an engine, keeps what it does in a file, and goes on from there.
+    """A backend that wraps an engine, writes checkpoints, and resumes from a checkpoint.
 
-    It answers as `wse.backends.execute.backend.Backend` has it. ``every_s`` seconds after the last time, before a pass
-    begins, the file is written anew; and with `close`. ``start`` is what the file had; ``samplers`` are those whose
-    draws the engine was given, over ids below ``vocabulary``. Raises BadInput where the file is damaged.
+    The checkpoint is written by `close`, and before a pass if ``every_s`` seconds have passed since
+    the last one.
+
+    Args:
+        engine: Backend that executes the passes.
+        file: File of the checkpoints.
+        start: Checkpoint to resume from, or None.
+        vocabulary: Number of ids that samplers draw from.
+        samplers: Samplers whose draws the engine uses. They are advanced to the state of ``start``.
+        every_s: Seconds between checkpoints.
 
     Attributes:
-        passes_again: Passes that were not executed, but taken from the file.
+        passes_again: Number of passes that are taken from the checkpoint instead of executed.
+
+    Raises:
+        BadInput: The checkpoint is damaged.
     """
 
     def __init__(
@@ -46,52 +57,67 @@ class CheckpointedEngine:
         self._samplers, self._every_s = samplers, every_s
         self._passes = [] if start is None else list(start.passes)
         self.passes_again = len(self._passes)
-        self._done = 0  # passes that were given back in this run
+        self._done = 0  # passes whose results were returned in this run
         self._prompt_logits = engine.logits
         if start is not None:
-            own, given = self._prompt_logits, start.prompt_logits
-            if (given.dtype, given.shape) != (own.dtype, own.shape):
-                needed = f"needed: {own.dtype} {list(own.shape)}"
-                raise file.damage(ValueError(f"prompt_logits: {given.dtype} {list(given.shape)}, {needed}"))
-            self._prompt_logits = given
+            engine_logits, stored_logits = self._prompt_logits, start.prompt_logits
+            if (stored_logits.dtype, stored_logits.shape) != (engine_logits.dtype, engine_logits.shape):
+                needed_text = f"needed: {engine_logits.dtype} {list(engine_logits.shape)}"
+                raise file.damage(
+                    ValueError(f"prompt_logits: {stored_logits.dtype} {list(stored_logits.shape)}, {needed_text}")
+                )
+            self._prompt_logits = stored_logits
         self._written_s = time.monotonic()
-        self._announced: set[int] = set()  # users whose passes are under way
+        self._announced: set[int] = set()  # users with a pass in flight
 
     @property
     def tokens(self) -> list[int]:
-        """Each user's id that the last phase ended with."""
+        """The token ids that the last pass ended with: one per user, or one per verified token."""
         return list(self._last.ids)
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """Logits after the prompts; of the last token run once there were others."""
+        """Logits after the prompts, float32 ``[users, vocabulary]``.
+
+        They stay the same while further tokens are generated.
+        """
         return self._prompt_logits
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
-        """Logits of the last pass over several tokens that was executed."""
+        """Logits of the last executed pass over several tokens."""
         return self._engine.verified_logits
 
     @property
     def step_times(self) -> StepTimes | None:
-        """The times of the passes that were executed."""
+        """Times of the steps of the passes that were executed."""
         return self._engine.step_times
 
     @property
     def expert_pairs(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """Tokens of the last phase that chose each expert, by layer."""
+        """Number of tokens of the last pass that chose each expert, by layer."""
         return self._last.pairs
 
     def cache_slots(self, user: int) -> Slots:
-        """Cache slots that a user has in use on the fullest row of each stage."""
+        """Return the cache slots that a user occupies on the fullest row of PEs in each stage."""
         return self._last.slots[user]
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Compile what is needed, as `wse.backends.execute.backend.Backend` has it."""
+        """Compile the kernels that are needed, as `Backend.precompile` does."""
         return self._engine.precompile(report)
 
     def prefill(self, *prompts: Sequence[int]) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk, from the first chunk on that the file does not have."""
+        """Run the prompts chunk by chunk, starting after the chunks that the checkpoint contains.
+
+        Chunks are submitted in groups of ``passes_at_once``. A checkpoint is written only between
+        groups.
+
+        Args:
+            prompts: Token ids of each user's prompt.
+
+        Yields:
+            The index of each chunk when it is finished, including those of the checkpoint.
+        """
         chunks = len(self._engine.program.prefill)
         while self._done < min(chunks, self.passes_again):
             self._done += 1
@@ -107,7 +133,7 @@ class CheckpointedEngine:
                 yield index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one token of each user and give the ids that follow."""
+        """Run one token of each user and return the ids that follow."""
         if self._done == len(self._passes):
             self._begin_pass()
             self._end_pass(self._engine.program.decode, self._engine.decode(tokens))
@@ -116,14 +142,18 @@ class CheckpointedEngine:
         return self.tokens
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
-        """Announce a pass, but where the file has it, and where it is time to write the file."""
+        """Announce the next pass of a user to the engine.
+
+        Nothing is announced while passes come from the checkpoint, or when a checkpoint is due,
+        since it can only be written when no pass is in flight.
+        """
         if self._done >= self.passes_again and not self._is_due:
             self._go_on()
             self._announced.add(user)
             self._engine.announce(tokens, user)
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a pass over new tokens of one user and give the id that follows each."""
+        """Run a pass over new tokens of one user and return the id that follows each of them."""
         if self._done == len(self._passes):
             self._begin_pass()
             self._announced.discard(user)
@@ -133,18 +163,24 @@ class CheckpointedEngine:
         return self.tokens
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again."""
+        """Keep the first ``tokens`` tokens of a user's last pass. Remove the rest from the cache.
+
+        Args:
+            tokens: Number of tokens to keep.
+            user: Index of the user.
+            next_id: Id that follows the kept tokens. None for the most likely one.
+        """
         if self._done > self.passes_again:
             self._engine.keep(tokens, user, next_id)
             self._passes[-1] = replace(self._last, kept_tokens=tokens)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """Return the words that crossed each link so far, in the passes of the file too."""
+        """Return the words on each link so far, including those of passes in the checkpoint."""
         self._go_on()
         return self._engine.link_words()
 
     def close(self) -> None:
-        """Write the file."""
+        """Write the checkpoint."""
         self._go_on()
         passes, state = tuple(self._passes), self._engine.state()
         self._file.write(Checkpoint(passes=passes, state=state, prompt_logits=self._prompt_logits))
@@ -172,10 +208,10 @@ class CheckpointedEngine:
         self._done += 1
 
     def _go_on(self) -> None:
-        """Put the state of the file into the engine, before the first pass that it does not have.
+        """Restore the checkpoint in the engine and the samplers, before the first executed pass.
 
         Raises:
-            BadInput: the state is not one of the Program's.
+            BadInput: The state does not belong to the Program.
         """
         if self._start is None:
             return
@@ -184,13 +220,16 @@ class CheckpointedEngine:
             self._engine.restore(start.state)
         except ValueError as error:
             raise self._file.damage(error) from error
-        for number, one in enumerate(start.passes if self._samplers else ()):
+        for number, record in enumerate(start.passes if self._samplers else ()):
             for user in _drawn_users(self._engine.program, number):
-                self._samplers[user].skip(one.ids[user], self._vocabulary)
+                self._samplers[user].skip(record.ids[user], self._vocabulary)
 
 
 def _drawn_users(program: Program, number: int) -> Sequence[int]:
-    """Return the users for whom the host draws ids in a pass: whose prompt ends with it, or all."""
+    """Return the users for whom the host draws an id in a pass.
+
+    These are all users, or, while prompts are read, the user whose prompt ends with the pass.
+    """
     chunks = program.prefill
     if number >= len(chunks):
         return range(program.batch)

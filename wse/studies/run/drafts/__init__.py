@@ -1,1 +1,1 @@
-"""Drafts of a run: models or n-grams that propose tokens."""
+"""Drafts of a run: tokens that a draft model or a look-up in the text proposes."""

@@ -1,4 +1,4 @@
-"""Drafts of a run: tokens that are proposed ahead of the model's, looked up in the text or made by a draft model."""
+"""Drafters of a run: a look-up in the text, and a draft model, which propose tokens to verify."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from wse.studies.run.drafts.prepare import PreparedDraft
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Tokens that may follow a text.
+    """Tokens that are proposed to follow a text.
 
     Attributes:
-        tokens: Their ids; none where there is nothing to propose.
-        cycles: The time of making them and of their way to the model.
-        beside_cycles: What the draft takes further, while the model verifies them.
-        probabilities: float64 ``[vocabulary]`` for each, from which it was drawn; None where it could be no other.
+        tokens: Token ids. Empty if there is nothing to propose.
+        cycles: Cycles to make the draft and to send it to the model.
+        probabilities: For each token, the float64 ``[vocabulary]`` distribution it was drawn from.
+            None if the tokens were not drawn at random.
+        beside_cycles: Cycles of work that continues while the model verifies the draft.
     """
 
     tokens: tuple[int, ...]
@@ -43,12 +44,12 @@ NO_DRAFT: Final = Draft(tokens=(), cycles=0.0)
 
 
 class Drafter(Protocol):
-    """A maker of drafts for one text.
+    """Source of drafts for one text.
 
     Attributes:
-        name: The draft as requests name it.
-        place: Where drafts are made.
-        passes: Passes of a draft model so far.
+        name: Name of the draft model, or ``ngram`` for a look-up.
+        place: Where drafts are made: ``same`` wafer, another ``wafer`` or the ``host``.
+        passes: Number of passes of the draft model so far.
     """
 
     name: str
@@ -56,17 +57,20 @@ class Drafter(Protocol):
     passes: int
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Take in the prompt; the cycles that it takes, at the same time as the model's own."""
+        """Read the prompt. Return the cycles, which pass while the model reads the prompt too."""
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """Return a draft of so many tokens after a text.
+        """Return a draft of ``tokens`` tokens that may follow a text.
 
-        A text goes on from the one before, without what was not accepted.
+        Each text must continue the text of the previous call, without its rejected draft tokens.
         """
 
 
 class LookUp:
-    """Drafts by prompt lookup, which need no model."""
+    """Drafts by prompt lookup: the tokens that followed an earlier occurrence of the last tokens.
+
+    No draft model is needed.
+    """
 
     name = NGRAM
 
@@ -75,108 +79,137 @@ class LookUp:
         self._times, self._context = times, context
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Return no cycles: the ids of the prompt come to the place of drafts as to the model."""
+        """Return 0 cycles, because the prompt reaches the look-up together with the model."""
         return 0.0
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """Return what followed the last tokens of the text before."""
-        found = prompt_lookup(text_ids, tokens)
+        """Return the tokens that followed an earlier occurrence of the last tokens of the text.
+
+        An empty draft costs a round trip to the host if the look-up runs there.
+        """
+        draft_ids = prompt_lookup(text_ids, tokens)
         cycles = self._times.look_up_cycles(self._context, tokens)
-        return Draft(tokens=found, cycles=cycles if found else cycles + self._times.round_trip_cycles())
+        return Draft(tokens=draft_ids, cycles=cycles if draft_ids else cycles + self._times.round_trip_cycles())
 
 
 class DraftModel:
-    """Drafts of a model, which runs on PEs of its own, or on the host, in passes over one token.
+    """Drafts by a smaller model, which decodes one token per pass on its own PEs or on the host.
 
-    It draws ids as the model does: where that takes the likeliest, so does the draft. ``times`` has the place;
-    ``vocabulary`` are the model's ids.
+    The draft model chooses tokens by the same rule as the model: the most likely token, or a random
+    draw on the host.
+
+    Args:
+        prepared_draft: The draft model and the place where it runs.
+        program: Its compiled Program.
+        engine: Engine that executes the Program.
+        times: Cycles of exchanging tokens between the draft model and the model.
+        vocabulary: Number of token ids of the model.
     """
 
     def __init__(
-        self, prepared: PreparedDraft, program: Program, engine: Engine, times: DraftTimes, vocabulary: int
+        self, prepared_draft: PreparedDraft, program: Program, engine: Engine, times: DraftTimes, vocabulary: int
     ) -> None:
-        run = prepared.run
-        self.name, self.place, self.passes = prepared.name, prepared.place, 0
+        run = prepared_draft.run
+        self.name, self.place, self.passes = prepared_draft.name, prepared_draft.place, 0
         self.program, self.engine = program, engine
         self._sampling: Sampling = run.request.sampling.rule()
-        self._random = np.random.default_rng([self._sampling.seed, 1])  # other draws than the model's
+        self._random = np.random.default_rng([self._sampling.seed, 1])  # independent of the model's draws
         self._clock = RunTotals(Fabric(program, run.wafer, run.software, run.meshes))
         self._times, self._vocabulary = times, vocabulary
         float_bytes = ELEMENT_BYTES[program.element_type("act")]
         self._token_cycles = times.host_token_cycles(stored_bytes(run.spec, program.weight_type, float_bytes))
-        self._prompt_tokens, self._cached = 0, list[int]()  # ids in the cache behind the prompt
+        self._prompt_tokens, self._cached = 0, list[int]()  # ids in the cache after the prompt
         stage = next(stage for stage in program.stages if stage.has_embedding)
         self._region = Region(rows=stage.rect.rows, cols=stage.cols)
 
     def read(self, prompt: Sequence[int]) -> float:
-        """Run the prompt; on the host it takes as long as one token, which reads all weights too."""
+        """Run the prompt through the draft model and return the cycles.
+
+        On the host, the prompt takes the time of one token, since reading all weights dominates.
+        """
         for index in self.engine.prefill(prompt):
             self._clock.prefill_chunk(index, dict(self.engine.expert_pairs))
         self._prompt_tokens = len(prompt)
         return self._token_cycles if self.place == HOST else self._clock.prefill.cycles
 
     def propose(self, text_ids: Sequence[int], tokens: int) -> Draft:
-        """Run what the cache lacks of the text, then one drafted token after another.
+        """Run the draft model on the new part of the text, then draft tokens one by one.
 
-        1. What the cache has beyond the text, tokens that were not accepted, is taken off.
-        2. The text's further tokens run: the last one gives the first drafted token.
-        3. Each drafted token but the last runs, and gives the next one.
-        4. The last one runs while the model verifies the draft, in case all of it is accepted.
+        1. Tokens in the KV cache that are not in the text, since they were rejected, are removed.
+        2. The new tokens of the text run. The last one gives the first draft token.
+        3. Each draft token except the last one runs and gives the next draft token.
+        4. The last draft token runs while the model verifies the draft, in case all of it is
+           accepted.
+
+        The cycles of the draft include the exchange of tokens with the model, unless the draft
+        model runs on the host.
         """
-        before, passes = self._clock.verify.cycles, self.passes
+        start_cycles, passes = self._clock.verify.cycles, self.passes
         text = list(text_ids)
-        further = text[self._prompt_tokens :]
-        pairs = zip(self._cached, further[:-1], strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        self._take_back(len(self._cached) - same)  # 1
-        drafted, drawn = list[int](), list[Scores]()
-        for token in further[same:-1]:  # 2
+        new_ids = text[self._prompt_tokens :]
+        pairs = zip(self._cached, new_ids[:-1], strict=False)
+        common_tokens = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        self._take_back(len(self._cached) - common_tokens)  # 1
+        draft_ids, distributions = list[int](), list[Scores]()
+        for token in new_ids[common_tokens:-1]:  # 2
             self._run(token)
-        token = further[-1]
-        while len(drafted) < tokens:
-            likeliest = self._run(token)
-            token = self._choose(likeliest, (*text, *drafted), drawn)
-            drafted.append(token)  # 3
+        token = new_ids[-1]
+        while len(draft_ids) < tokens:
+            likeliest_id = self._run(token)
+            token = self._choose(likeliest_id, (*text, *draft_ids), distributions)
+            draft_ids.append(token)  # 3
         times = self._times
-        cycles = self._cycles_since(passes, before)
-        passes, before = self.passes, self._clock.verify.cycles
+        cycles = self._cycles_since(passes, start_cycles)
+        passes, start_cycles = self.passes, self._clock.verify.cycles
         self._run(token)  # 4
         if self.place != HOST:
-            cycles += times.exchange_cycles(2, self._region, times.region)  # how many count, and the id behind them
+            cycles += times.exchange_cycles(2, self._region, times.region)  # accepted count and next id
             cycles += times.exchange_cycles(tokens, times.region, self._region)
         return Draft(
-            tokens=tuple(drafted),
+            tokens=tuple(draft_ids),
             cycles=cycles,
-            beside_cycles=self._cycles_since(passes, before),
-            probabilities=tuple(drawn) if drawn else None,
+            beside_cycles=self._cycles_since(passes, start_cycles),
+            probabilities=tuple(distributions) if distributions else None,
         )
 
     def _cycles_since(self, passes: int, cycles: float) -> float:
-        """Return the cycles of all passes since there were so many, on PEs since their clock stood there."""
+        """Return the cycles of the draft model since an earlier moment.
+
+        Args:
+            passes: Number of passes of the draft model at that moment.
+            cycles: Cycles of its PEs at that moment. Used unless the draft model runs on the host.
+        """
         if self.place == HOST:
             return (self.passes - passes) * self._token_cycles
         return self._clock.verify.cycles - cycles
 
     def _run(self, token: int) -> int:
-        """Run a token; the likeliest id behind it."""
-        (likeliest,) = self.engine.verify([token])
+        """Run one token through the draft model and return the most likely next id."""
+        (likeliest_id,) = self.engine.verify([token])
         self.engine.keep(1)
         self._clock.verify_pass(1, pairs=dict(self.engine.expert_pairs))
         self._cached.append(token)
         self.passes += 1
-        return likeliest
+        return likeliest_id
 
-    def _choose(self, likeliest: int, text_ids: Sequence[int], drawn: list[Scores]) -> int:
-        """The next id of the draft; where the host draws, ``drawn`` gains the probabilities that it is drawn with."""
+    def _choose(self, likeliest_id: int, text_ids: Sequence[int], distributions: list[Scores]) -> int:
+        """Return the next draft token.
+
+        Args:
+            likeliest_id: The most likely id, used if nothing is drawn.
+            text_ids: Ids of the text with the draft so far, for the repetition penalty.
+            distributions: If the host draws, the probabilities of this draw are appended.
+        """
         if not self._sampling.on_host:
-            return min(likeliest, self._vocabulary - 1)  # rows of padding behind it stand for no id
+            return min(likeliest_id, self._vocabulary - 1)  # rows beyond the vocabulary are padding
         logits = np.full(self._vocabulary, -np.inf, np.float32)
-        own = self.engine.verified_logits[0, : self._vocabulary]
-        logits[: len(own)] = own
-        drawn.append(probabilities(logits, list(dict.fromkeys(text_ids)), self._sampling))
-        return draw(drawn[-1], self._random)
+        draft_logits = self.engine.verified_logits[0, : self._vocabulary]
+        logits[: len(draft_logits)] = draft_logits
+        distributions.append(probabilities(logits, list(dict.fromkeys(text_ids)), self._sampling))
+        return draw(distributions[-1], self._random)
 
     def _take_back(self, tokens: int) -> None:
+        """Remove the last ``tokens`` tokens from the KV cache of the draft model."""
         if tokens:
             self.engine.caches.take_back(0, tokens)
             self._clock.lengths[0] -= tokens

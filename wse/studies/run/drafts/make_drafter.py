@@ -1,4 +1,4 @@
-"""The drafter of a run: a look-up, or an engine of its own with the draft model's weights in SRAM."""
+"""Creation of a run's drafter: a look-up, or a draft model with an engine and SRAM of its own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from wse.studies.run.prepare import PreparedRun, weights_of
 
 
 def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDraft, Program] | None) -> Drafter | None:
-    """Return the drafter of a request for its Program; None where it asks for no drafts.
+    """Return the drafter of a run, or None if the request has no drafts.
+
+    Args:
+        target: The run of the model that verifies the drafts.
+        program: The Program of that model.
+        draft: The draft model and its Program. None to look drafts up in the text.
 
     Raises:
-        BadModel: the draft model has no weights to execute.
+        BadModel: The draft model has no weights.
     """
     request = target.request
     if not has_draft(request):
@@ -30,13 +35,13 @@ def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDra
     )
     if draft is None:
         return LookUp(times, program.context)
-    prepared, draft_program = draft
-    run = prepared.run
+    prepared_draft, draft_program = draft
+    run = prepared_draft.run
     engine = Engine(
         draft_program,
         run.spec,
         weights_of(run.request, run.loaded),
-        [lambda logits: int(logits.argmax())] * (draft_program.sampling == "host"),  # behind the prompt: for nobody
+        [lambda logits: int(logits.argmax())] * (draft_program.sampling == "host"),  # the id after the prompt is unused
         allow_nonfinite=run.request.allow_nonfinite,
     )
-    return DraftModel(prepared, draft_program, engine, times, target.spec.vocab_size)
+    return DraftModel(prepared_draft, draft_program, engine, times, target.spec.vocab_size)

@@ -1,4 +1,4 @@
-"""A draft model, checked against the model that it drafts for, with all that a compilation of it needs."""
+"""PreparedDraft: a draft model that was checked against the model and is ready to compile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ REMEDY: Final = "give a draft with the model's own vocabulary, or --draft ngram,
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedDraft:
-    """A request's draft model: ``run`` has it as if it were run alone, after the same prompt."""
+    """The draft model of a run, ready to compile.
+
+    Attributes:
+        name: Name of the draft model.
+        place: Where it runs: ``same`` wafer, another ``wafer`` or the ``host``.
+        run: A run of the draft model alone, with the same prompt.
+    """
 
     name: str
     place: str
@@ -29,30 +35,31 @@ class PreparedDraft:
 
 
 def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
-    """Return the draft model of a request; None where it has no draft, or looks drafts up.
+    """Return the draft model of a run, or None if drafts are looked up or not used.
 
-    The draft runs in passes over one token, so that any number of its tokens can be taken back.
+    The draft model runs in passes over one token, so that any number of tokens can be removed from
+    its KV cache.
 
     Raises:
-        BadInput and its kinds: the model cannot be used, has another vocabulary or a shorter context, or its mesh has
-            no room beside the target's.
-        DoesNotFit: no square mesh of the wafer stores it.
+        BadInput: The draft model cannot be used, has another vocabulary or a shorter context, or
+            its mesh does not fit next to that of the model. A subclass says what.
+        DoesNotFit: No square mesh on the wafer can store the draft model.
     """
     request = target.request
     if not has_draft(request) or draft_name(request) == NGRAM:
         return None
     name, place = draft_name(request), draft_place(request)
-    loaded = load_model(name, with_weights=request.weights is None)
-    check_vocabulary(f"--draft {name}", loaded, target.loaded, REMEDY)
+    draft_model = load_model(name, with_weights=request.weights is None)
+    check_vocabulary(f"--draft {name}", draft_model, target.loaded, REMEDY)
     context = target.options.context
-    if loaded.spec.context_limit < context:
+    if draft_model.spec.context_limit < context:
         message = (
-            f"--draft {name}: was made for {loaded.spec.context_limit} tokens of context, the run has {context}; "
+            f"--draft {name}: was made for {draft_model.spec.context_limit} tokens of context, the run has {context}; "
             "give a shorter --context"
         )
         raise BadInput(message)
     mesh = request.drafts.draft_mesh or _default_mesh(target, place)
-    of_draft = RunRequest(
+    draft_request = RunRequest(
         model=name,
         machine=replace(request.machine, mesh=mesh, settings=(), defects=None, defects_seed=0),
         wafers=1,
@@ -65,19 +72,23 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
         drafts=RunDraftOptions(verify_tokens=1),
         tracing=TraceOptions(trace=None),
     )
-    prepared = prepare(of_draft, to_run=True)
-    if place == SAME and not _has_room(target, *prepared.fabric_shape):
-        whole, (rows, cols), (draft_rows, draft_cols) = target.whole, target.fabric_shape, prepared.fabric_shape
+    draft_run = prepare(draft_request, to_run=True)
+    if place == SAME and not _has_room(target, *draft_run.fabric_shape):
+        wafer, (rows, cols), (draft_rows, draft_cols) = target.whole, target.fabric_shape, draft_run.fabric_shape
         message = (
             f"--draft-place {SAME}: a draft of {draft_rows}x{draft_cols} PEs has no room beside {rows}x{cols} on "
-            f"{whole.name} with {whole.mesh_rows}x{whole.mesh_cols}; give --draft-place wafer, or a smaller --mesh"
+            f"{wafer.name} with {wafer.mesh_rows}x{wafer.mesh_cols}; give --draft-place wafer, or a smaller --mesh"
         )
         raise BadInput(message)
-    return PreparedDraft(name=name, place=place, run=prepared)
+    return PreparedDraft(name=name, place=place, run=draft_run)
 
 
 def _default_mesh(target: PreparedRun, place: str) -> str | None:
-    """Return as many PEs as the model has, as ROWSxCOLS; None, the smallest square, without room for them."""
+    """Return the mesh of the draft model if none is given, as ROWSxCOLS.
+
+    The mesh is as large as that of the model. None stands for the smallest square mesh that fits:
+    on the host, or if the wafer has no room for two meshes of that size.
+    """
     rows, cols = target.wafer.mesh_rows, target.wafer.mesh_cols
     if place == HOST or (place == SAME and not _has_room(target, rows, cols)):
         return None
@@ -85,8 +96,8 @@ def _default_mesh(target: PreparedRun, place: str) -> str | None:
 
 
 def _has_room(target: PreparedRun, draft_rows: int, draft_cols: int) -> bool:
-    """Return whether a mesh has room beside the target's, or below it, on one wafer."""
-    whole, (rows, cols) = target.whole, target.fabric_shape
-    beside = cols + draft_cols <= whole.mesh_cols and draft_rows <= whole.mesh_rows
-    below = rows + draft_rows <= whole.mesh_rows and draft_cols <= whole.mesh_cols
-    return beside or below
+    """Return whether a mesh fits to the right of the model's mesh or below it on one wafer."""
+    full_wafer, (rows, cols) = target.whole, target.fabric_shape
+    fits_right = cols + draft_cols <= full_wafer.mesh_cols and draft_rows <= full_wafer.mesh_rows
+    fits_below = rows + draft_rows <= full_wafer.mesh_rows and draft_cols <= full_wafer.mesh_cols
+    return fits_right or fits_below

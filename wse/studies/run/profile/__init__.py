@@ -1,1 +1,1 @@
-"""Time of the emulation itself, by kind of step, op and kernel."""
+"""Profile of a run: how long this computer needed for each type of step, op and kernel."""

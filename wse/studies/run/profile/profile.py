@@ -1,4 +1,4 @@
-"""ProfileResult: where this computer's own time goes during a run, by kind of step, op and kernel."""
+"""ProfileResult: how this computer's time during a run is divided among steps, ops and kernels."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from wse.reports.terminal import NARROW, WIDEST, bar, in_bytes, percent, seconds
 from wse.tracing.record.steps import step_names
 
 MOST_ROWS: Final = 10
-"""Rows of each table that are shown."""
+"""Maximum number of rows that are printed of each table."""
 
 
 class TimedStep(NamedTuple):
-    """A step of a phase with its time and its bytes over all passes.
+    """A step of a phase, with its time on this computer and its bytes, summed over all passes.
 
     Attributes:
         phase: ``prefill``, ``decode`` or ``verify``.
-        kind: ``compute``, or the kind of transfer.
-        op: The op in the graph that it belongs to.
-        op_kind: The op's kind.
-        kernel: The kernel that it runs, or the pattern that it executes.
-        s: Its seconds.
-        bytes: The bytes of its operands.
+        kind: ``compute``, or the name of the type of transfer.
+        op: Name of the op in the model graph that the step belongs to.
+        op_kind: Kind of the op, such as a matrix product or attention.
+        kernel: Name of the kernel or of the communication pattern.
+        s: Time in seconds.
+        bytes: Bytes of all operands.
     """
 
     phase: str
@@ -43,45 +43,57 @@ class TimedStep(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileRow(Result):
-    """The steps of one kind, op or kernel."""
+    """The time and bytes of all steps with the same type, op or kernel."""
 
-    name: Annotated[str, Doc("kind of step, op or kernel")]
-    s: Annotated[float, Doc("time of its steps", "s")]
-    share: Annotated[float, Doc("share of the time of all passes")]
-    bytes: Annotated[int, Doc("what its steps read and write at least: operands of kernels, words moved", "bytes")]
-    bound_fraction: Annotated[float, Doc("time in which memory is read at its bandwidth, over the time that it took")]
+    name: Annotated[str, Doc("type of step, op or kernel")]
+    s: Annotated[float, Doc("time of these steps", "s")]
+    share: Annotated[float, Doc("fraction of the time of all passes")]
+    bytes: Annotated[int, Doc("minimum bytes read and written: operands of kernels, and words moved", "bytes")]
+    bound_fraction: Annotated[float, Doc("time to read these bytes at memory bandwidth, over the measured time")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileResult(Result):
-    """The time of this computer during the passes of a run."""
+    """How this computer's time during the passes of a run is divided, in three ways."""
 
     passes_s: Annotated[float, Doc("time of all passes", "s")]
-    read_bytes_per_s: Annotated[float, Doc("rate at which all cores read the largest arena", "bytes/s")]
-    by_kind: Annotated[tuple[ProfileRow, ...], Doc("by kind of step, the longest first")]
-    by_op: Annotated[tuple[ProfileRow, ...], Doc("by kind of op, the longest first")]
-    by_kernel: Annotated[tuple[ProfileRow, ...], Doc("by kernel or pattern, the longest first")]
+    read_bytes_per_s: Annotated[float, Doc("measured memory bandwidth of all cores", "bytes/s")]
+    by_kind: Annotated[tuple[ProfileRow, ...], Doc("by type of step, the longest time first")]
+    by_op: Annotated[tuple[ProfileRow, ...], Doc("by kind of op, the longest time first")]
+    by_kernel: Annotated[tuple[ProfileRow, ...], Doc("by kernel or pattern, the longest time first")]
     output: Annotated[str, Doc("path of the flame graph")]
 
 
 def timed_steps(program: Program, times: StepTimes) -> list[TimedStep]:
-    """Return every step that was run, with its totals; phases that go through the same steps are one."""
+    """Return every executed step with its totals.
+
+    Phases that consist of the same steps, such as equal prompt chunks, are counted together.
+    """
     found = []
-    for of_steps in times:
-        steps = of_steps.phase.steps
+    for phase_times in times:
+        steps = phase_times.phase.steps
         for index, kernel in enumerate(step_names(program, steps)):
             op = int(steps.op[index])
             kind = "compute" if steps.computes(index) else TRANSFERS[steps.code[index]].name
-            of_op = of_steps.phase.name, kind, program.op_names[op], program.op_kinds[op]
-            found.append(TimedStep(*of_op, kernel, float(of_steps.s[index]), int(of_steps.bytes[index])))
+            labels = phase_times.phase.name, kind, program.op_names[op], program.op_kinds[op]
+            found.append(TimedStep(*labels, kernel, float(phase_times.s[index]), int(phase_times.bytes[index])))
     return found
 
 
 def profile_result(steps: Sequence[TimedStep], times: StepTimes, output: Path) -> ProfileResult:
-    """Return the totals of the steps of a run, whose flame graph is at ``output``; reads memory to time it."""
+    """Sum up the steps of a run by type of step, by kind of op and by kernel.
+
+    The memory bandwidth of this computer is measured for comparison.
+
+    Args:
+        steps: The steps with their totals.
+        times: Measured times, for the time of all passes and the memory bandwidth.
+        output: Path of the flame graph, for the result.
+    """
     passes_s, read_bytes_per_s = times.passes_s, times.read_bytes_per_s()
 
     def rows(name_of: Callable[[TimedStep], str]) -> tuple[ProfileRow, ...]:
+        """Return one row per name that ``name_of`` gives to steps, the longest time first."""
         sums: dict[str, tuple[float, int]] = {}
         for step in steps:
             s, size = sums.get(name_of(step), (0.0, 0))
@@ -108,7 +120,7 @@ def profile_result(steps: Sequence[TimedStep], times: StepTimes, output: Path) -
 
 
 def profile_tables(profile: ProfileResult, *, width: int = WIDEST) -> tuple[Table, ...]:
-    """Time by kind of step, op and kernel, each the longest first."""
+    """Return three tables of time, by type of step, by op and by kernel, the longest time first."""
     by_name = {"kind of step": profile.by_kind, "op": profile.by_op, "kernel or pattern": profile.by_kernel}
     tables = [_rows_table(name, rows, width) for name, rows in by_name.items()]
     total = f"{seconds(profile.passes_s)} of passes"

@@ -1,7 +1,7 @@
-"""A flame graph of a run's steps in the file format of speedscope: phases, their ops, the kernels of these.
+"""Flame graph of a run in the file format of speedscope, with levels phase, op and kernel.
 
-Format: https://www.speedscope.app/file-format-schema.json, a profile of type ``sampled``, whose samples are stacks
-with a weight each.
+Format: https://www.speedscope.app/file-format-schema.json. The profile has the type ``sampled``: a
+list of stacks with a weight each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(name: str, steps: Sequence[TimedStep]) -> bytes:
-    """Return the file: a stack for each step in its order, weighted by its seconds."""
+    """Return the content of a speedscope file, with one stack per step, weighted by its seconds.
+
+    Args:
+        name: Title of the profile.
+        steps: The steps of the run, in order.
+    """
     frames: dict[str, int] = {}
     samples, weights = [], []
     for step in steps:

@@ -1,4 +1,4 @@
-"""The backend of ``--engine ray`` for as long as a run lasts: its cluster, and an actor for each wafer."""
+"""The backend of ``--engine ray``: a Ray cluster with one actor per wafer for the time of a run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,21 @@ from wse.studies.workers.ray_cluster import cpus_of_each, imported_ray, node_res
 
 
 @contextmanager
-def ray_backend(prepared: PreparedRun, program: Program) -> Iterator[BackendFactory]:
-    """Yield what makes the backend, on the cluster that the request names; its actors end with this.
+def ray_backend(prepared_run: PreparedRun, program: Program) -> Iterator[BackendFactory]:
+    """Yield a factory of backends on the requested Ray cluster.
+
+    One actor is started per wafer. All actors are killed when the context ends.
+
+    Args:
+        prepared_run: The run.
+        program: Its compiled Program.
 
     Raises:
-        BadInput: a region spans wafers; Ray is not installed, no cluster answers, or it has fewer CPUs than wafers.
-        InsufficientMemory: it has too little memory.
+        BadInput: A region spans several wafers, Ray is not installed, no cluster answers, or the
+            cluster has fewer CPUs than wafers.
+        InsufficientMemory: The cluster has too little memory.
     """
-    request = prepared.request
+    request = prepared_run.request
     if any(stage.span > 1 for stage in program.stages):
         message = (
             f"--engine ray: each wafer is a process of its own, and --mapping {program.mapping_name} has regions that "
@@ -33,15 +40,21 @@ def ray_backend(prepared: PreparedRun, program: Program) -> Iterator[BackendFact
         )
         raise BadInput(message)
     with ray_cluster(request.ray_address):
-        most = max(required_bytes(program, (wafer,)) for wafer in range(program.wafers))
-        cpus = cpus_of_each(program.wafers, most, node_resources())
-        with _actors(program.wafers, cpus, most) as actors:
+        max_bytes = max(required_bytes(program, (wafer,)) for wafer in range(program.wafers))
+        cpus = cpus_of_each(program.wafers, max_bytes, node_resources())
+        with _actors(program.wafers, cpus, max_bytes) as actors:
             yield partial(RayEngine, request=request, actors=actors, threads=cpus)
 
 
 @contextmanager
 def _actors(wafers: int, cpus: int, memory_bytes: int) -> Iterator[list[Any]]:
-    """Actors, one a wafer, spread over the machines; they are killed at the end."""
+    """Yield one actor per wafer, distributed over the machines. Kill them at the end.
+
+    Args:
+        wafers: Number of actors.
+        cpus: CPUs of each actor.
+        memory_bytes: Memory of each actor.
+    """
     ray = imported_ray()
     options = {"num_cpus": cpus, "memory": memory_bytes, "scheduling_strategy": "SPREAD"}
     actors = [ray.remote(WaferActor).options(**options).remote() for _ in range(wafers)]

@@ -1,11 +1,14 @@
-"""A backend whose wafers are actors of a Ray cluster, with the same bits, words and bytes as
-`wse.backends.execute.engine`.
+"""RayEngine: a backend that emulates each wafer in an actor of a Ray cluster.
 
-A pass is its segments (`wse.backends.execute.segments`), each a task of its wafer's actor. Tiles that cross from wafer
-to wafer are objects in Ray's store: the task that receives them names them, and they go from machine to machine without
-passing through here. An actor executes tasks in the order in which they were submitted, so passes that do not wait
-for each other are submitted ahead, and wafers work on several of them at the same time: chunks of prompts, and the
-passes of users who were announced.
+Its results equal those of `wse.backends.execute.engine` bit for bit.
+
+A pass consists of segments (`wse.backends.execute.segments`). Each segment is a task of the actor
+of its wafer. Tiles that cross between wafers are objects in Ray's store. The receiving task refers
+to them, and they are copied between machines without passing through this process.
+
+An actor executes its tasks in the order of submission. Passes that do not depend on each other are
+therefore submitted ahead: the chunks of prompts, and the announced passes of several users. The
+wafers then work on different passes at the same time.
 """
 
 from __future__ import annotations
@@ -39,18 +42,18 @@ from wse.studies.run.ray.wafer_states import merge_states, state_of_wafer
 from wse.studies.run.request import RunRequest
 
 PASSES_PER_WAFER: Final = 4
-"""Passes that are submitted ahead, for each wafer: more than one, as wafers take different times."""
+"""Passes submitted ahead per wafer. More than one, since wafers take different times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pass:
-    """A pass that was submitted.
+    """A pass, which is one execution of a phase, that was submitted to the cluster.
 
     Attributes:
-        index: The phase.
-        ids: Its ids.
-        calls: The calls of its segments whose reports are still to come.
-        reports: The reports that came.
+        index: Index of the phase.
+        ids: Input token ids.
+        calls: Calls of its segments whose reports have not arrived yet.
+        reports: Reports that have arrived.
     """
 
     index: int
@@ -60,10 +63,15 @@ class _Pass:
 
 
 class RayEngine:
-    """Executes a Program on the actors of a Ray cluster, one a wafer.
+    """A backend that executes a Program on the actors of a Ray cluster, one per wafer.
 
-    Arguments and attributes are those of `wse.backends.execute.engine.Engine`; ``tensor`` is not used, for each actor
-    finds the weights of its wafer by the ``request``. ``threads`` are those of an actor's kernels.
+    Arguments and attributes are those of `wse.backends.execute.engine.Engine`, except for these.
+
+    Args:
+        tensor: Not used. Each actor loads the weights of its wafer by itself.
+        request: The run request, from which actors load the weights.
+        actors: Ray actors of the class `WaferActor`, one per wafer.
+        threads: Number of kernel threads of each actor.
     """
 
     def __init__(
@@ -89,7 +97,7 @@ class RayEngine:
         self._profile = profile
         self.expert_pairs: Mapping[int, npt.NDArray[np.int64]] = {}
         self._segments = {steps: segments(program, steps) for steps in {phase.steps for phase in program.phases}}
-        overlaps = all(may_overlap(program, steps, found) for steps, found in self._segments.items())
+        overlaps = all(may_overlap(program, steps, phase_segments) for steps, phase_segments in self._segments.items())
         self.passes_at_once = PASSES_PER_WAFER * program.wafers if overlaps else 1
         self._announced: dict[int, _Pass] = {}
         self._verified = VerifiedIds(program, self.caches)
@@ -98,17 +106,23 @@ class RayEngine:
 
     @property
     def tokens(self) -> list[int]:
-        """Each user's id that the last phase ended with. Raises BadModel when no logit of one was a number."""
+        """The last token id of each user. Raises BadModel if a token had no finite logit."""
         return self.streams.ids(range(self.program.batch))
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
-        """float32 ``[tokens, vocabulary]``, those of the last pass over several tokens, where they go to the host."""
+        """Logits of the last pass over several tokens, float32 ``[tokens, vocabulary]``.
+
+        Only if the Program sends logits to the host.
+        """
         return self.streams.host_logits[self.program.batch :].copy()
 
     @property
     def step_times(self) -> StepTimes | None:
-        """The times of all actors' steps, which may be longer together than the run; None without ``profile``."""
+        """Times of the steps of all actors, or None without ``profile``.
+
+        Actors work in parallel, so the sum may exceed the time of the run.
+        """
         if not self._profile:
             return None
         times = StepTimes(self.program, {}, lambda: float(self._actors.values("read_bytes_per_s", (0,))[0]))
@@ -118,24 +132,41 @@ class RayEngine:
 
     @property
     def logits(self) -> npt.NDArray[np.float32]:
-        """float32 ``[users, vocabulary]``, those of the last token run. Only with ``logits_out``."""
+        """Logits of the last token, float32 ``[users, vocabulary]``. Only with ``logits_out``."""
         return self.streams.host_logits[: self.program.batch].copy()
 
     def cache_slots(self, user: int) -> Slots:
-        """Cache slots that a user has in use on the fullest row of each stage."""
+        """Return the cache slots that a user occupies on the fullest row of PEs in each stage."""
         return self.caches.slots(user)
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:
-        """Have the kernels compiled by the first actor, then by the others, which find them where it is their machine.
+        """Compile kernels on the first actor, then on the others.
 
-        It is not reported: actors do not tell how far they are.
+        Actors on the same machine find the kernels that the first one compiled. ``report`` is not
+        called, because actors send no progress.
+
+        Returns:
+            Why the kernels could not be cached for the next run. Empty if they were cached.
         """
-        others = range(1, self.program.wafers)
-        reasons = self._actors.values("precompile", (0,)) + self._actors.values("precompile", others)
+        other_wafers = range(1, self.program.wafers)
+        reasons = self._actors.values("precompile", (0,)) + self._actors.values("precompile", other_wafers)
         return next(filter(None, reasons), "")
 
     def prefill(self, *prompts: Sequence[int], first: int = 0, last: int | None = None) -> Iterator[int]:
-        """Run each user's prompt chunk by chunk, of which several are under way at a time."""
+        """Run the prefill phases of all prompts, keeping several of them in flight.
+
+        The compiled Program has one prefill phase per chunk of a prompt. Up to ``passes_at_once``
+        phases are submitted before the oldest one is awaited. The run advances only while the
+        returned iterator is consumed.
+
+        Args:
+            prompts: Token ids of each user's prompt.
+            first: Index of the first prefill phase to run.
+            last: Index after the last prefill phase to run. None runs all remaining phases.
+
+        Yields:
+            The index of each phase when it has finished, in order.
+        """
         phases = deque(list(enumerate(self.program.prefill))[first:last])
         passes: deque[_Pass] = deque()
         while phases or passes:
@@ -146,18 +177,31 @@ class RayEngine:
             yield passes.popleft().index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
-        """Run one token of each user and give the ids that follow. ``tokens`` replace the ids that the wafer stores."""
+        """Run one token of each user and return the ids that follow.
+
+        ``tokens`` replaces the ids that are stored on the wafer.
+        """
         self._finish(self._submit(self.program.decode_index, tokens))
         return self.tokens
 
     def announce(self, tokens: Sequence[int], user: int) -> None:
-        """Submit the next pass of a user, where another one may be under way; `verify` gives its ids."""
+        """Submit the next pass of a user early, while passes of other users are still running.
+
+        Nothing is submitted if too many passes are in flight. `verify` returns the ids of the pass.
+        """
         if len(self._announced) < self.passes_at_once > 1:
             self._verified.check(tokens, user)
             self._announced[user] = self._submit(self._verify_index(user), tokens)
 
     def verify(self, tokens: Sequence[int], user: int = 0) -> list[int]:
-        """Run a pass over new tokens of one user and give the id that follows each, as the engine does."""
+        """Run a pass over new tokens of one user and return the id that follows each of them.
+
+        A pass that was announced is only awaited.
+
+        Args:
+            tokens: Input token ids, equal to the announced ones if the pass was announced.
+            user: Index of the user.
+        """
         submitted = self._announced.pop(user, None)
         if submitted is None:
             self._verified.check(tokens, user)
@@ -174,26 +218,36 @@ class RayEngine:
         return ids
 
     def keep(self, tokens: int, user: int = 0, next_id: int | None = None) -> None:
-        """Keep the first ``tokens`` of the last pass of a user and take the others off the cache again."""
-        likeliest = self._verified.keep(tokens, user)
-        next_id = likeliest if next_id is None else next_id
+        """Keep the first ``tokens`` tokens of a user's last pass. Remove the rest from the cache.
+
+        Args:
+            tokens: Number of tokens to keep.
+            user: Index of the user.
+            next_id: Id that follows the kept tokens. None for the most likely one.
+        """
+        likeliest_id = self._verified.keep(tokens, user)
+        next_id = likeliest_id if next_id is None else next_id
         self.caches.take_back(user, self.program.verify_tokens - tokens)
         for wafer in range(self.program.wafers):
             self._actors.call(wafer, "keep", user, tokens, next_id)
 
     def link_words(self) -> npt.NDArray[np.int64]:
-        """int64 ``[wafers, 4, mesh rows, mesh cols]``: words that crossed each link so far."""
+        """Return the words on each link so far, int64 ``[wafers, 4, mesh rows, mesh cols]``."""
         return np.concatenate(self._actors.values("link_words"))
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the state of the engine that all actors are together. Nothing may be under way."""
+        """Return the combined state of all actors. No pass may be in flight."""
         return merge_states(state_of(self), self._actors.values("state"))
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take on a state, each actor its wafer's. Raises ValueError where it is another Program's."""
+        """Restore a state by sending each actor the part of its wafer.
+
+        Raises:
+            ValueError: The state is of another Program.
+        """
         parts = [state_of_wafer(self.program, arrays, wafer) for wafer in range(self.program.wafers)]
-        own = state_of(self)
-        restore(self, {**arrays, "links": own["links"], "crossed": own["crossed"]})
+        host_state = state_of(self)
+        restore(self, {**arrays, "links": host_state["links"], "crossed": host_state["crossed"]})
         for call in [self._actors.call(wafer, "restore", part) for wafer, part in enumerate(parts)]:
             self._actors.value(call)
 
@@ -201,9 +255,15 @@ class RayEngine:
         return self.program.phases.index(self.program.verify[user])
 
     def _submit(self, index: int, ids: Sequence[int]) -> _Pass:
-        """Submit the segments of a pass, each with those before it that it receives tiles from.
+        """Submit all segments of a pass to the actors of their wafers.
 
-        What the host draws is drawn as soon as the reports of the segments before are there.
+        A segment is a run of consecutive steps on one wafer. It receives the tiles that earlier
+        segments send from other wafers. Before a segment that needs ids drawn by the host, the
+        reports of all earlier segments are awaited.
+
+        Args:
+            index: Index of the phase.
+            ids: Input token ids.
         """
         submitted, phase = _Pass(index=index, ids=tuple(ids)), self.program.phases[index]
         tiles: dict[int, Any] = {}
@@ -220,7 +280,7 @@ class RayEngine:
         return submitted
 
     def _finish(self, submitted: _Pass) -> None:
-        """Wait for a pass, whose tokens are in the caches then."""
+        """Wait for a pass, then store its routing, report its outputs and update the caches."""
         self._collect(submitted)
         self.expert_pairs = {layer: pairs for report in submitted.reports for layer, pairs in report.pairs.items()}
         for op, values in (output for report in submitted.reports for output in report.outputs):
@@ -228,7 +288,7 @@ class RayEngine:
         self.caches.append(self.program.phases[submitted.index])
 
     def _collect(self, submitted: _Pass) -> None:
-        """Wait for the reports of a pass that are still to come; ids and logits are at the host then."""
+        """Wait for all outstanding reports of a pass and store their ids and logits at the host."""
         places = self.program.host_places(self.program.phases[submitted.index])
         while submitted.calls:
             report: SegmentReport = self._actors.value(submitted.calls.popleft())

@@ -1,4 +1,4 @@
-"""The process that emulates one wafer for a Ray cluster: what is in it, and the weights that it finds for itself."""
+"""WaferActor: the process on a Ray cluster that emulates one wafer and loads its weights."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from wse.studies.run.request import RunRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferJob:
-    """All that a process needs to be any wafer of a Program.
+    """Everything that a process needs to emulate any wafer of a Program.
 
     Attributes:
-        program, spec: As an engine takes them.
-        request: The request, which says where the weights are, and whether they must be numbers.
-        watched: Ops whose outputs are wanted.
-        profile: Whether steps are timed.
+        program: The compiled Program.
+        spec: The model.
+        request: The run request, which determines where the weights are.
+        watched: Indices of ops whose outputs are requested.
+        profile: Whether to time the steps.
     """
 
     program: Program
@@ -34,44 +35,58 @@ class WaferJob:
     profile: bool
 
     def weights(self) -> Callable[[str], Source]:
-        """Return the model's tensors by name, from this machine's files or from the seed."""
+        """Return a function from tensor names to weights, from files of this machine or random."""
         request = self.request
         return weights_of(request, load_model(request.model, with_weights=request.weights is None))
 
 
 class WaferActor:
-    """An actor that has one wafer: its SRAM, its weights, its caches, its counters."""
+    """A Ray actor that emulates one wafer: its SRAM, weights, KV caches and counters."""
 
     def ping(self) -> None:
-        """Answer, once the process is there."""
+        """Do nothing. A call of this method returns once the process has started."""
 
     def load(self, job: bytes, wafer: int, threads: int) -> None:
-        """Take on a wafer of a pickled `WaferJob`, and put its weights in place.
+        """Start to emulate a wafer and store its weights in emulated SRAM.
 
-        The job is bytes, so that its arrays are this process's own, as kernels take them.
+        The job is passed as bytes, so that this process owns the unpickled arrays, as kernels
+        require.
+
+        Args:
+            job: A pickled `WaferJob`.
+            wafer: Index of the wafer.
+            threads: Maximum number of kernel threads.
 
         Raises:
-            BadModel: the weights are not on this machine, or cannot be used.
+            BadModel: The weights are not on this machine, or cannot be used.
         """
         import numba
 
         numba.set_num_threads(min(threads, numba.get_num_threads()))
-        given: WaferJob = pickle.loads(job)
+        wafer_job: WaferJob = pickle.loads(job)
         self._part = EnginePart(
-            given.program,
-            given.spec,
-            given.weights(),
+            wafer_job.program,
+            wafer_job.spec,
+            wafer_job.weights(),
             wafer,
-            allow_nonfinite=given.request.allow_nonfinite,
-            watched=given.watched,
-            profile=given.profile,
+            allow_nonfinite=wafer_job.request.allow_nonfinite,
+            watched=wafer_job.watched,
+            profile=wafer_job.profile,
         )
 
     def run(self, *arguments: Any) -> Any:
-        """`EnginePart.run`; where it gives the report alone, that itself, as Ray has it."""
-        report, *sent = self._part.run(*arguments)
-        return (report, *sent) if sent else report
+        """Run a segment, which is a run of consecutive steps on one wafer.
+
+        Args:
+            arguments: The arguments of `EnginePart.run`.
+
+        Returns:
+            The report of the segment and the tiles that it sends. Only the report if there are no
+            tiles, since Ray returns single values without a tuple.
+        """
+        report, *sent_tiles = self._part.run(*arguments)
+        return (report, *sent_tiles) if sent_tiles else report
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call another method of the `EnginePart`, by its name."""
+        """Call another method of the `EnginePart` by its name."""
         return getattr(self._part, method)(*arguments)

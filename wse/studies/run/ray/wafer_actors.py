@@ -1,4 +1,4 @@
-"""The actors of a run on a Ray cluster, one a wafer: their start, their calls, and the error where one is lost."""
+"""WaferActors: all wafer actors of a run on a Ray cluster, with their calls and failures."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from wse.studies.workers.ray_cluster import await_actors, imported_ray
 
 
 class ActorCall(NamedTuple):
-    """A call that an actor executes after those before it.
+    """A submitted call of an actor. An actor executes its calls in order.
 
     Attributes:
-        wafer: The actor's wafer.
-        reference: Ray's reference to the value.
+        wafer: Index of the actor's wafer.
+        reference: Ray's reference to the result.
     """
 
     wafer: int
@@ -27,23 +27,33 @@ class ActorCall(NamedTuple):
 
 
 class WaferActors:
-    """The actors of a Program, by wafer.
+    """The actors of a Program, one per wafer.
 
-    ``checkpoint`` is the path of the run's checkpoint, which the error of a lost wafer names; None without one.
+    Args:
+        actors: Ray actors of the class `WaferActor`, by wafer.
+        checkpoint: Path of the checkpoint file, which error messages name. None without one.
+
+    Attributes:
+        by_wafer: The actors, by wafer.
     """
 
     def __init__(self, actors: Sequence[Any], checkpoint: object) -> None:
         self._ray, self.by_wafer, self._checkpoint = imported_ray(), actors, checkpoint
 
     def load(self, job: WaferJob, threads: int, on_stored: Callable[[int, int, str], None]) -> None:
-        """Have every actor take on its wafer; ``on_stored`` takes (values in place, all, nothing) after each.
+        """Let every actor load the weights of its wafer.
 
-        Weights take the time that they take: an actor whose process or machine is lost meanwhile ends the wait.
+        There is no limit on the time to load. The wait ends early if a process or machine is lost.
+
+        Args:
+            job: The Program and where its weights are.
+            threads: Number of kernel threads of each actor.
+            on_stored: Called with (weights stored, total, "") whenever an actor has finished.
 
         Raises:
-            BadInput: an actor has not started in time, or cannot start.
-            BadModel: an actor cannot use the weights, or does not find them on its machine.
-            WorkerLost: an actor's process has ended.
+            BadInput: An actor has not started in time, or cannot start.
+            BadModel: An actor cannot use the weights, or does not find them on its machine.
+            WorkerLost: The process of an actor has ended.
         """
         await_actors(self.by_wafer, "wafer", least=len(self.by_wafer))
         job_bytes = self._ray.put(pickle.dumps(job))
@@ -52,14 +62,21 @@ class WaferActors:
         wafers = {actor.load.remote(job_bytes, wafer, threads): wafer for wafer, actor in enumerate(self.by_wafer)}
         loads = list(wafers)
         while loads:
-            done, loads = self._ray.wait(loads)
-            for load in done:
+            finished_loads, loads = self._ray.wait(loads)
+            for load in finished_loads:
                 self.value(ActorCall(wafers[load], load))
             on_stored(sum(sizes) - sum(sizes[wafers[load]] for load in loads), sum(sizes), "")
 
     def run(self, segment: Segment, *arguments: Any) -> tuple[ActorCall, Sequence[Any]]:
-        """Submit a segment with the arguments of `EnginePart.run`: the call whose value is its report, and the
-        references to the tiles of each crossing that it sends.
+        """Submit a segment of a pass, which is a run of consecutive steps on one wafer.
+
+        Args:
+            segment: The segment.
+            arguments: The arguments of `EnginePart.run`.
+
+        Returns:
+            The call, whose value is the report of the segment, and references to the tiles of each
+            crossing to another wafer.
         """
         task = self.by_wafer[segment.wafer].run.options(num_returns=1 + len(segment.sends))
         outputs = task.remote(*arguments)
@@ -67,21 +84,26 @@ class WaferActors:
         return ActorCall(segment.wafer, report), tiles
 
     def call(self, wafer: int, method: str, *arguments: Any) -> ActorCall:
-        """Submit a call of a method of the `EnginePart` of a wafer."""
+        """Submit a call of a method of one wafer's `EnginePart`."""
         return ActorCall(wafer, self.by_wafer[wafer].call.remote(method, *arguments))
 
     def values(self, method: str, wafers: Iterable[int] | None = None) -> list[Any]:
-        """Call a method of the parts of some wafers, or of all, at the same time: the values by wafer."""
-        chosen = range(len(self.by_wafer)) if wafers is None else wafers
-        return [self.value(call) for call in [self.call(wafer, method) for wafer in chosen]]
+        """Call a method on several wafers in parallel and return the results by wafer.
+
+        Args:
+            method: Name of a method of `EnginePart` without arguments.
+            wafers: Indices of the wafers. None for all.
+        """
+        wafer_indices = range(len(self.by_wafer)) if wafers is None else wafers
+        return [self.value(call) for call in [self.call(wafer, method) for wafer in wafer_indices]]
 
     def value(self, call: ActorCall) -> Any:
-        """Wait for the value of a call.
+        """Wait for a call and return its value.
 
         Raises:
-            WorkerLost: the actor's process, or that of a wafer which it waits for, has ended.
-            WseError, ValueError: the call raised it.
-            WseBug: it raised anything else.
+            WorkerLost: The process of the actor has ended, or that of a wafer that it waits for.
+            WseError, ValueError: The call raised this error.
+            WseBug: The call raised any other error.
         """
         errors = self._ray.exceptions
         try:
@@ -98,7 +120,12 @@ class WaferActors:
             raise self._loss(call.wafer, error) from error
 
     def _loss(self, wafer: int, error: Exception) -> WorkerLost:
-        """Return the error that names the wafer whose actor is lost, with what to do."""
+        """Return an error that names the wafer whose actor is lost, and how to continue.
+
+        Args:
+            wafer: Wafer that was called. Used if the error does not say which actor is lost.
+            error: Ray's error.
+        """
         by_id = {actor._actor_id.hex(): i for i, actor in enumerate(self.by_wafer)}
         number = by_id.get(getattr(error, "actor_id", None) or "", wafer)
         path, remedy = self._checkpoint, "give the same command again"
@@ -111,7 +138,7 @@ class WaferActors:
 
 
 def _values_on(program: Program, wafer: int) -> int:
-    """Values of weights that are stored on a wafer."""
+    """Return the number of weights that are stored on a wafer, including padding."""
     stages = program.stages
     return sum(
         tile.outer * tile.inner * stages[tile.stage].rect.rows * stages[tile.stage].cols

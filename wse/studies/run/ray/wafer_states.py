@@ -1,4 +1,4 @@
-"""The state of an engine whose wafers are elsewhere: put together from those of its parts, and taken apart for them."""
+"""Conversion of the state of an engine to and from the states of its wafers."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def merge_states(host: Arrays, parts: Sequence[Arrays]) -> dict[str, npt.NDArray[Any]]:
-    """Return the state of an engine of ``parts``, one a wafer, and a ``host`` without any stage.
+    """Combine the states of wafers into the state of one engine.
 
-    The host's ids and logits and its counters of caches count, and the parts' memory and words.
+    Args:
+        host: State of the host: ids, logits and cache counters. Its SRAM and words are not used.
+        parts: State of each wafer, of which SRAM and counted words are used.
     """
-    whole = dict(host)
+    merged_state = dict(host)
     for part in parts:
-        whole |= {name: array for name, array in part.items() if name.startswith(("memory.", "links."))}
-    whole["links"] = np.concatenate([part["links"] for part in parts])
-    whole["crossed"] = np.sum([part["crossed"] for part in parts], axis=0)
-    return whole
+        merged_state |= {name: array for name, array in part.items() if name.startswith(("memory.", "links."))}
+    merged_state["links"] = np.concatenate([part["links"] for part in parts])
+    merged_state["crossed"] = np.sum([part["crossed"] for part in parts], axis=0)
+    return merged_state
 
 
 def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, npt.NDArray[Any]]:
-    """The part of an engine's state that one wafer has; what a wafer and the host exchanged counts with the wafer.
+    """Return the part of an engine's state that belongs to one wafer.
+
+    Bytes between the wafer and the host belong to the wafer.
 
     Raises:
-        ValueError: words of links or bytes that crossed are missing, or are not of the Program's wafers.
+        ValueError: The link or crossing counters are missing, or have the shape of another Program.
     """
     wafers = program.wafers
     sizes = {
@@ -41,16 +45,16 @@ def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, np
     for name, shape in sizes.items():
         array = arrays.get(name)
         if array is None or (array.dtype, array.shape) != (np.dtype(np.int64), shape):
-            has = "is missing" if array is None else f"{array.dtype} {list(array.shape)}"
-            message = f"{name}: {has}, needed: int64 {list(shape)}"
+            found_text = "is missing" if array is None else f"{array.dtype} {list(array.shape)}"
+            message = f"{name}: {found_text}, needed: int64 {list(shape)}"
             raise ValueError(message)
-    elsewhere = {
+    other_names = {
         f"{kind}.{number}"
         for kind in ("memory", "links")
         for number, stage in enumerate(program.stages)
         if stage.wafer != wafer
     }
-    part = {name: array for name, array in arrays.items() if name not in elsewhere}
+    part = {name: array for name, array in arrays.items() if name not in other_names}
     part["links"] = arrays["links"][wafer : wafer + 1]
     part["crossed"] = np.zeros_like(arrays["crossed"])
     for ends in np.s_[1 + wafer, :], np.s_[1 + HOST, 1 + wafer]:

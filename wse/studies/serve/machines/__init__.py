@@ -1,1 +1,1 @@
-"""Machines that serve: times of their passes, room for caches, drafts, and the transfer of caches."""
+"""Machines of a serving simulation: times of passes, KV-cache capacity, drafts, cache transfer."""

@@ -1,4 +1,4 @@
-"""``drafts`` of a result: the drafts that passes verify, what they take, and what they rest on."""
+"""DraftsResult: the drafts of a serving simulation, with their acceptance and times."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from wse.studies.options.acceptance import DraftAcceptance
 
 @dataclass(frozen=True, kw_only=True)
 class DraftsResult(AcceptanceResult, DraftPlaceResult):
-    """The drafts that decode passes verify; seconds are those of a pass in the middle of a mean answer."""
+    """The drafts that decode passes verify. Times are those in the middle of a mean answer."""
 
-    grade: Annotated[str, Doc("how well the acceptance is known for this draft")]
-    draft_tokens: Annotated[int, Doc("tokens that are drafted for each pass; 0 where none gains, so that none are")]
-    tokens_per_pass: Annotated[float, Doc("tokens that a pass yields on average, by the acceptance")]
-    draft_s: Annotated[float, Doc("the time of a draft", "s")]
-    verify_s: Annotated[float, Doc("the time of the pass that verifies it, with ids on their way", "s")]
+    grade: Annotated[str, Doc("evidence grade of the acceptance for this draft")]
+    draft_tokens: Annotated[int, Doc("draft tokens per pass; 0 if drafts would not increase the speed")]
+    tokens_per_pass: Annotated[float, Doc("mean tokens per pass, from the acceptance")]
+    draft_s: Annotated[float, Doc("time to make a draft", "s")]
+    verify_s: Annotated[float, Doc("time of the pass that verifies it, including the exchange of token ids", "s")]
 
 
 def drafts_result(
     acceptance: DraftAcceptance, users: UsersOfDrafts, draft_tokens: int | None, place: DraftPlaceResult, model: str
 ) -> DraftsResult:
-    """Return the drafts of a number of tokens, or of the number that gains most for some users.
+    """Return the drafts with a given number of tokens, or with the number that is fastest.
 
     Args:
-        acceptance: The acceptance.
-        users: The users and their machine.
-        draft_tokens: The number of draft tokens; None for the best.
-        place: What drafts, and where.
-        model: The model that verifies the draft tokens.
+        acceptance: Probability that draft tokens are accepted, by position.
+        users: The users and the machine, which determine the fastest number.
+        draft_tokens: Number of tokens per draft. None for the fastest.
+        place: The draft model and where it runs.
+        model: Name of the model that verifies the drafts.
     """
     curve, accepted, machine = acceptance.curve, acceptance_result(acceptance, place.draft, model), users.machine
     tokens = users.best_row(curve)[0] if draft_tokens is None else draft_tokens
@@ -50,5 +50,13 @@ def drafts_result(
 
 
 def drawn_drafts(acceptance: DraftAcceptance, draft_tokens: int, seed: int) -> Drafts:
-    """Drafts of so many tokens, for a simulation to draw; past the last measured position none is accepted."""
+    """Return the random acceptance of drafts for a simulation.
+
+    Draft tokens after the last measured position are never accepted.
+
+    Args:
+        acceptance: Probability that draft tokens are accepted, by position.
+        draft_tokens: Number of tokens per draft.
+        seed: Seed of the random numbers.
+    """
     return Drafts(acceptances=tuple(choices[0] for choices in acceptance.shares[:draft_tokens]), seed=seed)

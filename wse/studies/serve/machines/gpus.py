@@ -1,4 +1,4 @@
-"""GPUs as a machine that serves."""
+"""GPUs as the machine of a serving simulation."""
 
 from __future__ import annotations
 
@@ -15,25 +15,36 @@ from wse.studies.serve.machines.drafts import drafts_result
 from wse.studies.serve.machines.machine import Machine, MachineResult, times
 
 
-def gpu_machine(prepared: PreparedGpuEstimate, context: int, mean_tokens: int, draft_tokens: int | None) -> Machine:
-    """Return the GPUs of a request, for requests of at most ``context`` tokens, with drafts as long if it has any.
+def gpu_machine(
+    prepared_estimate: PreparedGpuEstimate, context: int, mean_tokens: int, draft_tokens: int | None
+) -> Machine:
+    """Return GPUs as a machine that serves requests.
 
-    Requests have ``mean_tokens`` on average, prompt and answer.
+    Args:
+        prepared_estimate: The checked request on GPUs.
+        context: Maximum tokens of a request.
+        mean_tokens: Mean tokens of a request, prompt and answer together.
+        draft_tokens: Number of tokens per draft. None for the fastest.
 
-    Raises DoesNotFit where the weights do not fit.
+    Raises:
+        DoesNotFit: The weights do not fit.
     """
-    server, drafts = prepared.server, None
+    server, drafts = prepared_estimate.server, None
     costs = GpuCosts(server=server, context=context)
-    if prepared.acceptance is not None:
-        users = UsersOfDrafts(drafter=GpuDrafter(prepared=prepared), users=prepared.users, replicas=prepared.replicas)
-        place = gpu_draft_place(prepared)
-        drafts = drafts_result(prepared.acceptance, users, draft_tokens, place, server.spec.name)
-        served = server if drafts.draft_tokens else replace(server, draft=None)
-        costs = replace(costs, server=served, draft_tokens=drafts.draft_tokens)
-    economics, gpus = prepared.economics, server.parallelism.gpus
+    if prepared_estimate.acceptance is not None:
+        users = UsersOfDrafts(
+            drafter=GpuDrafter(prepared=prepared_estimate),
+            users=prepared_estimate.users,
+            replicas=prepared_estimate.replicas,
+        )
+        place = gpu_draft_place(prepared_estimate)
+        drafts = drafts_result(prepared_estimate.acceptance, users, draft_tokens, place, server.spec.name)
+        serving_server = server if drafts.draft_tokens else replace(server, draft=None)
+        costs = replace(costs, server=serving_server, draft_tokens=drafts.draft_tokens)
+    economics, gpus = prepared_estimate.economics, server.parallelism.gpus
     return Machine(
         costs=costs,
-        deployment=prepared.deployment,
+        deployment=prepared_estimate.deployment,
         drafts=drafts,
         model=ModelResult(
             name=server.spec.name,
@@ -48,7 +59,7 @@ def gpu_machine(prepared: PreparedGpuEstimate, context: int, mean_tokens: int, d
             gpus=gpus,
             stack=server.stack.title,
             stages=1,
-            mapping=prepared.parallelism,
+            mapping=prepared_estimate.parallelism,
             kv_capacity_tokens=costs.kv_capacity_tokens,
             kv_capacity_users=users_that_fit(costs, mean_tokens),
             kv_block_tokens=costs.kv_block_tokens,
@@ -56,19 +67,19 @@ def gpu_machine(prepared: PreparedGpuEstimate, context: int, mean_tokens: int, d
             grid_contexts=costs.contexts,
             chunk_tokens=costs.chunk_tokens,
             grid_last_chunks=(),
-            round_s=costs.round_s(1, prepared.prompt_tokens + prepared.new_tokens // 2, ()),
+            round_s=costs.round_s(1, prepared_estimate.prompt_tokens + prepared_estimate.new_tokens // 2, ()),
         ),
         inputs={
-            "model": prepared.model,
-            "gpu": prepared.gpu,
+            "model": prepared_estimate.model,
+            "gpu": prepared_estimate.gpu,
             "gpus": gpus,
-            "stack": prepared.stack,
-            "parallelism": prepared.parallelism,
+            "stack": prepared_estimate.stack,
+            "parallelism": prepared_estimate.parallelism,
             "dtype": server.weights.name,
-            "prompt_len": prepared.prompt_tokens,
-            "new_tokens": prepared.new_tokens,
+            "prompt_len": prepared_estimate.prompt_tokens,
+            "new_tokens": prepared_estimate.new_tokens,
             "context": context,
-            **({} if prepared.draft_model is None else {"draft_model": prepared.draft_model}),
+            **({} if prepared_estimate.draft_model is None else {"draft_model": prepared_estimate.draft_model}),
         },
         kv_bytes_per_token=server.kv_bytes_per_token,
         kv_copy_bytes_per_token=server.spec.layer_count * server.spec.cache_features * server.weights.cache_bits / 8,

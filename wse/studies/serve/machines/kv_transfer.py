@@ -1,4 +1,4 @@
-"""``kv_transfer`` of a result: the way of caches from the machine that reads prompts to the one that decodes."""
+"""KvTransferResult: the transfer of KV caches from the machine that reads prompts."""
 
 from __future__ import annotations
 
@@ -15,33 +15,41 @@ MICRO: Final = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class KvTransferResult(Result):
-    """The link that caches move over when their prompts have been read, one after another."""
+    """The link over which KV caches move after their prompts are read, one cache after another."""
 
-    bytes_per_token: Annotated[float, Doc("of the cache of a token", "B")]
+    bytes_per_token: Annotated[float, Doc("KV-cache bytes per token", "B")]
     bytes_per_s: Annotated[float, Doc("bandwidth of the link", "B/s")]
-    latency_s: Annotated[float, Doc("its latency", "s")]
-    prompt_s: Annotated[float, Doc("the cache of a mean prompt, until the last of it is there", "s")]
+    latency_s: Annotated[float, Doc("latency of the link", "s")]
+    prompt_s: Annotated[float, Doc("time to move the KV cache of a mean prompt", "s")]
 
 
-def kv_transfer(prepared: PreparedServe, decode: Machine, prefill: Machine) -> KvTransferResult:
-    """The way of caches: over the edge between two parts of a wafer, a link that was given, or the machines' own.
+def kv_transfer(prepared_serve: PreparedServe, decode: Machine, prefill: Machine) -> KvTransferResult:
+    """Return the link that moves KV caches from the prefill machine to the decoding one.
 
-    From GPUs to GPUs each has a link, with what it holds of the cache. Between wafers and GPUs it is the link out of
-    a wafer, with one copy of the cache.
+    The link is chosen as follows. ``--kv-bandwidth`` and ``--kv-latency`` replace its numbers.
+
+    1. Two parts of the same wafer: the edge between them.
+    2. Two machines of the same type: their links. Each GPU has a link for its part of the cache.
+    3. Wafers and GPUs: the link of the wafer, with one copy of the cache.
+
+    Args:
+        prepared_serve: The serving request.
+        decode: The machine that decodes.
+        prefill: The machine that reads prompts.
     """
-    request = prepared.request
-    if prepared.beside:
+    request = prepared_serve.request
+    if prepared_serve.shares_wafers:  # 1
         size, rate, latency_s = prefill.kv_bytes_per_token, prefill.edge_bytes_per_s, 0.0
-    elif (prefill.result.gpus is None) == (decode.result.gpus is None):
+    elif (prefill.result.gpus is None) == (decode.result.gpus is None):  # 2
         size, rate, latency_s = prefill.kv_bytes_per_token, prefill.link_bytes_per_s, prefill.link_latency_s
-    else:
+    else:  # 3
         wafers = prefill if prefill.result.gpus is None else decode
         size, rate, latency_s = prefill.kv_copy_bytes_per_token, wafers.link_bytes_per_s, wafers.link_latency_s
     if request.prefilling.kv_bandwidth is not None:
         size, rate = prefill.kv_copy_bytes_per_token, request.prefilling.kv_bandwidth * GIGA
     if request.prefilling.kv_latency is not None:
         latency_s = request.prefilling.kv_latency * MICRO
-    prompt_tokens = float(prepared.workload.prompt_tokens.mean())
+    prompt_tokens = float(prepared_serve.workload.prompt_tokens.mean())
     return KvTransferResult(
         bytes_per_token=size, bytes_per_s=rate, latency_s=latency_s, prompt_s=latency_s + prompt_tokens * size / rate
     )

@@ -1,4 +1,4 @@
-"""Machine: what serves, as a simulation sees it: costs of passes, and the power and price of all of its systems."""
+"""Machine: a machine as a serving simulation sees it, with times of passes, power and price."""
 
 from __future__ import annotations
 
@@ -17,52 +17,54 @@ from wse.studies.serve.machines.drafts import DraftsResult
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
-    """A machine that serves, and the grid that the costs of its passes were compiled for."""
+    """A machine that serves requests, with the contexts and chunks whose passes were compiled."""
 
     name: Annotated[str, Doc("name of the wafer or GPU")]
-    wafers: Annotated[int | None, Doc("wafers, including those of a draft model on wafers of its own")] = None
-    gpus: Annotated[int | None, Doc("GPUs")] = None
-    stack: Annotated[str | None, Doc("the serving stack; of GPUs")] = None
+    wafers: Annotated[int | None, Doc("number of wafers, including those of a draft model")] = None
+    gpus: Annotated[int | None, Doc("number of GPUs")] = None
+    stack: Annotated[str | None, Doc("serving stack; for GPUs")] = None
     stages: Annotated[int, Doc("stages of the pipeline")]
-    mapping: Annotated[str, Doc("mapping; of GPUs the parallelism")]
-    kv_capacity_tokens: Annotated[int, Doc("tokens of all users together that KV caches have room for")]
-    kv_capacity_users: Annotated[int, Doc("users with requests of the mean length that can be in flight")]
-    kv_block_tokens: Annotated[int, Doc("tokens of a block of the cache; a user's cache has whole blocks")]
-    grid_users: Annotated[tuple[int, ...], Doc("users of the decode passes that were compiled; empty for GPUs, of any")]
-    grid_contexts: Annotated[tuple[int, ...], Doc("contexts that their costs are known for; in between, interpolated")]
-    chunk_tokens: Annotated[int, Doc("tokens of a prompt that are read at once")]
+    mapping: Annotated[str, Doc("mapping; for GPUs the parallelism")]
+    kv_capacity_tokens: Annotated[int, Doc("capacity of the KV caches of all users, in tokens")]
+    kv_capacity_users: Annotated[int, Doc("number of mean requests that can be in flight")]
+    kv_block_tokens: Annotated[int, Doc("tokens per block of the KV cache; a user occupies whole blocks")]
+    grid_users: Annotated[tuple[int, ...], Doc("batch sizes of the timed decode passes; empty for GPUs")]
+    grid_contexts: Annotated[tuple[int, ...], Doc("contexts of the timed decode passes; interpolated in between")]
+    chunk_tokens: Annotated[int, Doc("prompt tokens per chunk")]
     grid_last_chunks: Annotated[
-        tuple[int, ...], Doc("lengths of last chunks that were compiled; in between, interpolated; empty for GPUs")
+        tuple[int, ...], Doc("lengths of the timed last chunks; interpolated in between; empty for GPUs")
     ]
-    round_s: Annotated[float, Doc("seconds between two tokens of a user who is alone", "s")]
+    round_s: Annotated[float, Doc("seconds between two tokens of a single user", "s")]
 
     @property
     def systems(self) -> str:
-        """The number and the name of the machines, such as ``2 wafers wse3``."""
+        """Number and name of the wafers or GPUs of one replica, such as "2 wafers wse3"."""
         return self.systems_of(1)
 
     def systems_of(self, replicas: int) -> str:
-        """Return the wafers or GPUs of so many replicas, such as ``2 wafers wse3``."""
+        """Return the number and name of the wafers or GPUs of several replicas."""
         count, kind = (self.wafers, "wafer") if self.gpus is None else (self.gpus, "GPU")
         return f"{plural(replicas * (count or 0), kind)} {printable(self.name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A machine that serves.
+    """A machine that serves requests: one replica.
 
     Attributes:
-        costs: Costs of its passes, and its room; decode passes verify drafts where it has any.
-        deployment: The machine in the steady state, without drafts.
-        drafts: These drafts; None without.
-        model: The model as it is held there.
-        result: What is reported about the machine.
-        inputs: The options that it follows from, by name.
-        kv_bytes_per_token: Bytes of a token in a user's cache, as often as it is there.
-        kv_copy_bytes_per_token: Bytes of one copy of it.
-        link_bytes_per_s, link_latency_s: Of the link to another such machine.
-        edge_bytes_per_s: Of the edge between two parts of one wafer; 0 for GPUs.
-        power_w, usd_per_hour: Of all of its systems; None where they are not known.
+        costs: Times of passes and capacity of the KV cache. With drafts, decode passes verify them.
+        deployment: The machine in a steady state, without drafts.
+        drafts: The drafts, or None.
+        model: The model with its element types.
+        result: Description of the machine for the result.
+        inputs: Options from which the machine follows, by name.
+        kv_bytes_per_token: Bytes of a token in the KV cache, with all copies.
+        kv_copy_bytes_per_token: Bytes of one copy of a token in the KV cache.
+        link_bytes_per_s: Bandwidth of the link to another machine.
+        link_latency_s: Latency of that link.
+        edge_bytes_per_s: Bandwidth of the edge between two parts of a wafer. 0 for GPUs.
+        power_w: Power of all wafers or GPUs. None if unknown.
+        usd_per_hour: Price of all wafers or GPUs. None if unknown.
     """
 
     costs: PassCosts
@@ -80,7 +82,7 @@ class Machine:
     usd_per_hour: SourcedNumber | None
 
 
-def times(count: int, one: SourcedNumber) -> SourcedNumber:
-    """Return a number for so many systems, with its range."""
-    ends = None if one.range is None else (count * one.range[0], count * one.range[1])
-    return replace(one, value=count * one.value, range=ends)
+def times(count: int, amount: SourcedNumber) -> SourcedNumber:
+    """Return a number, its range included, multiplied by a number of systems."""
+    ends = None if amount.range is None else (count * amount.range[0], count * amount.range[1])
+    return replace(amount, value=count * amount.value, range=ends)

@@ -1,7 +1,7 @@
-"""Costs of passes on wafers, compiled: a grid of contexts for decoding, of tokens and contexts for prompts.
+"""Times of passes on wafers: decode passes for some contexts, prefill passes for some chunks.
 
-All are of the regions that were chosen for the request, and of passes with as many slots for users as its batch has.
-What a pass takes of SRAM beside the caches decides how many tokens of cache there is room for.
+All passes are compiled for the regions that were chosen for the request, and for its batch slots.
+The SRAM that passes need in addition to KV caches determines the capacity of the caches.
 """
 
 from __future__ import annotations
@@ -20,13 +20,22 @@ from wse.studies.estimate.timing.stage_times import RouteReader, pass_time
 from wse.studies.results.users import cache_capacity
 
 CONTEXTS: Final = 9
-"""Contexts of the grid, from none to the longest."""
+"""Number of contexts for which decode passes are timed, from an empty to a full cache."""
 LENGTH_FACTOR: Final = 4
-"""Last chunks of prompts are compiled for lengths each as many times the one before."""
+"""Ratio of successive lengths for which last chunks of prompts are timed."""
 
 
-def wafer_costs(prepared: Placeable, compilation: Compilation) -> StagedCosts:
-    """Return the costs of a request's passes."""
+def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
+    """Compile and time the passes of a request for several contexts and chunk lengths.
+
+    1. Compile a Program for the longest prompt. Its SRAM determines the KV-cache capacity.
+    2. Time decode passes at `CONTEXTS` cache lengths.
+    3. Time prefill chunks.
+
+    Args:
+        placeable: The checked request.
+        compilation: The chosen layout.
+    """
     compilation = replace(compilation, choice=_choice(compilation))
     context, slots = compilation.options.context, compilation.options.batch
     contexts = tuple(sorted({round(at * (context - 1) / (CONTEXTS - 1)) for at in range(CONTEXTS)}))
@@ -35,29 +44,30 @@ def wafer_costs(prepared: Placeable, compilation: Compilation) -> StagedCosts:
         context - 1,
         *(min(chunk, context - 1),) * (slots - 1),
     )  # one with all chunks, for what they need of SRAM
-    fabric = _fabric(prepared, compilation, prompts)
+    fabric = _fabric(placeable, compilation, prompts)
     reader, program = RouteReader(fabric), fabric.program
     routes = [as_loop(reader.route(program.decode, fabric.decode_cost(*(tokens,) * slots))) for tokens in contexts]
-    room = cache_capacity(program, prepared.options.prompt_tokens[0] + prepared.new_tokens)
+    room = cache_capacity(program, placeable.options.prompt_tokens[0] + placeable.new_tokens)
     return StagedCosts(
         decode=DecodeGrid(
             slots=slots,
             contexts=contexts,
-            passes=tuple(pass_time(reader, prepared.wafer, route) for route in routes),
+            passes=tuple(pass_time(reader, placeable.wafer, route) for route in routes),
         ),
-        prefill=_chunk_grid(prepared, compilation),
+        prefill=_chunk_grid(placeable, compilation),
         kv_capacity_tokens=room.tokens,
         kv_block_tokens=room.block_tokens,
         most_users=max(1, room.tokens // room.block_tokens),
-        host_s=prepared.wafer.host_round_trip_s,
+        host_s=placeable.wafer.host_round_trip_s,
     )
 
 
 def _choice(compilation: Compilation) -> Choice:
-    """Return the choice of a compilation with chunks that prompts of any length can be read in.
+    """Return the choices of a compilation, with chunks that suit prompts of any length.
 
-    A product on the mesh gives all rows of a region an equal share of a whole chunk; a prompt that is one chunk need
-    not have one.
+    A matrix product on the mesh gives each row of a region the same number of tokens of a full
+    chunk. The chunk is therefore made a multiple of the rows. A prompt that is a single chunk needs
+    no such multiple.
     """
     choice, rows = compilation.choice, max(stage.rect.rows for stage in compilation.program.stages)
     if choice.prefill == THIN_GEMM:
@@ -65,25 +75,28 @@ def _choice(compilation: Compilation) -> Choice:
     return replace(choice, prefill_chunk=max(rows, choice.prefill_chunk // rows * rows))
 
 
-def _chunk_grid(prepared: Placeable, compilation: Compilation) -> ChunkGrid:
-    """Whole chunks up to the longest prompt; and last ones of several lengths, at its begin and at its end."""
-    longest, slots = compilation.options.context - 1, compilation.options.batch
-    chunk = min(compilation.choice.prefill_chunk, longest)
-    before = (longest - 1) // chunk * chunk
+def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
+    """Time full chunks up to the longest prompt, and last chunks of several lengths.
+
+    Last chunks are timed both as the only chunk and at the end of the longest prompt.
+    """
+    max_prompt, slots = compilation.options.context - 1, compilation.options.batch
+    chunk = min(compilation.choice.prefill_chunk, max_prompt)
+    earlier_tokens = (max_prompt - 1) // chunk * chunk
     lengths = [1]
     while LENGTH_FACTOR * lengths[-1] < chunk:
         lengths.append(LENGTH_FACTOR * lengths[-1])
     lengths += [chunk] * (chunk > 1)
 
     def times(prompt: int) -> tuple[PassTime, ...]:
-        """Return the chunks of a prompt, in a Program with a prompt for each slot."""
-        fabric = _fabric(prepared, compilation, (prompt, *(1,) * (slots - 1)))
-        of_prompt = fabric.program.prefill[: -(-prompt // chunk)]
-        reader, phases = RouteReader(fabric), enumerate(of_prompt)
-        routes = [reader.route(phase, fabric.prefill_cost(index)) for index, phase in phases]
-        return tuple(pass_time(reader, prepared.wafer, route) for route in routes)
+        """Return the time of each chunk of a prompt. Other batch slots have one-token prompts."""
+        fabric = _fabric(placeable, compilation, (prompt, *(1,) * (slots - 1)))
+        phases = fabric.program.prefill[: -(-prompt // chunk)]
+        reader = RouteReader(fabric)
+        routes = [reader.route(phase, fabric.prefill_cost(index)) for index, phase in enumerate(phases)]
+        return tuple(pass_time(reader, placeable.wafer, route) for route in routes)
 
-    ends = [times(before + length) for length in lengths]
+    ends = [times(earlier_tokens + length) for length in lengths]
     return ChunkGrid(
         chunk_tokens=chunk,
         chunks=ends[-1],
@@ -92,8 +105,11 @@ def _chunk_grid(prepared: Placeable, compilation: Compilation) -> ChunkGrid:
     )
 
 
-def _fabric(prepared: Placeable, compilation: Compilation, prompts: tuple[int, ...]) -> Fabric:
-    """Return the fabric model of the same regions for other prompts; what it needs of SRAM is reported, not refused."""
+def _fabric(placeable: Placeable, compilation: Compilation, prompts: tuple[int, ...]) -> Fabric:
+    """Return the fabric model of the same regions, compiled for other prompt lengths.
+
+    The Program may need more SRAM than there is.
+    """
     options: Options = replace(compilation.options, prompt_tokens=prompts, capacity=REPORT)
-    program = compile_choice(prepared.spec, prepared.wafer, prepared.software, options, compilation.choice)
-    return Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
+    program = compile_choice(placeable.spec, placeable.wafer, placeable.software, options, compilation.choice)
+    return Fabric(program, placeable.wafer, placeable.software, placeable.meshes)

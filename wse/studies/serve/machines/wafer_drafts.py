@@ -1,6 +1,6 @@
-"""Passes on wafers that verify drafts: compiled for so many tokens of a user, at each context of the grid.
+"""Times of passes on wafers that verify drafts, at several contexts.
 
-The times of drafts and of ids in transit are those in the middle of a mean answer.
+The times of drafts and of the exchange of token ids are those in the middle of a mean answer.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from wse.studies.serve.machines.wafer_costs import wafer_costs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftedCosts:
-    """Costs of passes that verify drafts, and the Program that serves.
+    """Times of passes that verify drafts, and the compiled model.
 
     Attributes:
-        compilation: The model; with a head, the model compiled with its head.
-        costs: The costs of its passes.
-        drafts: The drafts; None without.
+        compilation: The compiled model. With a draft head, the model includes the head.
+        costs: Times of its passes and capacity of its KV cache.
+        drafts: The drafts, or None.
     """
 
     compilation: Compilation
@@ -36,31 +36,35 @@ class DraftedCosts:
     drafts: DraftsResult | None
 
 
-def drafted_costs(prepared: PreparedEstimate, compilation: Compilation, draft_tokens: int | None) -> DraftedCosts:
-    """Return the costs of a request, with drafts where it asks for them and they gain.
+def drafted_costs(
+    prepared_estimate: PreparedEstimate, compilation: Compilation, draft_tokens: int | None
+) -> DraftedCosts:
+    """Return the times of passes, with drafts if they are requested and increase the speed.
 
-    With a head, prompts pass through the head's layer too, and its cache takes room of the users'. With a draft model,
-    no more tokens have room than in its caches.
+    With a draft head, prompts also pass through the layer of the head, and its KV cache reduces the
+    capacity for users. With a draft model, the capacity is at most that of the draft model's cache.
 
     Args:
-        prepared: The request.
-        compilation: Its model.
-        draft_tokens: The number of draft tokens; None for the one that gains most for the users of the request, or of
-            one pass.
+        prepared_estimate: The checked request.
+        compilation: The model without a draft head.
+        draft_tokens: Number of tokens per draft. None for the fastest number for the users of the
+            request, or for one batch if the request names no users.
 
     Raises:
-        BadInput and its kinds: the draft model cannot be used.
-        DoesNotFit: the draft does not fit in its place.
+        BadInput: The draft model cannot be used. A subclass says why.
+        DoesNotFit: The draft does not fit in its place.
     """
-    plain = DraftedCosts(compilation=compilation, costs=wafer_costs(prepared, compilation), drafts=None)
-    if prepared.acceptance is None or prepared.new_tokens < 2:
+    plain = DraftedCosts(compilation=compilation, costs=wafer_costs(prepared_estimate, compilation), drafts=None)
+    if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return plain
-    draft, goal = place_draft(prepared, compilation), prepared.goal
-    deployment = middle_deployment(prepared, compilation.program)
-    drafter = wafer_drafter(prepared, compilation, draft, deployment)
+    draft, goal = place_draft(prepared_estimate, compilation), prepared_estimate.goal
+    deployment = middle_deployment(prepared_estimate, compilation.program)
+    drafter = wafer_drafter(prepared_estimate, compilation, draft, deployment)
     replicas = goal.replicas_for(drafter.max_concurrency)
-    users = UsersOfDrafts(drafter=drafter, users=goal.users or prepared.options.batch, replicas=replicas)
-    result = drafts_result(prepared.acceptance, users, draft_tokens, place_result(draft), prepared.spec.name)
+    users = UsersOfDrafts(drafter=drafter, users=goal.users or prepared_estimate.options.batch, replicas=replicas)
+    result = drafts_result(
+        prepared_estimate.acceptance, users, draft_tokens, place_result(draft), prepared_estimate.spec.name
+    )
     if not result.draft_tokens:
         return replace(plain, drafts=replace(result, wafers=0))
     if draft.name == HEAD and draft.compilation is not None:
@@ -72,7 +76,7 @@ def drafted_costs(prepared: PreparedEstimate, compilation: Compilation, draft_to
 
 
 def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
-    """Return costs with no more room for tokens than the caches of a draft model have."""
+    """Limit the KV-cache capacity to that of the draft model."""
     if draft.compilation is None:
         return costs
     room = min(costs.kv_capacity_tokens, kv_capacity_tokens(draft.compilation.program))
@@ -80,11 +84,18 @@ def _with_draft_caches(costs: StagedCosts, draft: PlacedDraft) -> StagedCosts:
 
 
 def _verify_passes(drafter: WaferDrafter, contexts: tuple[int, ...], result: DraftsResult) -> tuple[PassTime, ...]:
-    """Return passes after each number of tokens, or after as many fewer as the context leaves a draft."""
+    """Return the time of a verification pass for each context, with its draft.
+
+    Args:
+        drafter: Times of drafts and of verification passes.
+        contexts: Numbers of tokens in the cache. The pass starts earlier if the context has no room
+            for the draft.
+        result: The drafts.
+    """
     tokens, passes = result.draft_tokens + 1, []
     beside_s = result.draft_s + drafter.times.ways_s(tokens)
     for context in contexts:
-        one = drafter.passes.after(context, tokens)
-        busy_s = one.busy_with(result.draft_s, on_last_stage=result.draft == HEAD)
-        passes.append(PassTime(one.model_s + beside_s, busy_s))
+        pass_times = drafter.passes.after(context, tokens)
+        busy_s = pass_times.busy_with(result.draft_s, on_last_stage=result.draft == HEAD)
+        passes.append(PassTime(pass_times.model_s + beside_s, busy_s))
     return tuple(passes)

@@ -1,4 +1,4 @@
-"""Wafers as a machine that serves."""
+"""Wafers as the machine of a serving simulation."""
 
 from __future__ import annotations
 
@@ -16,30 +16,34 @@ from wse.studies.serve.machines.wafer_drafts import drafted_costs
 
 WORD_BYTES: Final = 4
 NO_INPUTS: Final = ("capacity", "verify_tokens")
-"""Options of estimates that serving has not."""
+"""Options of estimates that do not apply to serving."""
 
 
-def wafer_machine(prepared: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> Machine:
-    """Return the wafers of a request, compiled, with drafts of a length if it has any.
+def wafer_machine(prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None) -> Machine:
+    """Return wafers as a machine that serves requests, with all passes compiled.
 
-    Requests have ``mean_tokens`` on average, prompt and answer.
+    Over the edge between two parts of a wafer, one stream per PE of the shorter side moves at a
+    time.
 
-    What moves over the edge between two parts of a wafer goes as many words a cycle as its shorter side has PEs.
+    Args:
+        prepared_estimate: The checked request on wafers.
+        mean_tokens: Mean tokens of a request, prompt and answer together.
+        draft_tokens: Number of tokens per draft. None for the fastest.
 
     Raises:
-        DoesNotFit: the model, or its draft, does not fit the wafers.
+        DoesNotFit: The model, or its draft, does not fit on the wafers.
     """
-    layout = choose_layout(prepared)
-    prepared = layout.prepared
-    served = drafted_costs(prepared, layout.compilation, draft_tokens)
-    program, costs, drafts = served.compilation.program, served.costs, served.drafts
+    layout = choose_layout(prepared_estimate)
+    prepared_estimate = layout.prepared
+    drafted = drafted_costs(prepared_estimate, layout.compilation, draft_tokens)
+    program, costs, drafts = drafted.compilation.program, drafted.costs, drafted.drafts
     wafers = program.wafers + (0 if drafts is None else drafts.wafers)
-    wafer, spec, economics = prepared.wafer, prepared.spec, prepared.economics
-    kv_bytes = spec.cache_features * spec.layer_count * ELEMENT_BYTES[prepared.options.activation_type]
+    wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
+    kv_bytes = spec.cache_features * spec.layer_count * ELEMENT_BYTES[prepared_estimate.options.activation_type]
     edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
     return Machine(
         costs=costs,
-        deployment=middle_deployment(prepared, layout.compilation.program),
+        deployment=middle_deployment(prepared_estimate, layout.compilation.program),
         drafts=drafts,
         model=model_result(spec, program),
         result=MachineResult(
@@ -54,9 +58,9 @@ def wafer_machine(prepared: PreparedEstimate, mean_tokens: int, draft_tokens: in
             grid_contexts=costs.contexts,
             chunk_tokens=costs.chunk_tokens,
             grid_last_chunks=costs.prefill.last_tokens,
-            round_s=costs.round_s(1, prepared.middle_context[0], ()),
+            round_s=costs.round_s(1, prepared_estimate.middle_context[0], ()),
         ),
-        inputs={name: value for name, value in inputs(prepared).items() if name not in NO_INPUTS},
+        inputs={name: value for name, value in inputs(prepared_estimate).items() if name not in NO_INPUTS},
         kv_bytes_per_token=kv_bytes,
         kv_copy_bytes_per_token=kv_bytes,
         link_bytes_per_s=wafer.wafer_link_bytes_per_s,

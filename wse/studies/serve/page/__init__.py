@@ -1,1 +1,1 @@
-"""The page of a simulation of serving: its data, skeleton, style and script."""
+"""The HTML page of a serving simulation: data, template, style and script."""

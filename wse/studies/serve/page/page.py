@@ -1,4 +1,4 @@
-"""The page of a simulation as one file: the verdict, tables, and the queue over time with tooltips."""
+"""The HTML page of a serving simulation: verdict, tables, and plots of the queue over time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PANELS: Final = (
     ("Requests over time", "requests", (("waiting", "waiting"), ("reading", "being read"), ("answering", "answered"))),
     ("KV cache over time", "tokens", (("kv_tokens", "taken"),)),
 )
-"""Heading, unit, and the levels that are drawn with their names."""
+"""For each plot: heading, unit, and the quantities over time with their names."""
 
 
 def as_html(service: Service) -> bytes:
-    """Return the page of a service, UTF-8."""
+    """Return the HTML page of a simulation, encoded in UTF-8."""
     result = service.result
     return inline_page(
         "wse.studies.serve.page",
