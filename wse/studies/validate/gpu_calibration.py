@@ -1,12 +1,13 @@
 """The calibration of serving stacks: which constants are fitted on which rows, and errors of rows that were left out.
 
-Fixed constants, with their sources, stand in `wse/serving/gpus/stacks`. A model or GPU is left out of a fit where its
-rows do not say what the constants would mean:
+Fixed constants, with their sources, stand in `wse/serving/gpus/stacks`. A model or GPU is left out
+of a fit where its rows do not say what the constants would mean:
 
 - DeepSeek-R1 (vLLM, TensorRT-LLM): the source does not tell runs with drafts from runs without.
 - Qwen3-32B (TensorRT-LLM): the source does not say of how many bits its cache was.
-- Mixtral (TensorRT-LLM of 2024): 16 users are served faster than the experts that 16 different prompts touch could be
-  read at the stated bandwidth, so prompts were equal and touched the same experts.
+- Mixtral (TensorRT-LLM of 2024): 16 users are served faster than the experts that 16 different
+  prompts touch could be read at the stated bandwidth, so prompts were equal and touched the same
+  experts.
 - GH200: another host, on whose speed the rows of 2024 hang.
 
 They are predicted all the same.
@@ -64,8 +65,8 @@ CALIBRATIONS: Final[dict[str, Calibration]] = {
 }
 
 SOURCES: Final = ("silicon_sample.csv", "LLM-Inference-Bench")
-"""Parts of the addresses of sources whose rows constants are fitted on. They give a curve over users; single runs of
-other benchmarks are predicted."""
+"""Parts of the addresses of sources whose rows constants are fitted on. They give a curve over
+users; single runs of other benchmarks are predicted."""
 
 
 def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
@@ -177,7 +178,8 @@ def fit_stack(stack: str, rows: Sequence[FitRow], keys: Sequence[str] = ()) -> t
     Args:
         stack: The name of the stack.
         rows: Measured rows of any stack.
-        keys: The constants to fit; by default those of `CALIBRATIONS`. All others keep their bundled values.
+        keys: The constants to fit; by default those of `CALIBRATIONS`. All others keep their
+            bundled values.
     """
     used = calibration_rows(stack, rows)
     constants = fit(used, keys or CALIBRATIONS[stack].keys)

@@ -1,8 +1,9 @@
 """The constants of serving stacks, fitted on measured rows, and what they predict of rows that were left out.
 
-A fit makes the sum of absolute logarithms of predicted over measured small, by Gauss-Newton steps on the logarithms of
-the constants with weights 1 / |error| (iteratively reweighted least squares), each constant within its bounds. A weak
-pull towards where it starts (`PULL`) settles constants that the rows say nothing of, as all-reduces of one GPU.
+A fit makes the sum of absolute logarithms of predicted over measured small, by Gauss-Newton steps
+on the logarithms of the constants with weights 1 / |error| (iteratively reweighted least squares),
+each constant within its bounds. A weak pull towards where it starts (`PULL`) settles constants that
+the rows say nothing of, as all-reduces of one GPU.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ STARTS: Final[dict[str, tuple[float, float, float]]] = {
     "user_s": (1e-8, 1e-5, 1e-3),
     "cache_token_s": (1e-10, 3e-9, 1e-7),
 }
-"""The least that a fit may make of a constant, where it starts, and the most. No kernel was seen to read faster than
-0.92 of what is stated for HBM, or to multiply faster than 0.9 of what is stated for tensor cores."""
+"""The least that a fit may make of a constant, where it starts, and the most. No kernel was seen to
+read faster than 0.92 of what is stated for HBM, or to multiply faster than 0.9 of what is stated
+for tensor cores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from typing import Annotated, Final
 from wse.reports.result import Doc, Result
 
 CALIBRATED: Final = ("closed form", "wafer preset", "constant of the window")
-"""Methods that check a transcription of a formula, or state a constant that was taken from such rows."""
+"""Methods that check a transcription of a formula, or state a constant that was taken from such
+rows."""
 
 
 @dataclass(frozen=True, kw_only=True)

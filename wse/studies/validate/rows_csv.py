@@ -25,7 +25,8 @@ COLUMNS: Final = (
     "software",
     "reason",
 )
-"""Cells are empty where a row has no such value. ``predicted_plain`` is without speculative decoding."""
+"""Cells are empty where a row has no such value. ``predicted_plain`` is without speculative
+decoding."""
 
 
 def write_csv(validation: Validation, path: Path) -> None:

@@ -31,8 +31,9 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
     """Predict every row of some files of measurements; of those that come with wse where no file is given.
 
     Args:
-        files: CSV files with the columns of one of `wse.studies.validate.measured.measurements.TABLES`, or names of
-            those that come with wse.
+        files: CSV files with the columns of one of
+            `wse.studies.validate.measured.measurements.TABLES`, or names of those that come with
+            wse.
         capacity: ``report`` predicts models that do not fit the SRAM as well, ``refuse`` does not.
         on_progress: Called with (done, all, kernel) before each row and at the end.
 

@@ -14,7 +14,7 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.studies.validate.measured.algorithms import Collective, collective_of
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
-from wse.studies.validate.measured.units import of_cycles
+from wse.studies.validate.measured.units import convert_cycles
 from wse.studies.validate.measured.versions import collective_software
 from wse.studies.validate.measured.windows import clock_starts_apart, program_window
 from wse.studies.validate.predictors.fast_model import line_costs, sequence_cycles
@@ -55,7 +55,7 @@ def predict(m: Measurement) -> Prediction | None:
     wafer = wafer_of(m)
     if wafer is None:
         return NO_GENERATION
-    if of_cycles(m.text("metric"), 0, wafer.clock_hz) is None:
+    if convert_cycles(m.text("metric"), 0, wafer.clock_hz) is None:
         return decline("neither cycles nor a time of a whole collective, which is what the fast model gives")
     if m.rows is None or m.cols is None or m.words is None:
         return NO_SIZE
@@ -67,7 +67,7 @@ def predict(m: Measurement) -> Prediction | None:
     cycles = run.cycles()
     if isinstance(cycles, str):
         return decline(cycles)
-    value = of_cycles(m.text("metric"), cycles + program_window(m), wafer.clock_hz)
+    value = convert_cycles(m.text("metric"), cycles + program_window(m), wafer.clock_hz)
     return Prediction(value=value, method="fast model", software=software.name)
 
 

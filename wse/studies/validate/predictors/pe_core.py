@@ -14,7 +14,7 @@ from wse.hardware.generations import RECORDS
 from wse.hardware.spec import WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_silicon, wafer_of
-from wse.studies.validate.measured.units import of_cycles
+from wse.studies.validate.measured.units import convert_cycles
 from wse.studies.validate.measured.versions import software
 from wse.studies.validate.predictors.prediction import NO_GENERATION, OWN_CONSTANT, Prediction, decline
 
@@ -125,7 +125,7 @@ def local_product(m: Measurement) -> Prediction | None:
     rows, depth = -(-size["M"] // m.rows), -(-size["K"] // m.cols)
     rate = rate_in_same_banks(multiply_add(wafer, m.element_bytes), wafer, silicon=False)
     cycles = depth * size["N"] * (SETUP_CYCLES + rows / rate)
-    value = of_cycles(m.text("metric"), cycles, wafer.clock_hz)
+    value = convert_cycles(m.text("metric"), cycles, wafer.clock_hz)
     if value is None:
         return decline("neither cycles nor a time of the product")
     return Prediction(value=value, method=METHOD, software=COMPILED)
