@@ -1,1 +1,1 @@
-"""Published measurements, what the models say of each, and how far off that is."""
+"""Command ``validate``: published measurements, the predictions of the models, and their errors."""

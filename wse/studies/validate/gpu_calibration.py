@@ -1,15 +1,15 @@
-"""The calibration of serving stacks: which constants are fitted on which rows, and errors of rows that were left out.
+"""Calibration of GPU serving stacks: which constants are fitted on which rows, and how well.
 
-Fixed constants, with their sources, stand in `wse/serving/gpus/stacks`. A model or GPU is left out of a fit where its
-rows do not say what the constants would mean:
+All other constants, with their sources, are in `wse/serving/gpus/stacks`. Some models and GPUs are
+excluded from a fit because their conditions are unclear. They are predicted all the same:
 
-- DeepSeek-R1 (vLLM, TensorRT-LLM): the source does not tell runs with drafts from runs without.
-- Qwen3-32B (TensorRT-LLM): the source does not say of how many bits its cache was.
-- Mixtral (TensorRT-LLM of 2024): 16 users are served faster than the experts that 16 different prompts touch could be
-  read at the stated bandwidth, so prompts were equal and touched the same experts.
-- GH200: another host, on whose speed the rows of 2024 hang.
-
-They are predicted all the same.
+- DeepSeek-R1 (TensorRT-LLM): the source does not distinguish runs with drafts from runs without.
+- Qwen3-32B (TensorRT-LLM): the source does not state the number of bits of the KV cache.
+- Mixtral (TensorRT-LLM of 2024): 16 users are served faster than the experts for 16 different
+  prompts could be read at the stated bandwidth. The prompts were therefore equal and used the same
+  experts.
+- GH200 (stacks of 2024): it has another host, and these measurements depend on the speed of the
+  host.
 """
 
 from __future__ import annotations
@@ -29,14 +29,21 @@ from wse.studies.validate.gpu_fit import Constants, FitRow, fit, log_errors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The constants of a stack that are fitted, and the models and GPUs whose rows they are not fitted on."""
+    """Fit of a serving stack.
+
+    Attributes:
+        keys: Names of the constants that are fitted. ``name.generation`` fits one for each GPU
+            generation.
+        without_models: Models whose measurements are not used.
+        without_gpus: GPUs whose measurements are not used.
+    """
 
     keys: tuple[str, ...]
     without_models: tuple[str, ...] = ()
     without_gpus: tuple[str, ...] = ()
 
     def uses(self, row: FitRow) -> bool:
-        """Return whether the constants are fitted on a row."""
+        """Return whether a measurement may be used for the fit, by its model and its GPU."""
         return row.conditions.model not in self.without_models and row.gpu not in self.without_gpus
 
 
@@ -64,12 +71,18 @@ CALIBRATIONS: Final[dict[str, Calibration]] = {
 }
 
 SOURCES: Final = ("silicon_sample.csv", "LLM-Inference-Bench")
-"""Parts of the addresses of sources whose rows constants are fitted on. They give a curve over users; single runs of
-other benchmarks are predicted."""
+"""Parts of the addresses of the sources that are used for fits.
+
+These give a curve over the number of users. Single runs of other benchmarks are only predicted."""
 
 
 def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
-    """Return the rows that the constants of a stack are fitted on."""
+    """Return the measurements on which the constants of a stack are fitted.
+
+    Args:
+        stack: Name of the stack.
+        rows: Measurements of any stack.
+    """
     return [
         row
         for row in rows
@@ -81,71 +94,90 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut(Result):
-    """Errors of rows that constants were not fitted on."""
+    """Errors of predictions by constants that were fitted on other measurements."""
 
-    stack: Annotated[str, Doc("The stack.")]
-    what: Annotated[str, Doc("What was left out, or what was fitted on what.")]
-    fitted: Annotated[int, Doc("Rows that the constants were fitted on.")]
-    predicted: Annotated[int, Doc("Rows that were left out and predicted.")]
-    mean_abs_error_pct: Annotated[float, Doc("Mean of their absolute errors.", "%")]
-    bias_pct: Annotated[float, Doc("Mean of their signed errors.", "%")]
+    stack: Annotated[str, Doc("Name of the serving stack.")]
+    what: Annotated[str, Doc("Name of the test: which measurements were excluded, or which predict which.")]
+    fitted: Annotated[int, Doc("Number of measurements on which the constants were fitted.")]
+    predicted: Annotated[int, Doc("Number of predicted measurements.")]
+    mean_abs_error_pct: Annotated[float, Doc("Mean absolute error of the predictions.", "%")]
+    bias_pct: Annotated[float, Doc("Mean signed error of the predictions.", "%")]
 
 
 Test = tuple[str, Callable[[FitRow], bool], Callable[[FitRow], bool]]
-"""The name of a test, the rows that constants are fitted on, and the rows that are predicted."""
+"""A test: its name, whether a measurement is used for the fit, and whether it is predicted."""
 
 
 def left_out(rows: Sequence[FitRow], on_progress: OnProgress = ignore) -> tuple[LeftOut, ...]:
-    """Return each model and each GPU of a stack's rows left out in turn; 8B predicts 70B, H100 predicts H200."""
+    """Fit each stack on parts of its measurements and return the errors on the other parts.
+
+    The tests exclude each model, and then each GPU, of a stack. Two further tests predict models of
+    70B parameters from models of 7B and 8B, and H200 from H100, where there are such measurements.
+
+    Args:
+        rows: Measurements of any stack.
+        on_progress: Called with the finished tests, their number, and the name of the next test.
+    """
     tests = [(stack, *test) for stack in CALIBRATIONS for test in _tests(calibration_rows(stack, rows))]
     results = []
-    for done, (stack, what, fitted_on, predicts) in enumerate(tests):
-        on_progress(done, len(tests), f"{stack}: {what}")
-        of_stack = calibration_rows(stack, rows)
-        known, unknown = [row for row in of_stack if fitted_on(row)], [row for row in of_stack if predicts(row)]
-        results.append(_errors(stack, what, len(known), unknown, fit(known, CALIBRATIONS[stack].keys)))
+    for i, (stack, test_name, is_fitted, is_predicted) in enumerate(tests):
+        on_progress(i, len(tests), f"{stack}: {test_name}")
+        stack_rows = calibration_rows(stack, rows)
+        fitted_rows = [row for row in stack_rows if is_fitted(row)]
+        predicted_rows = [row for row in stack_rows if is_predicted(row)]
+        constants = fit(fitted_rows, CALIBRATIONS[stack].keys)
+        results.append(_errors(stack, test_name, len(fitted_rows), predicted_rows, constants))
     on_progress(len(tests), len(tests), "")
     return tuple(results)
 
 
 def _tests(rows: Sequence[FitRow]) -> list[Test]:
-    """Return the tests that the rows of a stack allow."""
+    """Return the tests for which there are enough measurements of a stack."""
     tests: list[Test] = []
     models, gpus = sorted({row.conditions.model for row in rows}), sorted({row.gpu for row in rows})
     for model in models if len(models) > 1 else ():
-        tests.append((f"without {model}", _not(_of_model(model)), _of_model(model)))
+        tests.append((f"without {model}", _negated(_has_model(model)), _has_model(model)))
     for gpu in gpus if len(gpus) > 1 else ():
-        tests.append((f"without {gpu}", _not(_on(gpu)), _on(gpu)))
-    small, large = _of_size("8b", "7b"), _of_size("70b")
-    if any(map(small, rows)) and any(map(large, rows)):
-        tests.append(("7B and 8B predict 70B", small, large))
+        tests.append((f"without {gpu}", _negated(_is_on(gpu)), _is_on(gpu)))
+    is_small, is_large = _has_size("8b", "7b"), _has_size("70b")
+    if any(map(is_small, rows)) and any(map(is_large, rows)):
+        tests.append(("7B and 8B predict 70B", is_small, is_large))
     if {"h100", "h200"} <= set(gpus):
-        tests.append(("H100 predicts H200", _on("h100"), _on("h200")))
+        tests.append(("H100 predicts H200", _is_on("h100"), _is_on("h200")))
     return tests
 
 
-def _of_model(model: str) -> Callable[[FitRow], bool]:
+def _has_model(model: str) -> Callable[[FitRow], bool]:
     return lambda row: row.conditions.model == model
 
 
-def _on(gpu: str) -> Callable[[FitRow], bool]:
+def _is_on(gpu: str) -> Callable[[FitRow], bool]:
     return lambda row: row.gpu == gpu
 
 
-def _of_size(*sizes: str) -> Callable[[FitRow], bool]:
+def _has_size(*sizes: str) -> Callable[[FitRow], bool]:
     return lambda row: row.conditions.model.endswith(tuple(f"-{size}" for size in sizes))
 
 
-def _not(test: Callable[[FitRow], bool]) -> Callable[[FitRow], bool]:
+def _negated(test: Callable[[FitRow], bool]) -> Callable[[FitRow], bool]:
     return lambda row: not test(row)
 
 
-def _errors(stack: str, what: str, fitted: int, rows: Sequence[FitRow], constants: Constants) -> LeftOut:
+def _errors(stack: str, test_name: str, fitted_count: int, rows: Sequence[FitRow], constants: Constants) -> LeftOut:
+    """Return the errors of predictions by fitted constants.
+
+    Args:
+        stack: Name of the stack.
+        test_name: Name of the test.
+        fitted_count: Number of measurements on which the constants were fitted.
+        rows: Measurements to predict.
+        constants: Values of the fitted constants.
+    """
     errors = 100 * (np.exp(log_errors(rows, constants)) - 1)
     return LeftOut(
         stack=stack,
-        what=what,
-        fitted=fitted,
+        what=test_name,
+        fitted=fitted_count,
         predicted=len(rows),
         mean_abs_error_pct=float(np.abs(errors).mean()),
         bias_pct=float(errors.mean()),
@@ -154,12 +186,12 @@ def _errors(stack: str, what: str, fitted: int, rows: Sequence[FitRow], constant
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveOut(Result):
-    """Predictions of some rows by constants that were fitted on the others."""
+    """Result of ``wse validate --leave-out``: predictions by constants fitted on other rows."""
 
-    tests: Annotated[tuple[LeftOut, ...], Doc("The tests.")]
+    tests: Annotated[tuple[LeftOut, ...], Doc("Every test with its errors.")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return one table of the tests."""
+        """Return one table with a row for each test."""
         columns = (
             Column(key="stack", title="stack"),
             Column(key="what", title="test", wraps=True),
@@ -172,13 +204,17 @@ class LeaveOut(Result):
 
 
 def fit_stack(stack: str, rows: Sequence[FitRow], keys: Sequence[str] = ()) -> tuple[dict[str, float], LeftOut]:
-    """Return fitted constants of a stack, and the errors on the rows that they are fitted on.
+    """Fit constants of a stack.
 
     Args:
-        stack: The name of the stack.
-        rows: Measured rows of any stack.
-        keys: The constants to fit; by default those of `CALIBRATIONS`. All others keep their bundled values.
+        stack: Name of the stack.
+        rows: Measurements of any stack.
+        keys: Names of the constants to fit; by default those of `CALIBRATIONS`. All others keep
+            their bundled values.
+
+    Returns:
+        The fitted values by name, and the errors on the measurements that were used for the fit.
     """
-    used = calibration_rows(stack, rows)
-    constants = fit(used, keys or CALIBRATIONS[stack].keys)
-    return constants, _errors(stack, "fitted on", len(used), used, constants)
+    fitted_rows = calibration_rows(stack, rows)
+    constants = fit(fitted_rows, keys or CALIBRATIONS[stack].keys)
+    return constants, _errors(stack, "fitted on", len(fitted_rows), fitted_rows, constants)

@@ -1,4 +1,4 @@
-"""Errors of the GPU model by group of rows: dense 70B, 8B on one GPU, mixtures, and by stack and generation."""
+"""Errors of the GPU model for groups of measurements, such as dense 70B or one stack on one GPU."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from wse.studies.validate.predictors.gpus import METHOD, ServingRow, bound_ms, s
 from wse.studies.validate.summary import ComparedRow
 
 CONTINUOUS: Final = ("tpot_ms", "itl_ms")
-"""Metrics of passes alone: rates follow from them and from the time to the first token."""
+"""Metrics that depend on decode passes only. Rates also depend on the time to first token."""
 
 BENCHMARKS: Final = ("silicon_sample.csv", "LLM-Inference-Bench")
 
 
 def groups_of(row: ServingRow, m: Measurement) -> list[str]:
-    """Return the groups that a row belongs to."""
+    """Return the names of the groups to which a measurement belongs.
+
+    Curves over the number of users are grouped by type of model, size, and stack with GPU. Single
+    runs, and metrics that depend on more than decode passes, are in one group of their own.
+    """
     is_curve = any(source in m.source for source in BENCHMARKS)
     if not is_curve or (not row.begin_together and m.text("metric") not in CONTINUOUS):
         return ["other benchmarks, rates and first tokens"]
@@ -33,7 +37,11 @@ def groups_of(row: ServingRow, m: Measurement) -> list[str]:
 
 
 def gpu_errors(rows: Iterable[ComparedRow]) -> tuple[GpuErrors, ...]:
-    """Mean absolute and mean signed error of each group, beside a bare roofline; none where no row is of a GPU."""
+    """Return the mean absolute and the mean signed error of each group of measurements on GPUs.
+
+    The ratio of a bare roofline (a pass at the vendor's rates) to the measured time is included
+    where it is known. The result is empty if no measurement is on GPUs.
+    """
     groups: dict[str, list[float]] = {}
     bounds: dict[str, list[float]] = {}
     for row in rows:

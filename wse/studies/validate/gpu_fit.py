@@ -1,8 +1,9 @@
-"""The constants of serving stacks, fitted on measured rows, and what they predict of rows that were left out.
+"""Fit of the constants of GPU serving stacks on measurements.
 
-A fit makes the sum of absolute logarithms of predicted over measured small, by Gauss-Newton steps on the logarithms of
-the constants with weights 1 / |error| (iteratively reweighted least squares), each constant within its bounds. A weak
-pull towards where it starts (`PULL`) settles constants that the rows say nothing of, as all-reduces of one GPU.
+A fit minimises the sum of |log(predicted / measured)|. It varies the logarithms of the constants,
+each within its bounds, by Gauss-Newton steps with weights 1 / |error| (iteratively reweighted least
+squares). A small penalty for the distance from the starting point (`PULL`) determines constants on
+which the measurements do not depend, such as the cost of an all-reduce if all runs used one GPU.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.predictors.gpus import ServingRow, fits, serving_row, value_of
 
 Constants = Mapping[str, float]
-"""Values by field of StackSpec, of some by field, a point and the generation."""
+"""Values of constants by field of StackSpec, or by ``field.generation`` for a GPU generation."""
 
 ROUNDS: Final = 80
 PULL: Final = 1e-3
 SMALLEST_ERROR: Final = 0.02
-"""Errors below that weigh no more: else one row that is met exactly would hold all constants."""
+"""Minimum error in the weights. Without it, a single row that is predicted exactly would dominate
+the fit."""
 STEP: Final = 1e-4
 LONGEST_STEP: Final = 0.5
 
@@ -40,49 +42,66 @@ STARTS: Final[dict[str, tuple[float, float, float]]] = {
     "user_s": (1e-8, 1e-5, 1e-3),
     "cache_token_s": (1e-10, 3e-9, 1e-7),
 }
-"""The least that a fit may make of a constant, where it starts, and the most. No kernel was seen to read faster than
-0.92 of what is stated for HBM, or to multiply faster than 0.9 of what is stated for tensor cores."""
+"""Minimum, start and maximum of each constant in a fit.
+
+No known kernel reads faster than 0.92 of the stated HBM bandwidth, or multiplies faster than 0.9 of
+the stated rate of tensor cores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRow:
-    """A measured row that constants are fitted on or tried on."""
+    """Measurement on GPUs with its conditions, for a fit or for a test of a fit."""
 
     measurement: Measurement
     conditions: ServingRow
 
     @property
     def metric(self) -> str:
-        """The measured value."""
+        """Name of the metric."""
         return self.measurement.text("metric").strip()
 
     @property
     def gpu(self) -> str:
-        """The preset of the GPU."""
+        """Name of the GPU preset."""
         return self.conditions.gpu
 
 
 def fit_rows(measurements: Iterable[Measurement]) -> list[FitRow]:
-    """Return the rows that fits may use: a load that fits the memory, in a metric that is measured and not derived."""
+    """Return the measurements that fits may use.
+
+    All users must fit in memory, and the metric must be measured and not derived: the total rate if
+    all users start together, otherwise the time per output token.
+    """
     rows = []
     for m in measurements:
         conditions = serving_row(m)
         if not isinstance(conditions, ServingRow) or not m.measured:
             continue
-        wanted = "system_output_tok_s" if conditions.begin_together else "tpot_ms"
-        if m.text("metric").strip() == wanted and fits(conditions):
+        fitted_metric = "system_output_tok_s" if conditions.begin_together else "tpot_ms"
+        if m.text("metric").strip() == fitted_metric and fits(conditions):
             rows.append(FitRow(measurement=m, conditions=conditions))
     return rows
 
 
 def stack_with(name: str, generation: str, constants: Constants) -> StackSpec:
-    """Return the bundled stack of a name with other constants instead of some."""
+    """Return a bundled serving stack with some of its constants replaced.
+
+    Args:
+        name: Name of the stack.
+        generation: GPU generation. Constants of other generations are ignored.
+        constants: The new values.
+    """
     values = {key.partition(".")[0]: v for key, v in constants.items() if key.partition(".")[2] in ("", generation)}
     return replace(load_stack(name, generation), **values)  # type: ignore[arg-type]
 
 
 def log_errors(rows: Sequence[FitRow], constants: Constants) -> np.ndarray:
-    """Logarithms of predicted over measured of rows of one stack."""
+    """Return log(predicted / measured) of each measurement, float64 [rows].
+
+    Args:
+        rows: Measurements of one stack.
+        constants: Values that replace those of the bundled stack.
+    """
     stacks = {
         gpu: stack_with(rows[0].conditions.stack, load_gpu(gpu).generation, constants)
         for gpu in dict.fromkeys(row.gpu for row in rows)
@@ -93,7 +112,12 @@ def log_errors(rows: Sequence[FitRow], constants: Constants) -> np.ndarray:
 
 
 def fit(rows: Sequence[FitRow], keys: Sequence[str]) -> dict[str, float]:
-    """Return the values of constants that fit rows of one stack best, beside the other constants of the bundled one."""
+    """Return the values of constants with the best fit to measurements of one stack.
+
+    Args:
+        rows: Measurements of one stack.
+        keys: Names of the constants to fit. All others keep the values of the bundled stack.
+    """
     logs = np.log([STARTS[key.partition(".")[0]] for key in keys])
     bounds = logs[:, ::2]
     logs = _descend(lambda p: log_errors(rows, dict(zip(keys, np.exp(p), strict=True))), logs[:, 1], bounds)
@@ -101,24 +125,37 @@ def fit(rows: Sequence[FitRow], keys: Sequence[str]) -> dict[str, float]:
 
 
 def _descend(errors_at: Callable[[np.ndarray], np.ndarray], start: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Return the point near ``start`` with the least sum of absolute errors, by damped Gauss-Newton steps."""
+    """Minimise the sum of absolute errors by damped Gauss-Newton steps (Levenberg-Marquardt).
+
+    1. Linearise the errors at the current point, with numerical derivatives and a weight for each
+       error.
+    2. Increase the damping until a step reduces the cost. If none does, return the point.
+
+    Args:
+        errors_at: Function that returns the errors, [rows], at a point.
+        start: Starting point, [constants]. A small penalty keeps the result near it.
+        bounds: Minimum and maximum of each coordinate, [constants, 2].
+    """
     point, errors, damping = start, errors_at(start), 1e-2
 
     def cost(p: np.ndarray, e: np.ndarray) -> float:
+        """Return the sum of absolute errors and the penalty for the distance from the start."""
         return float(np.abs(e).sum() + PULL * ((p - start) ** 2).sum())
 
     for _ in range(ROUNDS):
+        # 1. Linearise.
         weights = 1 / np.maximum(np.abs(errors), SMALLEST_ERROR)
         slopes = [(errors_at(point + STEP * unit) - errors) / STEP for unit in np.eye(len(point))]
         jacobian = np.stack(slopes, axis=1)
         curvature = jacobian.T @ (weights[:, None] * jacobian) + 2 * PULL * np.eye(len(point))
         gradient = jacobian.T @ (weights * errors) + 2 * PULL * (point - start)
+        # 2. Find a step that reduces the cost.
         while damping < 1e8:
             step = np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), gradient)
-            tried = np.clip(point - np.clip(step, -LONGEST_STEP, LONGEST_STEP), bounds[:, 0], bounds[:, 1])
-            tried_errors = errors_at(tried)
-            if cost(tried, tried_errors) < cost(point, errors) - 1e-9:
-                point, errors, damping = tried, tried_errors, max(damping / 3, 1e-6)
+            new_point = np.clip(point - np.clip(step, -LONGEST_STEP, LONGEST_STEP), bounds[:, 0], bounds[:, 1])
+            new_errors = errors_at(new_point)
+            if cost(new_point, new_errors) < cost(point, errors) - 1e-9:
+                point, errors, damping = new_point, new_errors, max(damping / 3, 1e-6)
                 break
             damping *= 4
         else:

@@ -1,6 +1,8 @@
-"""Kinds of measurements: what was measured, on what, and on which of such rows constants of predictions were fitted.
+"""Kinds of measurements, by which the table of accuracy is grouped.
 
-Rows of no known kind, such as a user's own, are of one that is named by their kernel.
+A kind says what was measured, on which machine, and how many of its rows were used to fit
+constants. A row that belongs to no known kind, such as a user's own, gets a kind with the name of
+its kernel.
 """
 
 from __future__ import annotations
@@ -26,12 +28,13 @@ GPUS: Final = "GPUs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of measurements.
+    """Kind of measurements: a row of the table of accuracy.
 
     Attributes:
-        name: What was measured.
-        where: On what.
-        fitted: On which of such rows constants were fitted; empty where that is not known.
+        name: What was measured, such as ``MeshGEMV``.
+        where: The machine, such as ``WSE-3 silicon``.
+        fitted: Which of these rows were used to fit constants of the models, such as ``6 rows``.
+            Empty if unknown.
     """
 
     name: str
@@ -58,7 +61,12 @@ _KERNELS: Final = tuple(
 
 
 def kind_of(m: Measurement, method: str) -> Kind:
-    """Return the kind of a row that a method predicts."""
+    """Return the kind of a measurement.
+
+    Args:
+        m: The measurement.
+        method: Method of its prediction, which tells services and GPUs from kernels.
+    """
     wafer = wafer_of(m)
     generation = "" if wafer is None else wafer.name.upper().replace("WSE", "WSE-")
     if method == GPU_METHOD:

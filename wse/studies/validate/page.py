@@ -1,4 +1,4 @@
-"""docs/validation.md: the results of `wse validate` as a page, and the plot beside it."""
+"""Writer of docs/validation.md, the page with the results of `wse validate`, and of its plot."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ PLOT_DPI: Final = 130
 
 
 def write_page(validation: Validation, path: Path) -> None:
-    """Write the page to ``path``, and its plot to the same name with ``.png``.
+    """Write the page to ``path``, and its plot to the same path with the suffix ``.png``.
 
     Raises:
-        BadInput: one of the two cannot be written.
+        BadInput: One of the two files cannot be written.
     """
     from wse.reports.figure import png_of
 
@@ -36,10 +36,15 @@ def write_page(validation: Validation, path: Path) -> None:
 
 
 def _page(validation: Validation, plot: str) -> str:
-    """Return the page, whose prose is that of ``page.md.j2``."""
+    """Return the text of the page: the prose in ``page.md.j2`` with the tables of a validation.
+
+    Args:
+        validation: The result.
+        plot: File name of the plot.
+    """
     summary = validation.summary
-    methods = [(one.method, one) for one in summary.by_method]
-    methods += [(f"{one.method}, with the other schedule", one) for one in summary.by_other_schedule]
+    methods = [(errors.method, errors) for errors in summary.by_method]
+    methods += [(f"{errors.method}, with the other schedule", errors) for errors in summary.by_other_schedule]
     text = (files("wse.studies.validate") / "page.md.j2").read_text(encoding="utf-8")
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     return environment.from_string(text).render(
@@ -47,43 +52,51 @@ def _page(validation: Validation, plot: str) -> str:
         counted=f"{plural(summary.rows, 'row')}, {count(summary.predicted)} predicted{_errors_of_all(summary)}",
         kinds=_table(
             ("what", "measured on", "rows", "median", "worst", "fitted on"),
-            [(one.kind, one.where, count(one.predicted), *_errors(one), one.fitted) for one in summary.by_kind],
+            [(kind.kind, kind.where, count(kind.predicted), *_errors(kind), kind.fitted) for kind in summary.by_kind],
         ),
         methods=_table(
-            ("method", "rows", "median", "worst"), [(name, count(one.rows), *_errors(one)) for name, one in methods]
+            ("method", "rows", "median", "worst"),
+            [(name, count(errors.rows), *_errors(errors)) for name, errors in methods],
         ),
         groups=_table(
             ("source", "kernel", "predicted", "median", "worst"),
             [
-                (one.source, one.kernel, f"{count(one.predicted)} of {count(one.rows)}", *_errors(one))
-                for one in summary.by_source_and_kernel
-                if one.predicted
+                (group.source, group.kernel, f"{count(group.predicted)} of {count(group.rows)}", *_errors(group))
+                for group in summary.by_source_and_kernel
+                if group.predicted
             ],
         ),
         gpus=_gpus(summary.gpus or ()),
         capacity=_capacity(validation.capacity or ()),
         bounds=_bounds(validation.rows),
-        reasons=_table(("rows", "reason"), [(count(one.rows), one.reason) for one in summary.reasons]),
+        reasons=_table(("rows", "reason"), [(count(reason.rows), reason.reason) for reason in summary.reasons]),
         rows="\n\n".join(_rows(validation.rows)),
         columns="\n\n".join(f"- {', '.join(f'`{column}`' for column in columns)}" for columns in TABLES.values()),
     )
 
 
 def _gpus(errors: Sequence[GpuErrors]) -> str:
-    """Return errors of rows about GPUs by group."""
-    rows = [(one.group, count(one.rows), f"{one.mean_abs_error_pct:.1f} %", f"{one.bias_pct:+.1f} %") for one in errors]
+    """Return a table of the errors on GPUs by group, or "" if there are none."""
+    rows = [
+        (group.group, count(group.rows), f"{group.mean_abs_error_pct:.1f} %", f"{group.bias_pct:+.1f} %")
+        for group in errors
+    ]
     return _table(("group", "rows", "mean absolute error", "bias"), rows) if rows else ""
 
 
 def _capacity(capacity: Sequence[ModelCapacity]) -> str:
-    """Return the wafers that models need beside the code of each software."""
-    softwares = [f"{one.software}: {one.code_bytes_per_pe:,} B" for one in capacity[0].needed] if capacity else []
-    rows = [(one.model, one.dtype, one.wafers, *(needed.wafers for needed in one.needed)) for one in capacity]
-    return _table(("model", "type", "stated", *softwares), rows) if rows else ""
+    """Return a table of the wafers that models need with each profile, or "" if there are none."""
+    if not capacity:
+        return ""
+    profiles = [f"{profile.software}: {profile.code_bytes_per_pe:,} B" for profile in capacity[0].needed]
+    rows = [
+        (model.model, model.dtype, model.wafers, *(profile.wafers for profile in model.needed)) for model in capacity
+    ]
+    return _table(("model", "type", "stated", *profiles), rows)
 
 
 def _bounds(rows: Sequence[ValidationRow]) -> str:
-    """Return published rates of tokens beside what no software beats."""
+    """Return a table of published token rates with the rate that no software can exceed, or ""."""
     header = ("line", "what", "measured", "predicted", "drafts free", "bound", "measured / bound", "by")
     cells = [
         (
@@ -100,18 +113,22 @@ def _bounds(rows: Sequence[ValidationRow]) -> str:
 
 
 def _errors(group: Errors) -> tuple[str, str]:
-    """Return the median and the worst error of some rows."""
-    median, worst = group.median_abs_error_pct, group.worst_abs_error_pct
-    return ("", "") if median is None else (f"{median:.1f} %", f"{worst:.1f} %")
+    """Return the median and the largest absolute error as texts, empty if nothing is predicted."""
+    median, max_error = group.median_abs_error_pct, group.worst_abs_error_pct
+    return ("", "") if median is None else (f"{median:.1f} %", f"{max_error:.1f} %")
 
 
 def _errors_of_all(summary: Errors) -> str:
-    median, worst = _errors(summary)
-    return f". Median error {median}, worst {worst}, of the rows that are measurements and not formulas or"
+    """Return the end of a sentence with the errors over all measurements.
+
+    The template completes it.
+    """
+    median, max_error = _errors(summary)
+    return f". Median error {median}, worst {max_error}, of the rows that are measurements and not formulas or"
 
 
 def _rows(rows: Sequence[ValidationRow]) -> list[str]:
-    """Folded tables of rows, one for each source and kernel."""
+    """Return tables of all predicted rows: a foldable section for each source, kernel and file."""
     groups: dict[tuple[str, str, str], list[ValidationRow]] = {}
     for row in rows:
         if row.reason is None:
@@ -144,6 +161,6 @@ def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return the text from a file that is neither a link nor a tag."""
+    """Return the text of a cell with markup escaped, cut to three times LONGEST_CELL characters."""
     text = printable(text if len(text) <= LONGEST_CELL * 3 else text[: LONGEST_CELL * 3] + "…")
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")

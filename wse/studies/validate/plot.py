@@ -1,4 +1,4 @@
-"""The picture of validation: a line for each kernel with every row's error, their median and the worst."""
+"""Plot of the errors of all predictions, with a line for each kind of measurement."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from wse.studies.validate.result import Validation
 
 BAND_PCT: Final = 10.0
-"""Errors up to here stand on a linear scale, larger ones on a logarithmic one."""
+"""Errors up to this size are drawn on a linear scale, larger ones on a logarithmic scale."""
 TICKS_PCT: Final = (-100, -50, -20, -10, -5, 0, 5, 10, 20, 50, 100)
 LONGEST_NAME: Final = 34
 LINE_INCHES: Final = 0.23
 
 
 class _Line(NamedTuple):
-    """A line of the picture: what was measured, on what, and the signed errors of its rows."""
+    """Line of the plot: what was measured, the machine, and the signed errors."""
 
     name: str
     where: str
@@ -32,7 +32,11 @@ class _Line(NamedTuple):
 
 
 def figure_of(validation: Validation) -> Figure:
-    """Signed errors in percent, a line for each kernel and machine; of services and GPUs a line for each model."""
+    """Draw the signed errors in percent.
+
+    There is a line for each kind of measurement and machine. Services and GPUs have a line for each
+    model instead.
+    """
     from wse.reports.figure import NotebookFigure
 
     lines = _lines(validation.rows)
@@ -46,19 +50,23 @@ def figure_of(validation: Validation) -> Figure:
 
 
 def _lines(rows: Sequence[ValidationRow]) -> list[_Line]:
-    """Return the lines, as the print-out has kinds of measurements; rows of formulas and constants are on none."""
+    """Return the lines of the plot, grouped by machine with GPUs last.
+
+    Rows that state a formula or a constant of the models are left out.
+    """
     lines: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         if row.error_pct is not None and row.method not in CALIBRATED:
             is_model = row.where == GPUS or row.kind == SERVICES
             name = row.kernel if is_model else row.kind or row.kernel
             lines.setdefault((name, row.where or ""), []).append(row.error_pct)
-    every = [_Line(name, where, errors) for (name, where), errors in lines.items()]
-    places_measured = list(dict.fromkeys(line.where for line in sorted(every, key=lambda line: line.where == GPUS)))
-    return sorted(every, key=lambda line: places_measured.index(line.where))
+    all_lines = [_Line(name, machine, errors) for (name, machine), errors in lines.items()]
+    machines = list(dict.fromkeys(line.where for line in sorted(all_lines, key=lambda line: line.where == GPUS)))
+    return sorted(all_lines, key=lambda line: machines.index(line.where))
 
 
 def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
+    """Draw the points and the median of a line, and the numbers next to it."""
     middle = median(line.errors_pct)
     axes.scatter(line.errors_pct, [place] * len(line.errors_pct), s=12, alpha=0.35, linewidths=0, color=colour)
     axes.plot([middle, middle], [place - 0.38, place + 0.38], color="black", linewidth=1.6, zorder=3)
@@ -68,7 +76,7 @@ def _draw(axes: Any, place: int, line: _Line, colour: str) -> None:
 
 
 def _finish(axes: Any, lines: Sequence[_Line]) -> None:
-    """Scales, names of the lines, and the heading of the numbers beside them."""
+    """Set scales and names of the lines, and write the heading of the numbers next to them."""
     names = [line.name if len(line.name) <= LONGEST_NAME else line.name[: LONGEST_NAME - 1] + "…" for line in lines]
     labels = [", ".join(part for part in (name, line.where) if part) for name, line in zip(names, lines, strict=True)]
     axes.set_yticks(range(len(lines)), labels, fontsize=8)

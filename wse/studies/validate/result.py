@@ -1,4 +1,4 @@
-"""Validation, the result of ``wse validate``."""
+"""Result of ``wse validate``."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Validation(Result):
-    """Every row with its prediction, errors in short, and the wafers that services state beside those they need."""
+    """Predictions of published measurements, their errors, and the wafers that models need."""
 
-    rows: Annotated[tuple[ValidationRow, ...], Doc("Every row, in the order of the files.")]
+    rows: Annotated[tuple[ValidationRow, ...], Doc("Every measurement, in the order of the files.")]
     summary: Annotated[ValidationSummary, Doc("Counts and errors.")]
     capacity: Annotated[
-        tuple[ModelCapacity, ...] | None, Doc("Wafers by software, of models for which a row states wafers.")
+        tuple[ModelCapacity, ...] | None, Doc("Wafers of each model for which a measurement states their number.")
     ] = None
 
     def plot(self) -> Figure:
-        """Predicted over measured values, and errors, with a colour and a mark for each source and kernel."""
+        """Return a plot of the errors with a line for each kind of measurement and machine."""
         from wse.studies.validate.plot import figure_of
 
         return figure_of(self)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Files, reasons, errors and capacity; with ``detail`` the predicted rows."""
+        """Return the tables of files, errors, reasons and capacity.
+
+        With ``detail`` there are also tables of the predicted rows.
+        """
         return validation_tables(self.rows, self.summary, self.capacity, "predicted" if detail else "none", width)

@@ -1,4 +1,4 @@
-"""The rows of `wse validate` as a CSV file: what was measured, what was predicted, how far off that is."""
+"""Writer of the rows of `wse validate` as a CSV file: measured value, predicted value and error."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ COLUMNS: Final = (
     "software",
     "reason",
 )
-"""Cells are empty where a row has no such value. ``predicted_plain`` is without speculative decoding."""
+"""Columns of the file. Missing values are empty. ``predicted_plain`` is without speculative
+decoding."""
 
 
 def write_csv(validation: Validation, path: Path) -> None:
-    """Write the rows of a report.
+    """Write the rows of a validation to a CSV file.
 
     Raises:
-        BadInput: the file cannot be written.
+        BadInput: The file cannot be written.
     """
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, COLUMNS, extrasaction="ignore", restval="", lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Validation: the measurements of files, or of those that come with wse, each with its prediction."""
+"""The study of ``wse validate``: predict measurements in files, by default the bundled ones."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ LISTED: Final[tuple[Listed, ...]] = ("predicted", "all", "none")
 
 
 def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress: OnProgress = ignore) -> Validation:
-    """Predict every row of some files of measurements; of those that come with wse where no file is given.
+    """Predict every measurement in CSV files.
 
     Args:
-        files: CSV files with the columns of one of `wse.studies.validate.measured.measurements.TABLES`, or names of
-            those that come with wse.
-        capacity: ``report`` predicts models that do not fit the SRAM as well, ``refuse`` does not.
-        on_progress: Called with (done, all, kernel) before each row and at the end.
+        files: CSV files with the columns of one of
+            `wse.studies.validate.measured.measurements.TABLES`, or names of bundled files. By
+            default, all bundled files.
+        capacity: ``report`` also predicts models that do not fit in SRAM, ``refuse`` does not.
+        on_progress: Called with (finished rows, all rows, kernel) before each row and at the end.
 
     Raises:
-        BadMeasurements: a file that cannot be read; with line, column and value.
-        UnknownName: ``capacity`` is neither of the two.
+        BadMeasurements: A file cannot be read. The message states line, column and value.
+        UnknownName: ``capacity`` is neither ``report`` nor ``refuse``.
     """
     if capacity not in (REPORT, REFUSE):
         raise UnknownName("choice", capacity, (REPORT, REFUSE), where="--capacity")
@@ -47,11 +48,15 @@ def validate(files: Sequence[Path] = (), *, capacity: str = REPORT, on_progress:
 
 
 def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -> LeaveOut:
-    """Return what constants of GPU stacks that are fitted on a part of the rows of files predict of the others.
+    """Fit the constants of GPU stacks on parts of the measurements and predict the other parts.
+
+    Args:
+        files: CSV files, or names of bundled files. By default, all bundled files.
+        on_progress: Called with the finished tests, their number, and the name of the next test.
 
     Raises:
-        BadMeasurements: a file that cannot be read.
-        BadInput: no row is one that constants are fitted on.
+        BadMeasurements: A file cannot be read.
+        BadInput: The files contain no measurement that is used for such fits.
     """
     rows = fit_rows(_rows(files))
     tests = left_out(rows, on_progress)
@@ -62,7 +67,11 @@ def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -
 
 
 def check_listed(choice: str) -> Listed:
-    """Return the choice of ``--rows``. Raises UnknownName for another."""
+    """Return the value of ``--rows`` if it is valid.
+
+    Raises:
+        UnknownName: It is not one of LISTED.
+    """
     listed: Listed | None = next((listing for listing in LISTED if listing == choice), None)
     if listed is None:
         raise UnknownName("choice", choice, LISTED, where="--rows")
@@ -70,14 +79,20 @@ def check_listed(choice: str) -> Listed:
 
 
 def print_validation(validation: Validation, stream: TextIO, listed: Listed) -> None:
-    """Print the tables of a validation, with the rows that are to be listed."""
+    """Print the tables of a validation.
+
+    Args:
+        validation: The result.
+        stream: Where to print.
+        listed: Which rows to list one by one: ``predicted``, ``all`` or ``none``.
+    """
     console = console_on(stream)
     rows, summary, capacity = validation.rows, validation.summary, validation.capacity
     print_tables(console, validation_tables(rows, summary, capacity, listed, console.width))
 
 
 def validation_of(rows: Sequence[ComparedRow]) -> Validation:
-    """Return the result for some rows with their answers."""
+    """Return the result of a validation for measurements with their predictions."""
     return Validation(
         rows=tuple(row.as_row() for row in rows),
         summary=replace(summarise(rows), gpus=gpu_errors(rows) or None),
@@ -86,39 +101,52 @@ def validation_of(rows: Sequence[ComparedRow]) -> Validation:
 
 
 def compare(rows: Sequence[Measurement], on_progress: OnProgress, capacity: str = REPORT) -> list[ComparedRow]:
-    """Return each row with its answer, in order; with ``capacity`` ``refuse`` none for a model that does not fit."""
-    compared = []
-    answers: dict[tuple[object, ...], Prediction] = {}  # by all that a row says but its value
-    for done, row in enumerate(rows):
-        on_progress(done, len(rows), row.kernel)
+    """Predict measurements, in their order.
+
+    Measurements that differ only in their value share a prediction.
+
+    Args:
+        rows: The measurements.
+        on_progress: Called with (finished rows, all rows, kernel) before each row and at the end.
+        capacity: ``refuse`` declines measurements of models that do not fit in SRAM, ``report``
+            predicts them.
+    """
+    compared_rows = []
+    predictions: dict[tuple[object, ...], Prediction] = {}  # by all columns except the value
+    for i, row in enumerate(rows):
+        on_progress(i, len(rows), row.kernel)
         key = (row.table, row.measured is None, *(cell for column, cell in row.input.items() if column != "value"))
-        if key not in answers:
-            answers[key] = predict(row)
-        answer = answers[key]
-        if capacity == REFUSE and answer.sram_fits is False:
-            answer = decline("not all layers of the model fit the SRAM of the PEs that one was timed on")
-        beside = ComparedRow(row, answer)
-        if answer.value is not None and beside.error_pct is None:
-            beside = ComparedRow(row, decline("the measured value is too small for a relative error"))
-        compared.append(beside)
+        if key not in predictions:
+            predictions[key] = predict(row)
+        prediction = predictions[key]
+        if capacity == REFUSE and prediction.sram_fits is False:
+            prediction = decline("not all layers of the model fit the SRAM of the PEs that one was timed on")
+        compared_row = ComparedRow(row, prediction)
+        if prediction.value is not None and compared_row.error_pct is None:
+            compared_row = ComparedRow(row, decline("the measured value is too small for a relative error"))
+        compared_rows.append(compared_row)
     on_progress(len(rows), len(rows), "")
-    return compared
+    return compared_rows
 
 
 def default_files() -> list[Path]:
-    """Return the files that come with wse."""
+    """Return the bundled files of measurements, sorted by name."""
     return sorted(BUNDLED.glob("*.csv"))
 
 
 def _rows(files: Sequence[Path]) -> list[Measurement]:
-    """Return the rows of files; those that come with wse are called by their names alone, wherever it is installed."""
-    return [row for file in _found(files) for row in read(file, file.name if file.parent == BUNDLED else "")]
+    """Return the measurements in files.
 
-
-def _found(files: Sequence[Path]) -> list[Path]:
-    """Return the files that were requested, those that come with wse where none was.
-
-    A name that no file here has is looked for among the latter.
+    Bundled files are reported without their folder, so that results do not depend on where wse is
+    installed.
     """
-    known = {file.name: file for file in default_files()}
-    return [file if file.exists() else known.get(str(file), file) for file in files] or default_files()
+    return [row for file in _resolve(files) for row in read(file, file.name if file.parent == BUNDLED else "")]
+
+
+def _resolve(files: Sequence[Path]) -> list[Path]:
+    """Return the files to read: the given ones, or all bundled files if none is given.
+
+    A path that does not exist is replaced by the bundled file of this name, if there is one.
+    """
+    bundled_files = {file.name: file for file in default_files()}
+    return [file if file.exists() else bundled_files.get(str(file), file) for file in files] or default_files()

@@ -1,4 +1,4 @@
-"""Predictions beside measurements, and their errors by source and kernel."""
+"""Measurements with their predictions, and summaries of the errors."""
 
 from __future__ import annotations
 
@@ -26,27 +26,31 @@ from wse.studies.validate.predictors.prediction import Prediction
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """A row and its answer."""
+    """Measurement and its prediction, with the errors of the prediction."""
 
     measurement: Measurement
     prediction: Prediction
 
     @property
     def error_pct(self) -> float | None:
-        """100 (predicted - measured) / measured; None without a prediction, or where nothing was measured."""
+        """Signed relative error of the prediction in percent.
+
+        None if there is no prediction, or the measured value is missing or zero.
+        """
         return self._error_pct(self.prediction.value)
 
     @property
     def plain_error_pct(self) -> float | None:
-        """The error of the prediction without speculative decoding; None where there is no such prediction."""
+        """Signed error of the prediction without speculative decoding; None if there is none."""
         return self._error_pct(self.prediction.plain)
 
     @property
     def other_schedule_error_pct(self) -> float | None:
-        """The error of the prediction by the other schedule; None where there is no such prediction."""
+        """Signed error of the prediction with the other schedule; None if there is none."""
         return self._error_pct(self.prediction.other_schedule)
 
     def _error_pct(self, predicted: float | None) -> float | None:
+        """Return the signed error of a predicted value; None if it is not defined or not finite."""
         measured = self.measurement.measured
         if predicted is None or not measured:
             return None
@@ -54,7 +58,7 @@ class ComparedRow:
         return error if math.isfinite(error) else None
 
     def as_row(self) -> ValidationRow:
-        """Return the row of the result."""
+        """Return the record of this measurement for the result of a validation."""
         m, p = self.measurement, self.prediction
         kind = None if p.value is None else kind_of(m, p.method)
         return ValidationRow(
@@ -82,36 +86,37 @@ class ComparedRow:
 
 
 def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
-    """Counts of all rows and errors of measurements, by method, by source and kernel; counts of each reason.
+    """Summarise the errors over all measurements, and by kind, method, schedule, source and kernel.
 
-    Errors over all leave out what is no prediction of a measurement: see `CALIBRATED`.
+    Rows of the methods in `CALIBRATED` are no predictions of measurements. They are counted, but
+    the errors over all and by kind exclude them.
     """
-    every = list(rows)
+    all_rows = list(rows)
     groups: dict[tuple[str, str], list[ComparedRow]] = {}
-    for row in every:
+    for row in all_rows:
         groups.setdefault((row.measurement.source, row.measurement.kernel), []).append(row)
-    methods = dict.fromkeys(row.prediction.method for row in every if row.prediction.method)
-    reasons = Counter(row.prediction.reason for row in every if row.prediction.reason)
+    methods = dict.fromkeys(row.prediction.method for row in all_rows if row.prediction.method)
+    reasons = Counter(row.prediction.reason for row in all_rows if row.prediction.reason)
     by_kind: dict[Kind, list[ComparedRow]] = {}
-    for row in every:
+    for row in all_rows:
         if row.prediction.value is not None and row.prediction.method not in CALIBRATED:
             by_kind.setdefault(kind_of(row.measurement, row.prediction.method), []).append(row)
-    measured = _errors([row for row in every if row.prediction.method not in CALIBRATED])
-    counts = {"rows": len(every), "predicted": sum(row.prediction.value is not None for row in every)}
+    errors_of_all = _errors([row for row in all_rows if row.prediction.method not in CALIBRATED])
+    counts = {"rows": len(all_rows), "predicted": sum(row.prediction.value is not None for row in all_rows)}
     return ValidationSummary(
-        **measured | counts,
+        **errors_of_all | counts,
         by_kind=tuple(
             KindErrors(kind=kind.name, where=kind.where, fitted=kind.fitted, **_errors(group))
             for kind, group in sorted(by_kind.items(), key=_order)
         ),
         by_method=tuple(
-            MethodErrors(method=method, **_errors([row for row in every if row.prediction.method == method]))
+            MethodErrors(method=method, **_errors([row for row in all_rows if row.prediction.method == method]))
             for method in methods
         ),
         by_other_schedule=tuple(
             MethodErrors(method=method, **_errors(group, [row.other_schedule_error_pct for row in group]))
             for method in methods
-            for group in [[row for row in every if row.prediction.method == method]]
+            for group in [[row for row in all_rows if row.prediction.method == method]]
             if any(row.other_schedule_error_pct is not None for row in group)
         ),
         by_source_and_kernel=tuple(
@@ -122,12 +127,17 @@ def summarise(rows: Iterable[ComparedRow]) -> ValidationSummary:
 
 
 def _order(kind: tuple[Kind, list[ComparedRow]]) -> tuple[bool, bool]:
-    """Return what a kind is sorted by: kernels in the order of the files, then services, then GPUs."""
+    """Return the sort key of a kind: kernels in the order of files, then services, then GPUs."""
     return kind[0].where == GPUS, kind[0].name == SERVICES
 
 
 def _errors(rows: list[ComparedRow], errors_pct: Sequence[float | None] | None = None) -> dict[str, Any]:
-    """Return the fields of `Errors`, of the rows' own errors where no others are given."""
+    """Return the fields of `Errors` by name.
+
+    Args:
+        rows: Measurements with predictions.
+        errors_pct: Signed errors to summarise, by default those of ``rows``.
+    """
     signed = [row.error_pct for row in rows] if errors_pct is None else errors_pct
     errors = [abs(error) for error in signed if error is not None]
     return {

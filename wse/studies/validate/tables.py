@@ -1,4 +1,4 @@
-"""The tables of ``wse validate``, and its numbers as text."""
+"""Tables that ``wse validate`` prints, and the format of their numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wse.studies.validate.parts import (
 )
 
 Listed = Literal["predicted", "all", "none"]
-"""Rows that are listed one by one."""
+"""Which rows are listed one by one."""
 NUMBER_WIDTH: Final = 9
 LINE_WIDTH: Final = 5
 KERNEL_WIDTH: Final = 17
@@ -38,9 +38,16 @@ def validation_tables(
     listed: Listed,
     width: int,
 ) -> tuple[Table, ...]:
-    """Files, errors by kind, the rows that are to be listed, reasons why others are not predicted, and capacity.
+    """Return the tables of files, errors by kind, listed rows, reasons, GPUs and capacity.
 
-    With rows errors by source and kernel are listed too.
+    If rows are listed, there is also a table of errors by source and kernel.
+
+    Args:
+        rows: All measurements with their predictions.
+        summary: Summary of the errors.
+        capacity: Number of wafers of each model, or None.
+        listed: Which rows to list one by one.
+        width: Width of the output in characters.
     """
     groups: dict[tuple[str, str], list[ValidationRow]] = {}
     for row in rows:
@@ -65,7 +72,7 @@ def validation_tables(
 
 
 def _files_table(rows: Sequence[ValidationRow]) -> Table:
-    """Return the files, with the number of rows and of predicted rows of each."""
+    """Return the table of files with the numbers of all and of predicted rows in each."""
     columns = (
         Column(key="file", title="file", wraps=True),
         number("rows", "rows", width=NUMBER_WIDTH),
@@ -73,13 +80,13 @@ def _files_table(rows: Sequence[ValidationRow]) -> Table:
     )
     files = []
     for file in dict.fromkeys(row.file for row in rows):
-        of_file = [row for row in rows if row.file == file]
-        files.append({"file": file, "rows": len(of_file), "predicted": sum(row.reason is None for row in of_file)})
+        file_rows = [row for row in rows if row.file == file]
+        files.append({"file": file, "rows": len(file_rows), "predicted": sum(row.reason is None for row in file_rows)})
     return Table(columns=columns, rows=files, title="Measurements")
 
 
 def _group_tables(rows: Sequence[ValidationRow], source: str, file: str, width: int) -> list[Table]:
-    """Return the predicted rows of a source, and those that are not predicted with the reason."""
+    """Return a table of the predicted rows of a source, and one of other rows with the reasons."""
     predicted = [row for row in rows if row.reason is None]
     unpredicted_rows = [row for row in rows if row.reason is not None]
     room = width - INDENT - LINE_WIDTH - METRIC_WIDTH - 3 * NUMBER_WIDTH - 5 * PADDING
@@ -103,7 +110,7 @@ def _number(key: str, title: str, form: Callable[[Any], str] = count) -> Column:
 
 
 def _row_columns(room: int) -> tuple[Column, ...]:
-    """Return the columns that every row has; its description has ``room`` characters."""
+    """Return the columns that all rows have. The description is ``room`` characters wide."""
     return (
         number("line", "line", str, width=LINE_WIDTH),
         Column(key="what", title="what", cell=lambda row: printable(description(row.input)), width=room),
@@ -113,11 +120,12 @@ def _row_columns(room: int) -> tuple[Column, ...]:
 
 
 def _measured_text(row: ValidationRow) -> str:
+    """Return the measured number, or the text of a range as it was published."""
     return printable(row.input["value"]) if row.measured is None else value_text(row.measured)
 
 
 def description(row: Mapping[str, str]) -> str:
-    """Return the description of a row in few words: grid as rows x columns, size, model, algorithm."""
+    """Return a short description of a measurement: grid (rows x columns), size, model, name."""
     name = (row.get("algorithm") or row.get("system") or row.get("kernel") or "").split(" (")[0]
     grid = f"{row['grid_h']}x{row['grid_w']}" if row.get("grid_w") and row.get("grid_h") else ""
     product = "x".join(part for part in (row.get("M,N,K") or "").split(",") if part)
@@ -128,14 +136,16 @@ def description(row: Mapping[str, str]) -> str:
 
 
 def _reasons_table(reasons: Sequence[ReasonCount]) -> Table:
+    """Return the table of the most frequent reasons why measurements are not predicted."""
     columns = (number("rows"), Column(key="reason", wraps=True))
     rows = plural(sum(reason.rows for reason in reasons), "row")
-    shown = reasons[:MOST_REASONS]
-    return Table(columns=columns, rows=shown, title="Not predicted", note=rows, footer=more_rows(reasons, len(shown)))
+    top_reasons = reasons[:MOST_REASONS]
+    footer = more_rows(reasons, len(top_reasons))
+    return Table(columns=columns, rows=top_reasons, title="Not predicted", note=rows, footer=footer)
 
 
 def _kinds_table(summary: ValidationSummary) -> Table:
-    """Absolute errors of each kind of measurements, and of all of them."""
+    """Return the table of absolute errors by kind of measurement, with a last row for all kinds."""
     kinds = [kind.to_dict() for kind in summary.by_kind if kind.predicted]
     predicted = sum(kind["predicted"] for kind in kinds)
     total = {**replace(summary, predicted=predicted).to_dict(), "kind": ALL, "where": "", "fitted": ""}
@@ -157,7 +167,7 @@ def _percent_text(error: float) -> str:
 
 
 def _errors_table(summary: ValidationSummary, width: int) -> Table:
-    """Absolute errors of each source and kernel, of each method, and of all measurements."""
+    """Return the table of absolute errors by source and kernel, by method, and over all."""
     room = width - INDENT - KERNEL_WIDTH - 3 * NUMBER_WIDTH - 4 * PADDING
     groups: list[tuple[str, str, Errors]] = [
         (group.source.split(" (")[0].removeprefix("github:"), group.kernel, group)
@@ -186,7 +196,7 @@ def _errors_table(summary: ValidationSummary, width: int) -> Table:
 
 
 def _gpus_table(errors: Sequence[GpuErrors]) -> Table:
-    """Errors of rows about GPUs by group."""
+    """Return the table of errors on GPUs by group."""
     columns = (
         Column(key="group", title="group", wraps=True),
         number("rows", "rows", width=NUMBER_WIDTH),
@@ -200,7 +210,7 @@ def _gpus_table(errors: Sequence[GpuErrors]) -> Table:
 
 
 def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
-    """Return the fewest wafers that hold each model beside the code of each software profile."""
+    """Return the table of the minimum number of wafers of each model with each software profile."""
     profiles = capacity[0].needed
     rows = [
         {"model": model.model, "stated": str(model.wafers), **{n.software: str(n.wafers) for n in model.needed}}
@@ -210,7 +220,7 @@ def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
     return Table(
         columns=(
             Column(key="model", title="model", wraps=True),
-            *(number(name, name, str) for name in ("stated", *(needed.software for needed in profiles))),
+            *(number(name, name, str) for name in ("stated", *(profile.software for profile in profiles))),
         ),
         rows=rows,
         title="Capacity",
@@ -220,7 +230,11 @@ def _capacity_table(capacity: Sequence[ModelCapacity]) -> Table:
 
 
 def value_text(value: float | None) -> str:
-    """Return a measured or predicted value with the figures of its fraction that count; empty where there is none."""
+    """Format a measured or predicted value; None gives "".
+
+    Fractions below 1,000 have four significant digits. Integers and values from 1,000 on have no
+    decimals, and values from 10 million on an exponent.
+    """
     if value is None:
         return ""
     if value >= 10_000_000:
@@ -229,7 +243,7 @@ def value_text(value: float | None) -> str:
 
 
 def signed_text(error_pct: float | None) -> str:
-    """Return an error with its sign; empty where the measured value is zero."""
+    """Return an error in percent with its sign, or "" for None."""
     if error_pct is None:
         return ""
     return f"{error_pct:+.1f} %" if abs(error_pct) < 1000 else f"{error_pct:+.0e} %"

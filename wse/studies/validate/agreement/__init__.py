@@ -1,1 +1,1 @@
-"""Agreement of the fast fabric model with the wavelet simulator, on random cases."""
+"""Random tests of the fast timing model (fabric) against the cycle-by-cycle reference (wavelet)."""

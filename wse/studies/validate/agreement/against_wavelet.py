@@ -1,4 +1,7 @@
-"""Agreement of the two timing readers: the fabric model's cycles and link loads against those of the wavelets."""
+"""Comparison of the fabric model with the wavelet reference, which simulates every cycle.
+
+Both time the same random configurations. The cycles may differ; the words per link must be equal.
+"""
 
 from __future__ import annotations
 
@@ -35,31 +38,37 @@ I64 = npt.NDArray[np.int64]
 REFERENCES: Final = ("wavelet",)
 PROFILES: Final = ("tuned", "academic")
 LAYERS: Final = {"decode layers": layers, "prefill layers": prefill_layers, "verify layers": verify_layers}
-"""Names of whole layers, instead of a pattern, and the functions that make them."""
-CONFIGURATIONS_PER_PATTERN: Final = 4  # configurations of a pattern, a wafer and a software profile
+"""Functions that draw cases of whole layers, by the name that stands in the column of patterns."""
+CONFIGURATIONS_PER_PATTERN: Final = 4  # for each combination of pattern, wafer and software profile
 SEED: Final = 1
-JUDGED_CYCLES: Final = 200  # above these, a relative error says something
+JUDGED_CYCLES: Final = 200  # relative errors of shorter runs are not meaningful
 
 
 @cache
 def samples() -> Mapping[str, Callable[[Sizes], Case]]:
-    """Return the functions that make cases, by name; those of users' packages come last.
+    """Return the functions that draw random cases of patterns, by name of the case.
+
+    Patterns of other installed packages come last.
 
     Raises:
-        BadInput: a package brings a pattern that cannot be used.
+        BadInput: Another package provides a pattern that cannot be used.
     """
     return {name: make for pattern in patterns().values() for name, make in pattern.samples.items()}
 
 
 def cases(name: str, count: int, seed: int) -> Iterator[Case]:
-    """``count`` cases of one pattern; the same ones for the same seed."""
+    """Yield ``count`` random cases of a pattern. The same seed gives the same cases."""
     rng = np.random.default_rng([seed, *name.encode()])
     for _ in range(count):
         yield samples()[name](Sizes(rng))
 
 
 def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
-    """Time one configuration by both readers."""
+    """Time a case of a communication pattern with the fabric model and with the wavelet reference.
+
+    Returns:
+        The cycles by both models, and whether both count the same words on every link.
+    """
     costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
     fast = _fast(case, costs)
     wavelet = _wavelet(case, wafer, software)
@@ -80,56 +89,66 @@ def compare(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> Agreemen
 
 
 def _fast(case: Case, costs: LineCosts) -> list[LineTime]:
-    """Return the times of the groups of a case, one after another."""
+    """Return the time of each group of a case by the fabric model, in the order of execution."""
     times = PatternTimes(costs)
-    return [times.time([_slowest(laid, times) for laid in group]) for group in case.groups]
+    return [times.time([_slowest_line(placed_pattern, times) for placed_pattern in group]) for group in case.groups]
 
 
-def _slowest(laid: PlacedPattern, times: PatternTimes) -> LinePattern:
-    """Return the line of a pattern that takes longest."""
-    schedule, round_ = laid.schedule, laid.round_ % len(laid.schedule.variants)
-    variants = np.unique(schedule.variants[round_, [line for line, _ in laid.lines]])
-    axis = COLUMNS if laid.lines[0][1][0][1] == laid.lines[0][1][-1][1] else ROWS
-    choice = [LinePattern(schedule, variant, laid.words, axis) for variant in schedule.critical(variants)]
+def _slowest_line(placed_pattern: PlacedPattern, times: PatternTimes) -> LinePattern:
+    """Return the line of a pattern with the most cycles by the fabric model."""
+    schedule, round_ = placed_pattern.schedule, placed_pattern.round_ % len(placed_pattern.schedule.variants)
+    variants = np.unique(schedule.variants[round_, [line for line, _ in placed_pattern.lines]])
+    first_pe, last_pe = placed_pattern.lines[0][1][0], placed_pattern.lines[0][1][-1]
+    axis = COLUMNS if first_pe[1] == last_pe[1] else ROWS
+    choice = [LinePattern(schedule, variant, placed_pattern.words, axis) for variant in schedule.critical(variants)]
     return max(choice, key=lambda transfer: times.time([transfer]).cycles)
 
 
 def _wavelet(case: Case, wafer: WaferSpec, software: SoftwareProfile) -> MachineRun:
-    machine = Machine(wafer, case.rows, case.cols, sum(2 * laid.words for group in case.groups for laid in group))
+    """Simulate a case cycle by cycle.
+
+    The patterns of a group start together; groups run in order.
+    """
+    words_per_pe = sum(2 * placed_pattern.words for group in case.groups for placed_pattern in group)
+    machine = Machine(wafer, case.rows, case.cols, words_per_pe)
     gap, relay = software.reduce_gap_cycles, software.relay_cycles
     one_by_one = Lines(machine=machine, gap_cycles=gap, relay_cycles=relay)
     colour, address = 0, 0
     for group in case.groups:
-        for i, laid in enumerate(group):
+        for i, placed_pattern in enumerate(group):
             lines = one_by_one
             if len(group) > 1:
                 main = 2 * wafer.colours * i
                 lines = Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, main=main)
-            target = address if laid.reduces else address + laid.words
-            free = [
+            target = address if placed_pattern.reduces else address + placed_pattern.words
+            next_colours = [
                 lines.path(
-                    laid.schedule,
+                    placed_pattern.schedule,
                     list(pes),
-                    laid.words,
+                    placed_pattern.words,
                     source=address,
                     target=target,
                     line=line,
-                    round_=laid.round_,
+                    round_=placed_pattern.round_,
                     colour=colour,
                 )
-                for line, pes in laid.lines
+                for line, pes in placed_pattern.lines
             ]
-            colour, address = max(free), address + 2 * laid.words
+            colour, address = max(next_colours), address + 2 * placed_pattern.words
     return run(machine)
 
 
 def _loads(case: Case) -> I64:
-    """Return the words that the fabric model counts on each link, int64 ``[4, rows, cols]``."""
+    """Return the words that the fabric model counts on each link, int64 ``[4, rows, cols]``.
+
+    The first axis is the direction in which a link leaves the router.
+    """
     words = np.zeros((4, case.rows, case.cols), np.int64)
-    for laid in (laid for group in case.groups for laid in group):
-        one_round = replace(laid.schedule, variants=laid.schedule.variants[laid.round_][None])
-        loads = line_loads(one_round, 1, laid.words)
-        for line, pes in laid.lines:
+    for placed_pattern in (placed_pattern for group in case.groups for placed_pattern in group):
+        schedule = placed_pattern.schedule
+        one_round = replace(schedule, variants=schedule.variants[placed_pattern.round_][None])
+        loads = line_loads(one_round, 1, placed_pattern.words)
+        for line, pes in placed_pattern.lines:
             for direction, step_of in ((0, 1), (1, -1)):
                 for place in np.flatnonzero(loads[direction, line]).tolist():
                     (row, col), (to_row, to_col) = pes[place], pes[place + step_of]
@@ -139,34 +158,63 @@ def _loads(case: Case) -> I64:
 
 
 def check_reference(name: str) -> None:
-    """Refuse what ``--against`` does not know."""
+    """Check the value of ``--against``.
+
+    Raises:
+        UnknownName: The value is not the name of a reference.
+    """
     if name not in REFERENCES:
         raise UnknownName("reference", name, REFERENCES, where="--against")
 
 
-def agreement(each: int, seed: int, on_progress: OnProgress = ignore) -> Agreement:
-    """Compare both readers on ``each`` configurations of every pattern and of layers, by wafer and software profile."""
+def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> Agreement:
+    """Compare the fabric model with the wavelet reference on random configurations.
+
+    Every pattern and every case of LAYERS is timed on every wafer generation with every profile of
+    PROFILES.
+
+    Args:
+        case_count: Number of configurations for each combination of pattern, wafer and profile.
+        seed: Seed of the random configurations.
+        on_progress: Called with the finished configurations, their total, and the name of the
+            pattern.
+
+    Returns:
+        Every configuration with the cycles of both models, and a summary of the errors.
+    """
     wafers = {name: load_wafer(name) for name in GENERATIONS}
     rows: list[AgreementRow] = []
     plan = list(product([*samples(), *LAYERS], GENERATIONS, PROFILES))
-    total = each * len(plan)
+    total = case_count * len(plan)
     for i, (pattern, wafer, profile) in enumerate(plan):
         machine, software = wafers[wafer], load_software(profile, wafers[wafer].generation)
         if pattern in LAYERS:
-            for layers in LAYERS[pattern](each, seed + i):
+            for layers in LAYERS[pattern](case_count, seed + i):
                 on_progress(len(rows), total, pattern)
                 rows.append(compare_layers(pattern, layers, machine, software))
         else:
-            for case in cases(pattern, each, seed + i):
+            for case in cases(pattern, case_count, seed + i):
                 on_progress(len(rows), total, pattern)
                 rows.append(compare(case, machine, software))
     on_progress(total, total, "")
-    return Agreement(each=each, seed=seed, judged_above_cycles=JUDGED_CYCLES, rows=tuple(rows), summary=summarise(rows))
+    return Agreement(
+        each=case_count, seed=seed, judged_above_cycles=JUDGED_CYCLES, rows=tuple(rows), summary=summarise(rows)
+    )
 
 
 def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> AgreementRow:
-    """Time a decoded token, a prefill or a pass over several tokens, named as in LAYERS, by both readers."""
-    cost, ran = time_layers(layers, wafer, software)
+    """Time the layers of a small model with the fabric model and with the wavelet reference.
+
+    Args:
+        name: Name of the case in LAYERS, which is reported as the pattern.
+        layers: The model, its mesh, and the phase to time: decode, prefill or verification.
+        wafer: The machine. Only a mesh of the size in ``layers`` is used.
+        software: Costs of launches, relays and gaps.
+
+    Returns:
+        The cycles by both models, and whether both count the same words on every link.
+    """
+    cost, phase_run = time_layers(layers, wafer, software)
     return AgreementRow(
         pattern=name,
         wafer=wafer.name,
@@ -176,22 +224,22 @@ def compare_layers(name: str, layers: LayerCase, wafer: WaferSpec, software: Sof
         words=0,
         detail=layers.description,
         fast_cycles=sum(cost.cause(name) for name in ON_MESH),
-        wavelet_cycles=ran.cycles,
+        wavelet_cycles=phase_run.cycles,
         contention_cycles=float(cost.contention.sum()),
         streams=int(cost.streams.max()),
-        loads_equal=bool(np.array_equal(cost.links, ran.links)),
+        loads_equal=bool(np.array_equal(cost.links, phase_run.links)),
     )
 
 
 def summarise(rows: Sequence[AgreementRow]) -> AgreementSummary:
-    """Errors over all configurations and by pattern."""
+    """Return the errors of the fabric model over all configurations and for each pattern."""
     patterns = dict.fromkeys(row.pattern for row in rows)
     by_pattern = (PatternErrors(pattern=p, **_errors([row for row in rows if row.pattern == p])) for p in patterns)
     return AgreementSummary(**_errors(rows), by_pattern=tuple(by_pattern))
 
 
 def _errors(rows: Sequence[AgreementRow]) -> dict[str, Any]:
-    """Return the fields of `AgreementErrors`."""
+    """Return the fields of `AgreementErrors` by name, computed over ``rows``."""
     errors = [abs(row.error_pct) for row in rows if row.wavelet_cycles > JUDGED_CYCLES]
     return {
         "rows": len(rows),

@@ -1,4 +1,4 @@
-"""Kinds of small models whose layers both timing readers are given: one for each form of attention, norm and block."""
+"""Small models for tests of the timing models: one for each type of attention, norm and block."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ def _with_experts(spec: ModelSpec) -> ModelSpec:
     experts = Experts(
         count=EXPERTS, active=2, ffn_size=spec.ffn_size // 4, shared_size=spec.ffn_size // 4, scoring="sigmoid"
     )
-    return _of_experts(spec, replace(experts, correction=True))
+    return _set_experts(spec, replace(experts, correction=True))
 
 
 def _with_softmax_experts(spec: ModelSpec) -> ModelSpec:
-    return _of_experts(spec, Experts(count=EXPERTS, active=3, ffn_size=spec.ffn_size // 4, router_bias=True))
+    return _set_experts(spec, Experts(count=EXPERTS, active=3, ffn_size=spec.ffn_size // 4, router_bias=True))
 
 
-def _of_experts(spec: ModelSpec, experts: Experts) -> ModelSpec:
+def _set_experts(spec: ModelSpec, experts: Experts) -> ModelSpec:
+    """Return the model with experts instead of a dense block in every layer."""
     return replace(spec, layers=tuple(replace(layer, experts=True) for layer in spec.layers), experts=experts)
 
 
@@ -52,4 +53,4 @@ KINDS: Final[Mapping[str, Callable[[ModelSpec], ModelSpec]]] = {
     "experts and a block beside them": _with_experts,
     "experts chosen by softmax": _with_softmax_experts,
 }
-"""Functions that change a plain model into another kind, by name."""
+"""Functions that change a plain model into another kind of model, by the name of this kind."""

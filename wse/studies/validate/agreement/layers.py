@@ -1,5 +1,8 @@
-"""Layers of small models on small meshes, of decode, of prefill and of passes over several tokens, for both timing
-readers."""
+"""Random layers of small models on small meshes, for the comparison of the timing models.
+
+The timing models are the fabric model and the wavelet reference. A case is a decoded token, a
+prefill, or a verification pass over several tokens of one user.
+"""
 
 from __future__ import annotations
 
@@ -35,24 +38,34 @@ from wse.program.program import Program
 from wse.studies.validate.agreement.kinds import KINDS
 
 SMALLEST, LARGEST = 8, 48  # PEs on a side
-SMALLEST_SQUARE, LARGEST_SQUARE = 4, 16  # of prefill, whose rounds the reference takes one after another
+SMALLEST_SQUARE, LARGEST_SQUARE = 4, 16  # PEs on a side in prefill, whose many rounds the reference simulates slowly
 CONTEXT: Final = 256
 MOST_VERIFIED: Final = 8
 FITTED_GROUPS: Final = (0, *FEWER_GROUPS)
 ON_MESH: Final = ("hops", "relays", "compute", "launch")
-"""Causes of cycles that the reference knows: it has neither links between wafers nor a host."""
+"""Causes of cycles that the reference simulates. It has neither links between wafers nor a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCase:
-    """A request: a model of ``spec`` on a mesh, one token that joins ``cached`` others, or the prefill of as many.
+    """A small model on a small mesh, and the phase of it to be timed.
 
-    With ``verify_tokens`` it is a pass over so many tokens of one user that joins those others.
-
-    ``mapping`` ``region`` has one layer alone, ``pipeline`` a model of three layers on two regions, mostly of different
-    rows or columns. ``prefill`` is the product of a prefill, else empty; ``store_and_forward`` and ``schedule``
-    as of the compiler's Options. ``groups`` are those of all-reduces, 0 for those with the fewest relays. Attention is
-    on at most ``attention_cols`` columns, 0: on all. ``kind`` is one of KINDS.
+    Attributes:
+        spec: The model.
+        rows: Rows of PEs.
+        cols: Columns of PEs.
+        cached: Tokens in the KV cache; for a prefill, tokens of the prompt.
+        dtype: Element type of weights and cache.
+        mapping: ``region`` for a single layer; ``pipeline`` for three layers on two regions, which
+            mostly differ in their rows or columns.
+        prefill: Matrix product of the prefill to be timed. Empty to time decode or a verification
+            pass.
+        store_and_forward: As in the compiler's Options.
+        schedule: As in the compiler's Options.
+        verify_tokens: New tokens of one user in a verification pass; 0 for other phases.
+        groups: Groups of each all-reduce; 0 for the number of groups with the fewest relays.
+        attention_cols: Maximum number of columns of PEs with attention; 0 for all columns.
+        kind: Kind of the model, one of KINDS.
     """
 
     spec: ModelSpec
@@ -71,7 +84,7 @@ class LayerCase:
 
     @property
     def description(self) -> str:
-        """The sizes, in few words."""
+        """Phase, sizes and element type in words, for the column of details."""
         spec = self.spec
         heads = f"{spec.head_count} heads, {spec.kv_head_count} of keys, of {spec.head_size}"
         phase = (
@@ -87,22 +100,23 @@ class LayerCase:
 
 
 def layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """``count`` requests; the same ones for the same seed.
+    """Yield ``count`` random cases of decode. The same seed gives the same cases.
 
-    Several layers are of any of KINDS; rewritten ones may have attention on some columns alone.
+    Cases alternate between a single layer and three layers. Three layers are of a random one of
+    KINDS. With the schedule ``fused`` they may have attention on some of the columns only.
     """
-    rng, of_groups, of_kinds = (np.random.default_rng([seed, *name]) for name in (b"layers", b"groups", b"kinds"))
+    rng, groups_rng, kinds_rng = (np.random.default_rng([seed, *name]) for name in (b"layers", b"groups", b"kinds"))
     for i in range(count):
         rows, cols = (int(n) for n in rng.integers(SMALLEST, LARGEST + 1, 2))
-        kv_heads, share = int(rng.choice([1, 2, 4])), int(rng.choice([1, 2, 4]))
+        kv_heads, queries_per_key = int(rng.choice([1, 2, 4])), int(rng.choice([1, 2, 4]))
         head_size = int(rng.choice([8, 16, 32]))
-        hidden = kv_heads * share * head_size
+        hidden = kv_heads * queries_per_key * head_size
         spec = ModelSpec(
             name="small",
             family="llama",
             layers=(Layer(),) * (3 if i % 2 else 1),
             hidden_size=hidden,
-            head_count=kv_heads * share,
+            head_count=kv_heads * queries_per_key,
             kv_head_count=kv_heads,
             head_size=head_size,
             attention_scale=head_size**-0.5,
@@ -118,8 +132,9 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
         )
         dtype, cached = str(rng.choice(["float16", "float32"])), int(rng.integers(1, CONTEXT))
         mapping = "region" if spec.layer_count == 1 else "pipeline"
-        schedule, groups = SCHEDULES[i // 2 % 2], int(of_groups.choice(FITTED_GROUPS))
-        kind, narrow, columns = str(of_kinds.choice([*KINDS])), of_kinds.integers(2), of_kinds.integers(1, cols // 2)
+        schedule, groups = SCHEDULES[i // 2 % 2], int(groups_rng.choice(FITTED_GROUPS))
+        kind = str(kinds_rng.choice([*KINDS]))
+        narrow, columns = kinds_rng.integers(2), kinds_rng.integers(1, cols // 2)
         several = mapping == "pipeline"
         yield LayerCase(
             spec=KINDS[kind](spec) if several else spec,
@@ -136,11 +151,15 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
 
 
 def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """``count`` prefills of a layer on small squares, by MeshGEMM in turn with decode's weights and its own."""
+    """Yield ``count`` random prefills of a single layer on a small square of PEs.
+
+    The same seed gives the same cases. MeshGEMM alternates between a weight layout of its own and
+    the layout that decode uses.
+    """
     rng = np.random.default_rng([seed, *b"prefill"])
     for i, drawn_layers in enumerate(layers(2 * count, seed)):
         if i % 2:
-            continue  # of one layer alone are those that remain
+            continue  # cases with an even index have a single layer
         side, own_weights = int(rng.integers(SMALLEST_SQUARE, LARGEST_SQUARE + 1)), i % 4 == 0
         head = drawn_layers.spec.hidden_size
         one_head = replace(
@@ -162,7 +181,10 @@ def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
 
 
 def verify_layers(count: int, seed: int) -> Iterator[LayerCase]:
-    """``count`` passes over a few tokens of one user, by layers as of decode."""
+    """Yield ``count`` random verification passes over 2 to MOST_VERIFIED tokens of one user.
+
+    The layers are those of `layers` for the same seed.
+    """
     rng = np.random.default_rng([seed, *b"verify"])
     for drawn_layers in layers(count, seed):
         tokens = int(rng.integers(2, MOST_VERIFIED + 1))
@@ -170,12 +192,13 @@ def verify_layers(count: int, seed: int) -> Iterator[LayerCase]:
 
 
 def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[Program, WaferSpec]:
-    """Return the Program of a request, and the mesh that it is for.
+    """Compile a case. A model that does not fit in SRAM is compiled as well.
 
-    What does not fit in SRAM is laid out all the same.
+    Returns:
+        The Program, and the wafer reduced to the mesh of the case.
     """
     machine = replace(mesh_on(wafer, layers.rows, layers.cols), name=wafer.name)
-    alone = layers.mapping == "region"
+    single_layer = layers.mapping == "region"
     options = Options(
         mapping=layers.mapping,
         wafers=1,
@@ -184,7 +207,7 @@ def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfil
         context=CONTEXT,
         prompt_tokens=(layers.cached if layers.prefill else 1,),
         capacity=REPORT,
-        scope=LAYERS if alone else MODEL,
+        scope=LAYERS if single_layer else MODEL,
         phases=(PREFILL,) if layers.prefill else (DECODE,),
         verify_tokens=layers.verify_tokens,
         prefill=layers.prefill or None,
@@ -201,7 +224,18 @@ def compile_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfil
 
 
 def time_layers(layers: LayerCase, wafer: WaferSpec, software: SoftwareProfile) -> tuple[PhaseCost, PhaseRun]:
-    """Return a decoded token, a prefill in one chunk, or a pass, by the fabric model and by the reference."""
+    """Compile a case and time its phase with the fabric model and with the wavelet reference.
+
+    The phase is a decoded token, a prefill in one chunk, or a verification pass.
+
+    Args:
+        layers: The case.
+        wafer: The machine, whose mesh is reduced to that of the case.
+        software: Costs of launches, relays and gaps.
+
+    Returns:
+        The cost by the fabric model and the run of the reference.
+    """
     program, machine = compile_layers(layers, wafer, software)
     if layers.prefill:
         (phase,) = program.prefill

@@ -1,4 +1,4 @@
-"""Agreement, the result of ``wse validate --against wavelet``: errors of the fabric model, and their tables."""
+"""Result of ``wse validate --against wavelet``: errors of the fabric model, and their tables."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from wse.reports.terminal import INDENT, WIDEST, count
 from wse.studies.validate.tables import signed_text
 
 WORST: Final = 10
-"""Configurations that are listed."""
+"""Number of configurations in the table of the largest errors."""
 WIDTHS: Final = {"machine": 13, "PEs": 7, "words": 5, "fast": 8, "wavelet": 8, "error": 8}
-"""Characters of the columns of configurations."""
+"""Widths in characters of the columns in the table of the largest errors."""
 PADDING: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementRow(Result):
-    """A configuration with the cycles of both readers."""
+    """Cycles of one configuration by the fabric model ("fast") and by the wavelet reference."""
 
     pattern: Annotated[str, Doc("The communication pattern, or whole layers.")]
     wafer: Annotated[str, Doc("The wafer.")]
@@ -27,14 +27,14 @@ class AgreementRow(Result):
     rows: Annotated[int, Doc("Rows of PEs.")]
     cols: Annotated[int, Doc("Columns of PEs.")]
     words: Annotated[int, Doc("Words of a message; 0 for whole layers.", "words")]
-    detail: Annotated[str, Doc("What else the configuration has.")]
+    detail: Annotated[str, Doc("Further settings of the configuration, such as a group size or a root.")]
     fast_cycles: Annotated[float, Doc("Cycles by the fast model.", "cycles")]
     wavelet_cycles: Annotated[int, Doc("Cycles by the reference.", "cycles")]
     contention_cycles: Annotated[
         float, Doc("Cycles by the fast model in which words wait for other messages' on a link or ramp.", "cycles")
     ]
-    streams: Annotated[int, Doc("The most messages on one link or ramp in one window.")]
-    loads_equal: Annotated[bool, Doc("Whether both count the same words on every link.")]
+    streams: Annotated[int, Doc("Maximum number of messages on one link or ramp in one window.")]
+    loads_equal: Annotated[bool, Doc("Whether both models count the same words on every link.")]
     error_pct: Annotated[float, Doc("100 (fast - wavelet) / wavelet cycles.", "%")] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -47,8 +47,8 @@ class AgreementErrors(Result):
     """Errors of the fabric model over some configurations."""
 
     rows: Annotated[int, Doc("Configurations.")]
-    judged: Annotated[int, Doc("Configurations that are long enough for a relative error.")]
-    loads_equal: Annotated[int, Doc("Configurations with the same words on every link.")]
+    judged: Annotated[int, Doc("Configurations with enough cycles for a meaningful relative error.")]
+    loads_equal: Annotated[int, Doc("Configurations for which both models count the same words on every link.")]
     median_abs_error_pct: Annotated[float | None, Doc("Median of the absolute errors.", "%", or_null=True)]
     worst_abs_error_pct: Annotated[float | None, Doc("Largest absolute error.", "%", or_null=True)]
 
@@ -74,29 +74,31 @@ class AgreementSummary(AgreementErrors):
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement(Result):
-    """The fabric model beside the reference, configuration by configuration."""
+    """Comparison of the fabric model with the wavelet reference on random configurations."""
 
-    each: Annotated[int, Doc("Configurations of a pattern, a wafer and a software profile.")]
+    each: Annotated[int, Doc("Number of configurations for each combination of pattern, wafer and software profile.")]
     seed: Annotated[int, Doc("Seed of the configurations.")]
-    judged_above_cycles: Annotated[int, Doc("Cycles above which a relative error is judged.", "cycles")]
+    judged_above_cycles: Annotated[
+        int, Doc("Errors are summarised for configurations with more cycles than this.", "cycles")
+    ]
     rows: Annotated[tuple[AgreementRow, ...], Doc("Every configuration.")]
-    summary: Annotated[AgreementSummary, Doc("Errors in short.")]
+    summary: Annotated[AgreementSummary, Doc("Summary of the errors.")]
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Errors by pattern, and the configurations with the largest errors."""
-        judged = [row for row in self.rows if row.wavelet_cycles > self.judged_above_cycles]
-        judged.sort(key=lambda row: -abs(row.error_pct))
-        above = count(self.judged_above_cycles)
+        """Return tables of errors by pattern and of the configurations with the largest errors."""
+        judged_rows = [row for row in self.rows if row.wavelet_cycles > self.judged_above_cycles]
+        judged_rows.sort(key=lambda row: -abs(row.error_pct))
+        min_cycles = count(self.judged_above_cycles)
         notes = [
             ("", ""),
-            ("errors", f"of the fast model, where the reference takes more than {above} cycles"),
+            ("errors", f"of the fast model, where the reference takes more than {min_cycles} cycles"),
             ("more", "--json: every configuration, with what else it has"),
         ]
-        return (_summary_table(self.summary, self.seed), _worst_table(judged[:WORST], width), pair_table(notes))
+        return (_summary_table(self.summary, self.seed), _worst_table(judged_rows[:WORST], width), pair_table(notes))
 
 
 def _summary_table(summary: AgreementSummary, seed: int) -> Table:
-    """Errors of each pattern, and of all."""
+    """Return the table of errors, with a row for each pattern and a last row for all patterns."""
     columns = (
         Column(key="pattern", title="pattern"),
         number("rows", "runs"),
@@ -114,7 +116,7 @@ def _summary_table(summary: AgreementSummary, seed: int) -> Table:
 
 
 def _worst_table(rows: list[AgreementRow], width: int) -> Table:
-    """Configurations with the cycles of both readers."""
+    """Return a table of configurations with their cycles by both models."""
     room = width - INDENT - sum(WIDTHS.values()) - PADDING * len(WIDTHS)
     columns = (
         Column(key="pattern", title="pattern", width=room),

@@ -1,1 +1,1 @@
-"""Published measurements, read from files that nobody has checked, and the terms that sources use."""
+"""Readers of files with published measurements, and of the free text in their cells."""

@@ -1,4 +1,4 @@
-"""Collectives that rows name in free text, as the collectives that the models know."""
+"""Reader of the free text in which measurements name a collective and its algorithm."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _NAMES: Final = (
     ("chain", re.compile(r"\b(chain|pipeline)\b")),
     ("flooding", re.compile(r"\b(flood|multicast)")),
 )
-"""The first that a text has is meant: ``snake chain`` is a snake, ``chain + broadcast`` a chain."""
+"""Algorithms and the words for them. The first entry that matches is used: ``snake chain`` is a
+snake."""
 
 _GROUP: Final = re.compile(r"\bs\s*=\s*([0-9]{1,5})\b")
 _LEVELS: Final = re.compile(r"\bk\s*=\s*([0-9])\b")
@@ -35,14 +36,16 @@ _GROUP_COUNT: Final = re.compile(r"\b(?:g|groups?|group_num)\s*=\s*([0-9]{1,5})\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """The collective of a row.
+    """Collective operation that a measurement timed.
 
     Attributes:
         kind: ``reduce``, ``broadcast`` or ``all_reduce``.
-        algorithm: A name of the models, empty where the text has none of them.
-        group: PEs in a group of a two-phase reduce; None for the square root of the line.
-        groups: Groups of a K-tree of two levels; None for those with the fewest relays.
-        levels: Levels of a K-tree, its K; None where the row does not say.
+        algorithm: Name of the algorithm in the models. Empty if the text names none of them.
+        group: PEs in a group of a two-phase reduce. None for the square root of the length of the
+            line.
+        groups: Number of groups of a K-tree with two levels. None for the number with the fewest
+            relays.
+        levels: Number of levels of a K-tree, which is its K. None if not stated.
     """
 
     kind: str
@@ -53,7 +56,7 @@ class Collective:
 
 
 def collective_of(m: Measurement) -> Collective | None:
-    """Return the collective of a row about one."""
+    """Return the collective that a measurement timed, or None if its kernel is not a collective."""
     kind = _COLLECTIVES.get(re.sub(r"^2d|[\s_-]", "", m.text("kernel").lower()))
     if kind is None:
         return None

@@ -1,6 +1,8 @@
-"""Terms of rows about GPUs: the GPU, the serving stack and its version, how the model is cut, formats and users.
+"""Reader of the free text in which measurements on GPUs state their conditions.
 
-Sources write these freely (``NVIDIA H100 SXM``, ``trtllm 1.2.0rc6.post2``, ``TP1 ADP8 EP8``, ``int4_wo``).
+The conditions are the GPU, the serving stack and its version, the parallelism, the format of
+weights, and the users. Examples are ``NVIDIA H100 SXM``, ``trtllm 1.2.0rc6.post2``, ``TP1 ADP8
+EP8`` and ``int4_wo``.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _GPUS: Final = (
     ("a100-40gb", re.compile(r"\bA100\b.*(\b40 ?GB\b|Argonne)")),
     ("a100", re.compile(r"\bA100\b")),
 )
-"""The first that a system's name has is meant. Argonne's A100 are those of Polaris, of 40 GB."""
+"""GPUs and the words for them. The first that matches is used. Argonne's A100 are those of Polaris,
+with 40 GB."""
 
 _STACKS: Final = (
     ("vllm", re.compile(r"\bvllm\b"), (0, 8), "2025-03"),
@@ -31,11 +34,13 @@ _STACKS: Final = (
     ("sglang", re.compile(r"\bsglang\b"), (0, 0), ""),
     ("graph", re.compile(r"^graph$"), (0, 0), ""),
 )
-"""Stacks, the words for them, and from which version and month on the constants are those of the present one: vLLM
-has its engine V1 by default from 0.8 on; TensorRT-LLM runs on PyTorch by default from 1.0 on."""
+"""Serving stacks: name, the words for it, and the first version and month to which its present
+constants apply.
+
+vLLM uses its engine V1 by default since 0.8. TensorRT-LLM runs on PyTorch by default since 1.0."""
 
 OLD: Final = "-2024"
-"""Suffix of the names of stacks from before that date."""
+"""Suffix of the name of a stack with the constants of earlier versions."""
 
 _VERSION: Final = re.compile(r"\b([0-9]{1,3})\.([0-9]{1,3})")
 _MONTH: Final = re.compile(r"\b(20[0-9]{2}-[0-9]{2})")
@@ -55,14 +60,18 @@ _FORMATS: Final = {
 
 
 def gpu_of(m: Measurement) -> str | None:
-    """Return the preset of the GPU that a row was measured on; None for others."""
+    """Return the name of the GPU preset for a measurement, or None if the GPU is not known."""
     return next((name for name, words in _GPUS if words.search(m.text("system"))), None)
 
 
 def stack_of(m: Measurement) -> str | None:
-    """Return the stack whose constants apply to a row, by its version, or its date where it gives none.
+    """Return the name of the serving stack whose constants apply to a measurement.
 
-    None for others.
+    A version before the one in `_STACKS` selects the constants of 2024. If no version is stated,
+    the date decides.
+
+    Returns:
+        The name of the stack, or None if the software is not known.
     """
     framework = m.text("framework").lower()
     for name, words, version, month in _STACKS:
@@ -72,18 +81,23 @@ def stack_of(m: Measurement) -> str | None:
 
 
 def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: str) -> bool:
-    stated, dated = _VERSION.search(framework), _MONTH.search(m.text("date"))
-    if stated:
-        return (int(stated[1]), int(stated[2])) < version
+    """Return whether the software of a measurement is older than a version.
+
+    If the measurement states no version, its date is compared with ``month``.
+    """
+    version_match, month_match = _VERSION.search(framework), _MONTH.search(m.text("date"))
+    if version_match:
+        return (int(version_match[1]), int(version_match[2])) < version
     if _BENCHMARK_OF_2024 in m.source:
         return bool(month)
-    return bool(dated) and dated[1] < month  # type: ignore[index]
+    return bool(month_match) and month_match[1] < month  # type: ignore[index]
 
 
 def parallelism_of(m: Measurement) -> Parallelism | None:
-    """Return the GPUs of a row and how the model is cut; None where it does not say how many there are.
+    """Return how a model is distributed over GPUs, or None if their number is not stated.
 
-    ``ADP`` is attention by data; ``EP`` experts that are whole on a GPU.
+    ``ADP`` in the text is data-parallel attention. ``EP`` is expert parallelism: each expert is
+    whole on one GPU.
     """
     gpus, cut = count(m.text("chips")), m.text("parallelism")
     if gpus is None:
@@ -92,7 +106,10 @@ def parallelism_of(m: Measurement) -> Parallelism | None:
 
 
 def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
-    """Return the format of a row's weights; that of the checkpoint where both are floats of 4 bits. None for others."""
+    """Return the format of weights that a measurement states, or None if it is not known.
+
+    If ``nvfp4`` is stated for a model whose checkpoint has mxfp4 weights, the format is mxfp4.
+    """
     name = _FORMATS.get(m.text("precision").strip().lower())
     if name == "nvfp4" and spec.weight_type == "mxfp4":
         name = spec.weight_type
@@ -100,10 +117,14 @@ def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
 
 
 MOST_USERS: Final = 2048
-"""Users of a pass where as many come as can be served: TensorRT-LLM's max_batch_size, by default."""
+"""Users in flight when a benchmark sends as many requests as can be served: TensorRT-LLM's default
+max_batch_size."""
 
 
 def users_of(m: Measurement) -> int | None:
-    """Users at the same time, where a row gives one number of them, or as many as can be served."""
+    """Return the concurrent users of a measurement, or None if it does not state a single number.
+
+    ``max load`` stands for MOST_USERS.
+    """
     load = m.text("batch_or_concurrency").strip().lower()
     return MOST_USERS if load == "max load" else count(load)

@@ -1,7 +1,12 @@
-"""Published measurements from CSV files that nobody has checked: one Measurement a row, or one line on what is wrong.
+"""Reader of CSV files with published measurements, which may also be a user's own.
 
-A file has the columns of one of four tables, in any order: `waferllm` (kernels and layers of language models on a
-wafer), `microbench` (collectives, links, PE cores), `gpu` and `public` (serving speeds of GPUs and of services).
+Each row becomes a Measurement. A faulty cell is reported with its file, line, column and value. A
+file has the columns of one of four tables, in any order:
+
+- `waferllm`: kernels and layers of language models on a wafer
+- `microbench`: collectives, links, PE cores
+- `gpu`: serving speeds of GPUs
+- `public`: serving speeds of services
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
     "gpu": (*_SERVING.split(), "framework", "parallelism"),
     "public": tuple(_SERVING.split()),
 }
-"""The columns of each kind of file."""
+"""The columns of each kind of table."""
 
 LARGEST: Final[dict[str, int]] = {
     "grid_w": 4_096,
@@ -47,26 +52,29 @@ LARGEST: Final[dict[str, int]] = {
     "seq_out": 10**7,
     "batch": 10**6,
 }
-"""Columns of whole numbers, and the largest that is not taken for a slip. No wafer has 4,096 PEs in a row."""
+"""Columns of whole numbers, and the maximum of each. A larger number is rejected as a mistake: no
+wafer has 4,096 PEs in a row."""
 
 ELEMENT_BYTES: Final = {
     **dict.fromkeys(("f32", "fp32", "float32", "32-bit"), 4),
     **dict.fromkeys(("f16", "fp16", "float16", "half", "bf16", "bfloat16", "16-bit"), 2),
 }
-"""Bytes of the element types as the files write them."""
+"""Bytes per element, by the names of element types in the files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """A row of a file of measurements.
+    """A published measurement: one row of a CSV file.
 
     Attributes:
-        file: The file as it was named.
-        line: The line that the row begins on, from 1.
-        table: Which of `TABLES` the file is.
-        input: Every column of the row, as given.
-        measured: The value; None where the row gives a range or a formula instead of one number.
-        sizes: The columns of `LARGEST` that the row fills, M, N and K of ``M,N,K`` among them.
+        file: Name of the file, as the user gave it.
+        line: Line on which the row begins, counted from 1.
+        table: Name of the table in `TABLES` whose columns the file has.
+        input: Text of every column of the row.
+        measured: The published value. None if the row gives a range or a formula instead of one
+            number.
+        sizes: Numbers in those columns of `LARGEST` that are not empty, including M, N and K of
+            ``M,N,K``.
     """
 
     file: str
@@ -77,71 +85,89 @@ class Measurement:
     sizes: Mapping[str, int]
 
     def text(self, column: str) -> str:
-        """Return a column's text, empty where the table has no such column."""
+        """Return the text of a column, or "" if the table has no such column."""
         return self.input.get(column, "")
 
     @property
     def rows(self) -> int | None:
-        """Rows of PEs: the file's ``grid_h``."""
+        """Rows of PEs, from the column ``grid_h``; None if not stated."""
         return self.sizes.get("grid_h")
 
     @property
     def cols(self) -> int | None:
-        """Columns of PEs: the file's ``grid_w``."""
+        """Columns of PEs, from the column ``grid_w``; None if not stated."""
         return self.sizes.get("grid_w")
 
     @property
     def words(self) -> int | None:
-        """32-bit words of the vector on each PE."""
+        """32-bit words of the vector on each PE, rounded up; None if not stated."""
         bytes_ = self.sizes.get("vector_len_bytes")
         return None if bytes_ is None else -(-bytes_ // 4)
 
     @property
     def element_bytes(self) -> int | None:
-        """Bytes of an element; None for a type that the models do not know."""
+        """Bytes per element; None if the type is not stated or not known."""
         return ELEMENT_BYTES.get(self.text("dtype").strip().lower())
 
     @property
     def dtype(self) -> str | None:
-        """``float16`` or ``float32``, float16 where the row gives none; None for a type that the models do not know."""
+        """Element type, by default ``float16``.
+
+        None if it is neither ``float16`` nor ``float32``.
+        """
         if not self.text("dtype").strip():
             return "float16"
         return {2: "float16", 4: "float32"}.get(self.element_bytes or 0)
 
     @property
     def kernel(self) -> str:
-        """The kernel that ran, or a model, or a system and its phase."""
+        """The measured kernel; if none is stated, the model; else the system and its phase."""
         system = ", ".join(part for part in (self.text("system"), self.text("phase")) if part)
         return self.text("kernel") or self.text("model") or system
 
     @property
     def platform(self) -> str:
-        """The machine, in the source's words."""
+        """The machine, in the words of the source."""
         return self.text("platform") or self.text("hardware") or self.text("system")
 
     @property
     def source(self) -> str:
-        """The publication of the value."""
+        """Publication of the value: a title or an address."""
         return self.text("source") or self.text("source_url")
 
     @property
     def evidence(self) -> str:
-        """The kind of value, such as measured or simulated."""
+        """Kind of evidence for the value, such as measured or simulated."""
         return self.text("value_kind") or self.text("evidence") or self.text("vendor_or_independent")
 
 
 def read(path: Path, name: str = "") -> list[Measurement]:
-    """Read the rows of a file, which rows and messages call by a name; by its path where that is empty.
+    """Read all measurements of a CSV file.
+
+    Args:
+        path: The file.
+        name: Name of the file in measurements and in error messages. By default this is the path.
 
     Raises:
-        BadMeasurements: the file cannot be read, is too large, or has a cell that cannot be; with line, column, value.
-        UnknownName: a column that no such file has; the nearest known one is named.
+        BadMeasurements: The file cannot be read, is too large, or has an invalid cell. The message
+            states the line, the column and the value.
+        UnknownName: The file has a column that is not in its table. The message suggests the
+            nearest known column.
     """
     return list(parse(_text(path), name or str(path)))
 
 
 def parse(text: str, file: str) -> Iterator[Measurement]:
-    """Yield the rows of a file's text; errors as of `read`."""
+    """Yield the measurements in the text of a CSV file. Empty lines are skipped.
+
+    Args:
+        text: Content of the file.
+        file: Name of the file in measurements and in error messages.
+
+    Raises:
+        BadMeasurements: As in `read`.
+        UnknownName: As in `read`.
+    """
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     table, count = "", 0
     header: list[str] = []
@@ -181,11 +207,20 @@ def _text(path: Path) -> str:
 
 
 def _table(header: list[str], place: str) -> str:
-    """Return the table whose columns these are."""
+    """Return the name of the table in `TABLES` that has the columns of a header.
+
+    Args:
+        header: Names of the columns in the file.
+        place: File and line, for error messages.
+
+    Raises:
+        BadMeasurements: A column is missing or given twice, or the header fits none of the tables.
+        UnknownName: A column is not in the table.
+    """
     name = max(TABLES, key=lambda t: (len(set(TABLES[t]) & set(header)), -len(TABLES[t])))
     columns = TABLES[name]
-    shared = set(columns) & set(header)
-    if len(shared) < len(columns) // 2:
+    known_columns = set(columns) & set(header)
+    if len(known_columns) < len(columns) // 2:
         msg = (
             f"{place}: its columns begin {', '.join(map(repr, header[:3]))}: not those of a file of measurements; "
             f"give one with columns {', '.join(TABLES['microbench'])}, or see docs/validation.md"
@@ -205,6 +240,10 @@ def _table(header: list[str], place: str) -> str:
 
 
 def _measurement(file: str, line: int, table: str, header: list[str], cells: list[str]) -> Measurement:
+    """Check the cells of a row and return its measurement.
+
+    Raises BadMeasurements for an invalid cell.
+    """
     place = f"{file}: line {line}"
     if len(cells) != len(header):
         msg = (
@@ -228,57 +267,73 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
 
 
 def _product_sizes(cell: str, place: str) -> dict[str, int]:
-    """M, N and K of ``768,64,768``; some may be empty. A text such as ``4096 tokens`` gives none."""
+    """Return the sizes in a cell of the column ``M,N,K``, by the names M, N and K.
+
+    In ``768,64,768`` some of the three sizes may be empty. A text with letters, such as ``4096
+    tokens``, has no sizes.
+    """
     parts = [part.strip() for part in cell.split(",")]
     if len(parts) != 3:
         if not cell.strip() or any(c.isalpha() for c in cell):
             return {}
-        msg = f"{place}: column M,N,K = {_short(cell)}: not three sizes; give them as M,N,K, empty where not known"
+        msg = f"{place}: column M,N,K = {_quote(cell)}: not three sizes; give them as M,N,K, empty where not known"
         raise BadMeasurements(msg)
     sizes = {name: _size(part, name, f"{place}: column M,N,K") for name, part in zip("MNK", parts, strict=True)}
     return {name: number for name, number in sizes.items() if number is not None}
 
 
 def _size(cell: str, column: str, place: str) -> int | None:
-    """Return a whole number from 1, within reason; None for an empty cell."""
+    """Return the whole number in a cell, or None if the cell is empty.
+
+    Raises:
+        BadMeasurements: The number is not from 1 to the maximum of its column in `LARGEST`.
+    """
     if not cell.strip():
         return None
     number = _number(cell)
-    largest = LARGEST[column]
+    max_size = LARGEST[column]
     if number is None or number != number or number in (math.inf, -math.inf) or number != int(number):
-        msg = f"{place} = {_short(cell)}: not a whole number; give one from 1 to {largest:,}, or leave the cell empty"
+        msg = f"{place} = {_quote(cell)}: not a whole number; give one from 1 to {max_size:,}, or leave the cell empty"
         raise BadMeasurements(msg)
-    if not 1 <= number <= largest:
-        msg = f"{place} = {_short(cell)}: give a whole number from 1 to {largest:,}, or leave the cell empty"
+    if not 1 <= number <= max_size:
+        msg = f"{place} = {_quote(cell)}: give a whole number from 1 to {max_size:,}, or leave the cell empty"
         raise BadMeasurements(msg)
     return int(number)
 
 
 _SLIP: Final = re.compile(r"\s*([0-9][0-9_.,]*|0x\w*)\s*", re.IGNORECASE)
-"""A number written as no CSV file should: ``1,5``, ``1_000``, ``0x10``."""
+"""Numbers in a notation that is not accepted, such as ``1,5``, ``1_000`` and ``0x10``."""
 
 
 def _value(cell: str, place: str) -> float | None:
-    """The measured number; None for a range such as ``10-20`` or a formula, which are facts but not one number."""
+    """Return the published number in a cell, or None for a range or a formula.
+
+    ``10-20`` is a range, ``2+2*ceil(n/8)`` a formula.
+
+    Raises:
+        BadMeasurements: The cell contains no number, or one that is negative, infinite or in
+            another notation.
+    """
     number = _number(cell)
     if number is None and re.match(r"\s*[<>≤≥~≈]?\s*[0-9]", cell) and not _SLIP.fullmatch(cell):
         return None
     if number is None:
-        msg = f"{place}: column value = {_short(cell)}: not a number; give one such as 12.5, or a range such as 10-20"
+        msg = f"{place}: column value = {_quote(cell)}: not a number; give one such as 12.5, or a range such as 10-20"
         raise BadMeasurements(msg)
     if not math.isfinite(number) or number < 0:
-        msg = f"{place}: column value = {_short(cell)}: give a finite number that is not negative, or remove the row"
+        msg = f"{place}: column value = {_quote(cell)}: give a finite number that is not negative, or remove the row"
         raise BadMeasurements(msg)
     return number
 
 
 def _number(cell: str) -> float | None:
-    """Return the number that a text is; Python's ``1_000`` is none."""
+    """Return the number in a text, or None if it is not a number. ``1_000`` is not accepted."""
     try:
         return float(cell) if "_" not in cell else None
     except ValueError:
         return None
 
 
-def _short(cell: str) -> str:
+def _quote(cell: str) -> str:
+    """Return the text of a cell in quotes, cut to 40 characters."""
     return repr(cell if len(cell) <= 40 else cell[:37] + "...")

@@ -1,7 +1,8 @@
-"""Terms of rows about services: the date, drafts, the element type, lengths, users and wafers.
+"""Reader of the free text in which measurements of services state their conditions.
 
-Sources write these freely (``16-bit``, ``8k (launch limit)``, ``n.d. (after 2025-12-30)``). What a row does not say has
-one rule, which stands where it is followed.
+The conditions are the date, drafts (speculative decoding), the element type, lengths, users and
+wafers. Examples are ``16-bit``, ``8k (launch limit)`` and ``n.d. (after 2025-12-30)``. Each
+function documents what is assumed where a measurement does not state its condition.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from wse.models.configs.config import read_config
 from wse.studies.validate.measured.measurements import Measurement
 
 LAST_PLAIN_MONTH: Final = "2024-09"
-"""Until then services on wafers were silent about drafts because there were none: speculative decoding came to them
-with the release of October 2024, whose notes (news.ycombinator.com, item 41942822) name it."""
+"""Last month in which services on wafers ran without speculative decoding.
+
+The notes of the release of October 2024 name speculative decoding for the first time
+(news.ycombinator.com, item 41942822)."""
 
 NO_DRAFT, DRAFT, SILENT = "no", "yes", "silent"
-"""A row's word on speculative decoding."""
+"""Whether a measurement states that speculative decoding was off or on, or states nothing."""
 
 _MONTH: Final = re.compile(r"\b(20[0-9]{2})(?:-(0[1-9]|1[0-2]))?(?:-[0-9]{2})?\b")
 _BITS: Final = re.compile(r"\b(4|8|16|32)[- ]?bits?\b")
@@ -32,7 +35,7 @@ _TYPES: Final = (
     ("bfloat16", re.compile(r"\b(bf16|bfloat16)\b")),
     ("float32", re.compile(r"\b(fp32|float32)\b")),
 )
-_OF_BITS: Final = {"4": "int4", "8": "fp8", "16": "bfloat16", "32": "float32"}
+_TYPE_OF_BITS: Final = {"4": "int4", "8": "fp8", "16": "bfloat16", "32": "float32"}
 _SIZE: Final = r"([0-9][0-9,]*(?:\.[0-9]+)?)\s*(k?)\b"
 _BOTH: Final = re.compile(_SIZE + r"\s*(?:in)?\s*/\s*" + _SIZE, re.IGNORECASE)
 _ONE: Final = re.compile(_SIZE, re.IGNORECASE)
@@ -40,39 +43,64 @@ _COUNT: Final = re.compile(r"[0-9]{1,9}")
 
 
 def drafts(m: Measurement) -> str:
-    """``yes``, ``no`` or ``silent``: what the row says of speculative decoding. ``not stated`` is silent."""
-    said = re.match(r"\s*(yes|no)\b", m.text("spec_decode"), re.IGNORECASE)
-    return SILENT if said is None else {"yes": DRAFT, "no": NO_DRAFT}[said[1].lower()]
+    """Return what a measurement states about speculative decoding: ``yes``, ``no`` or ``silent``.
+
+    ``silent`` means that it states nothing, or ``not stated``.
+    """
+    answer = re.match(r"\s*(yes|no)\b", m.text("spec_decode"), re.IGNORECASE)
+    return SILENT if answer is None else {"yes": DRAFT, "no": NO_DRAFT}[answer[1].lower()]
 
 
 def earliest_month(m: Measurement, name: str) -> str:
-    """``2025-12``: a row is not older than its model, whose configuration is ``name``, nor than the date it gives.
+    """Return the earliest month in which a measurement can have been made, such as ``2025-12``.
 
-    A year alone is its first month. ``n.d. (after 2025-12-30)`` is dated.
+    This is the later of the stated date and the release of the model. A year without a month counts
+    as January. A text such as ``n.d. (after 2025-12-30)`` counts as a date.
+
+    Args:
+        m: The measurement.
+        name: Name of the model's bundled configuration.
     """
-    dated = _MONTH.search(m.text("date"))
-    return max(f"{dated[1]}-{dated[2] or '01'}" if dated else "", origins()[name].released)
+    month_match = _MONTH.search(m.text("date"))
+    month = f"{month_match[1]}-{month_match[2] or '01'}" if month_match else ""
+    return max(month, origins()[name].released)
 
 
 def with_drafts(m: Measurement, name: str) -> bool:
-    """Return whether a row is predicted with drafts: it says so, or says nothing and is later than LAST_PLAIN_MONTH."""
-    said = drafts(m)
-    return said == DRAFT or (said == SILENT and earliest_month(m, name) > LAST_PLAIN_MONTH)
+    """Return whether a measurement is predicted with drafts (speculative decoding).
+
+    Drafts are used if the measurement states them, or if it states nothing and is later than
+    LAST_PLAIN_MONTH.
+
+    Args:
+        m: The measurement.
+        name: Name of the model's bundled configuration.
+    """
+    stated_drafts = drafts(m)
+    return stated_drafts == DRAFT or (stated_drafts == SILENT and earliest_month(m, name) > LAST_PLAIN_MONTH)
 
 
 def element_type(m: Measurement, name: str) -> str | None:
-    """Return the type of weights that a row states, by default that of the published weights; None for others.
+    """Return the element type of the weights that a measurement states.
 
-    A number of bits stands for one type: 16 for bfloat16, 8 for fp8, 4 for int4.
+    A number of bits stands for one type: 32 for float32, 16 for bfloat16, 8 for fp8, 4 for int4.
+
+    Args:
+        m: The measurement.
+        name: Name of the model's bundled configuration.
+
+    Returns:
+        The stated type; the type of the published weights if none is stated; None if the text is
+        not one known type.
     """
-    said = m.text("precision").strip().lower()
-    if not said:
+    precision = m.text("precision").strip().lower()
+    if not precision:
         return _published_type(name)
-    dtypes = [dtype for dtype, words in _TYPES if words.search(said)]
-    if len(dtypes) == 1 and not _BITS.search(said):
+    dtypes = [dtype for dtype, words in _TYPES if words.search(precision)]
+    if len(dtypes) == 1 and not _BITS.search(precision):
         return dtypes[0]
-    bits = _BITS.findall(said)
-    return _OF_BITS[bits[0]] if len(bits) == 1 and "/" not in said else None
+    bits = _BITS.findall(precision)
+    return _TYPE_OF_BITS[bits[0]] if len(bits) == 1 and "/" not in precision else None
 
 
 @cache
@@ -81,10 +109,12 @@ def _published_type(name: str) -> str:
 
 
 def lengths(m: Measurement) -> tuple[int | None, int | None, int | None]:
-    """Return the tokens of the prompt, of the answer, and of a user's cache, None for what the row does not say.
+    """Return the lengths in tokens of the prompt, the answer and the context.
 
-    ``1024 in / 1024 out`` and ``1k/1k`` are prompt and answer, one number is the most tokens that a user may have.
-    1k is 1,024.
+    A length that is not stated is None.
+
+    Two numbers, as in ``1024 in / 1024 out`` and ``1k/1k``, are prompt and answer. A single number
+    is the context: the maximum number of tokens of a user. 1k is 1,024.
     """
     context = m.text("context")
     pair = _BOTH.search(context)
@@ -95,9 +125,10 @@ def lengths(m: Measurement) -> tuple[int | None, int | None, int | None]:
 
 
 def _size(digits: str, kilo: str) -> int:
+    """Return the number of tokens in digits, times 1,024 if ``kilo`` is not empty; at least 1."""
     return max(1, int(float(digits.replace(",", "")) * (1024 if kilo else 1)))
 
 
 def count(cell: str) -> int | None:
-    """Return a cell's whole number of at least 1; None for anything else."""
+    """Return the whole number of at least 1 in a cell; None for any other text."""
     return int(cell) or None if _COUNT.fullmatch(cell.strip()) else None

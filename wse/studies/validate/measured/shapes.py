@@ -1,4 +1,4 @@
-"""The shapes of the models that published measurements name."""
+"""Reader of model names in measurements: the bundled configuration and the shape of its layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from wse.models.configs.config import read_config
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The shape of a model of equal layers with gated dense feed-forward blocks. Sizes count elements."""
+    """Shape of a model of equal layers with gated dense feed-forward blocks.
+
+    Sizes are in elements.
+    """
 
     hidden_size: int
     ffn_size: int
@@ -20,7 +23,10 @@ class Shape:
 
 
 def shape_of(text: str) -> Shape | None:
-    """Return the shape of the model whose name a text is or ends with; None where it is not known, or has other layers.
+    """Return the shape of the model that a text names.
+
+    The text is the name of the model, or ends with it. Return None if the model is not known, has
+    experts, or has feed-forward blocks without a gate.
 
     >>> shape_of("decode LLaMA3-8B")
     Shape(hidden_size=4096, ffn_size=14336, layer_count=32)
@@ -30,21 +36,24 @@ def shape_of(text: str) -> Shape | None:
 
 
 def configuration_of(text: str) -> str | None:
-    """Return the bundled configuration with the layers of the model whose name a text is or ends with.
+    """Return the name of the bundled configuration for the model that a text names.
 
-    Names are compared without case, spaces and signs; what says that a model was tuned counts for nothing.
+    The text is the name of the model, or ends with it.
+    Case, spaces, signs and words such as ``instruct`` and ``chat`` are ignored. Models of equal
+    layers share a configuration. If several names match, the longest is used. Return None if no
+    name matches.
 
     >>> configuration_of("Llama-3.1-8B-Instruct")
     'llama-3-8b'
     """
     name = _plain(re.sub(r"[-_ ](instruct|chat|hf|base)\b", "", text, flags=re.IGNORECASE))
-    matches = [(len(published), known) for published, known in _published_names() if name.endswith(published)]
+    matches = [(len(published), config) for published, config in _published_names() if name.endswith(published)]
     return max(matches, key=lambda match: match[0])[1] if matches else None
 
 
 @cache
 def _published_names() -> tuple[tuple[str, str], ...]:
-    """Plain published names, and the configuration of each."""
+    """Return pairs of a published model name (lower-case letters and digits) and its configuration."""
     return tuple(
         (_plain(published), name) for name, origin in origins().items() for published in (name, *origin.same_shape)
     )
@@ -59,4 +68,5 @@ def _shape(name: str) -> Shape | None:
 
 
 def _plain(name: str) -> str:
+    """Return the letters and digits of a name, in lower case."""
     return "".join(c for c in name.lower() if c.isalnum())

@@ -1,4 +1,4 @@
-"""The units in the metrics of the files: what a metric counts, and when it is cycles of a window."""
+"""Units in the column ``metric`` of measurements."""
 
 from __future__ import annotations
 
@@ -12,31 +12,45 @@ _UNIT: Final = re.compile(
     r"|tok|tokens?|usd|percent|%|x|ratio|speedup|gain|growth|fraction|efficiency|slowdown|(under)?utilisation"
     r"|exponent|coefficient|elements?|wavelets?|words?|hops?|turns?|steps?|cores?|chips?|nodes?|wafers?|degree|length"
 )
-"""A word that names a unit or a count, in lower case. A metric has one of them at least."""
+"""Words that name a unit or a count, in lower case. Every metric contains at least one of them."""
 
 _CYCLES: Final = re.compile(r"(mean_|max_|min_|median_)?cycles( \((median|mean|max|min)( over PEs)?\))?")
 
 
 def check_unit(metric: str, place: str) -> None:
-    """Refuse a metric of which no word names a unit.
+    """Check that a metric contains a word that names a unit.
+
+    Args:
+        metric: Text of the column ``metric``.
+        place: File, line and column, for the error message.
 
     Raises:
-        BadMeasurements: with ``place``.
+        BadMeasurements: The metric contains no known unit.
     """
     if not any(_UNIT.fullmatch(word) for word in re.findall(r"[^\W\d_]+|%", metric.lower())):
         examples = "cycles, us, ms, tokens_per_s, elements/cycle, speedup, %"
-        msg = f"{place} = {metric[:40]!r}: names no unit that is known; give one such as {examples}"
+        msg = f"{place} = {metric[:40]!r}: names no known unit; give one such as {examples}"
         raise BadMeasurements(msg)
 
 
 _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
-def of_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
-    """Return the cycles of a whole window in the unit of a metric; None where the metric is neither cycles nor a time.
+def convert_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
+    """Convert the cycles of a whole timed run to the unit of a metric.
 
-    >>> of_cycles("us", 850, 850e6), of_cycles("mean_cycles", 850, 850e6), of_cycles("cycles per hop", 1, 1)
-    (1.0, 850, None)
+    Args:
+        metric: Text of the column ``metric``.
+        cycles: Duration in cycles.
+        clock_hz: Clock of the wafer.
+
+    Returns:
+        The duration in cycles or in the metric's unit of time; None if the metric is neither.
+
+    >>> convert_cycles("us", 850, 850e6), convert_cycles("mean_cycles", 850, 850e6)
+    (1.0, 850)
+    >>> convert_cycles("cycles per hop", 1, 850e6) is None
+    True
     """
     if is_cycles(metric):
         return cycles
@@ -45,7 +59,10 @@ def of_cycles(metric: str, cycles: float, clock_hz: float) -> float | None:
 
 
 def is_cycles(metric: str) -> bool:
-    """Return whether the metric is the cycles of the row's whole window, over PEs or repeats in whatever way.
+    """Return whether a metric is the cycles of a whole timed run.
+
+    A statistic over PEs or repetitions, such as a mean or a maximum, counts too. Cycles per hop do
+    not.
 
     >>> is_cycles("mean_cycles"), is_cycles("cycles (median)"), is_cycles("cycles per hop")
     (True, True, False)

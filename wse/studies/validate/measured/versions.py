@@ -1,4 +1,4 @@
-"""The software profile with the costs of the code that a row timed."""
+"""Software profiles for the code that a measurement timed, by the version that it names."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ FIRST_VERSION, SECOND_VERSION = "first", "second"
 RELOADED: Final = "tuned, descriptors loaded per operation"
 
 GAP_CYCLES: Final = {FIRST_VERSION: 52, SECOND_VERSION: 16}
-"""Cycles between two vector operations of a PE in the two versions of the collectives in
-github.com/pr0f3ss/SpMM_Cerebras: descriptors loaded for each operation, or preloaded, it is taken. With them the fast
-model leaves the same 61 cycles of start and finish for all its rows (17 of two-phase reduces). The second is the gap of
-the profile `tuned`."""
+"""Cycles between two vector operations of a PE, in two versions of the collectives of
+github.com/pr0f3ss/SpMM_Cerebras.
+
+The first version is assumed to load descriptors before each operation, the second to preload them.
+With these gaps, all 17 rows of two-phase reduces differ from the fast model by the same 61 cycles
+of start and finish. The second gap equals that of the profile `tuned`."""
 
 _PHRASES: Final = {
     "first code version": FIRST_VERSION,
@@ -30,12 +32,17 @@ _COMMITS: Final = {"SpMM_Cerebras@2892da6": FIRST_VERSION, "SpMM_Cerebras@05f8fd
 
 
 def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: bool) -> SoftwareProfile:
-    """The costs of a hand-written collective: `tuned`, with the gap of the version that the row or its commit names.
+    """Return the software costs of a hand-written collective.
+
+    These are the costs of the profile `tuned`. The gap between vector operations is that of the
+    version of the code that the text of the measurement or its commit names. The default is the
+    second version.
 
     Args:
-        m: The row.
-        wafer: What it ran on.
-        same_descriptors: Whether all operations of a PE have the same descriptors, which then are loaded once.
+        m: The measurement.
+        wafer: Wafer that it ran on.
+        same_descriptors: True if all operations of a PE have the same descriptors. They are then
+            loaded only once, so the version makes no difference.
     """
     tuned = software("tuned", wafer.generation)
     if same_descriptors:
@@ -48,10 +55,10 @@ def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: b
 
 
 Profiles = Callable[[str, str], SoftwareProfile]
-"""Gives the costs of a profile by its name on a generation."""
+"""Function that returns a software profile for its name and the name of a wafer generation."""
 
 
 @cache
 def software(name: str, generation: str) -> SoftwareProfile:
-    """Return a bundled profile's costs on a generation, read once."""
+    """Return a bundled software profile for a wafer generation. The file is read only once."""
     return load_software(name, generation)

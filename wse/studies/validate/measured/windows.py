@@ -1,6 +1,7 @@
-"""Windows that sources timed: the cycles of a published time beside the transfer or the work itself.
+"""Timed windows: cycles in a published time that are not part of the transfer or the work itself.
 
-One constant a kind of window, never one a row. A row names its window in its own words.
+There is one constant for each kind of window, never one for a single row. The text of a row tells
+which window it has.
 """
 
 from __future__ import annotations
@@ -11,22 +12,29 @@ from typing import Final
 from wse.studies.validate.measured.measurements import Measurement
 
 TIMED_PROGRAM_CYCLES: Final = 61
-"""Start and finish of a timed collective: what the 15 chain rows leave over B + 6 (P - 1). WSE-2 fabric simulator logs,
-github.com/pr0f3ss/SpMM_Cerebras; in the first cycles and the stamps around them, not in the fabric."""
+"""Cycles of start and finish in the time of a collective.
+
+This is the difference between 15 measured chains and B + 6 (P - 1), for B words and P PEs. The
+cycles are spent before the first transfer and for the time stamps, not in the fabric. Source: logs
+of the WSE-2 fabric simulator, github.com/pr0f3ss/SpMM_Cerebras."""
 
 SIMULATION_CYCLES: Final = 48 + 50
-"""Further cycles of rows that count a whole simulation: 48 before the program starts, 50 idle at the end. Same logs."""
+"""Cycles around the collective in the time of a whole simulation: 48 before the program starts, 50
+idle at the end. Same logs."""
 
-_WHOLE: Final = re.compile(r"\bwhole[- ]simulation\b", re.IGNORECASE)
-_APART: Final = re.compile(r"\blaunch (skew|itself ripples)\b", re.IGNORECASE)
+_WHOLE_SIMULATION: Final = re.compile(r"\bwhole[- ]simulation\b", re.IGNORECASE)
+_LAUNCH_SKEW: Final = re.compile(r"\blaunch (skew|itself ripples)\b", re.IGNORECASE)
 
 
 def clock_starts_apart(m: Measurement) -> bool:
-    """Return whether the clocks of the PEs were started one after another, by the launch itself."""
-    return _APART.search(m.text("note")) is not None
+    """Return whether the launch started the PEs' clocks one after another, so they disagree."""
+    return _LAUNCH_SKEW.search(m.text("note")) is not None
 
 
 def program_window(m: Measurement) -> int:
-    """Return the cycles of a timed collective that are not the collective's own."""
-    whole = _WHOLE.search(m.text("note")) or _WHOLE.search(m.text("metric"))
-    return SIMULATION_CYCLES if whole else TIMED_PROGRAM_CYCLES
+    """Return the cycles in the published time of a collective that are not part of it.
+
+    They depend on what was timed: the collective between two time stamps, or a whole simulation.
+    """
+    is_whole_simulation = _WHOLE_SIMULATION.search(m.text("note")) or _WHOLE_SIMULATION.search(m.text("metric"))
+    return SIMULATION_CYCLES if is_whole_simulation else TIMED_PROGRAM_CYCLES

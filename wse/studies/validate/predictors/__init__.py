@@ -1,1 +1,1 @@
-"""Predictors of published measurements, one kind of measurement a file."""
+"""Predictors of published measurements: one module for each kind of measurement."""

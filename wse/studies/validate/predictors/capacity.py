@@ -1,7 +1,7 @@
-"""Capacity: the wafers that the models of services need beside the vendor's code, and beside that of others.
+"""Minimum number of wafers for the models of published services, by software profile.
 
-Code counts against the SRAM of every PE, so a model that four wafers hold beside the vendor's few hundred bytes of code
-needs several times as many beside research kernels.
+Code occupies SRAM on every PE. A model that fits on four wafers with the vendor's few hundred bytes
+of code per PE needs several times that number with research kernels.
 """
 
 from __future__ import annotations
@@ -18,26 +18,38 @@ from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.parts import ModelCapacity, WafersNeeded
 from wse.studies.validate.predictors.services import PROFILE, ServiceRequest, service_request
 
-OTHERS: Final = ("tuned", "academic")
+RESEARCH_PROFILES: Final = ("tuned", "academic")
 
 
-def wafers_needed(request: EstimateRequest, profiles: Iterable[str] = (PROFILE, *OTHERS)) -> tuple[WafersNeeded, ...]:
-    """Return the fewest wafers for a request's model and lengths, by software profile."""
+def wafers_needed(
+    request: EstimateRequest, profiles: Iterable[str] = (PROFILE, *RESEARCH_PROFILES)
+) -> tuple[WafersNeeded, ...]:
+    """Return the minimum number of wafers with each software profile.
+
+    Args:
+        request: The model and its lengths. The number of wafers and the context in it are ignored.
+        profiles: Names of the software profiles.
+    """
     wafers = []
     for name in profiles:
-        prepared = prepare_estimate(replace_options(request, software=name, wafers=None, context=None))
-        code = load_software(name, prepared.whole.generation).code_bytes_per_pe
-        wafers.append(WafersNeeded(software=name, code_bytes_per_pe=code, wafers=prepared.options.wafers))
+        estimate = prepare_estimate(replace_options(request, software=name, wafers=None, context=None))
+        code = load_software(name, estimate.whole.generation).code_bytes_per_pe
+        wafers.append(WafersNeeded(software=name, code_bytes_per_pe=code, wafers=estimate.options.wafers))
     return tuple(wafers)
 
 
 def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
-    """Return each model of which a row states the wafers, with those, and the fewest by software."""
-    stated: dict[EstimateRequest, None] = {}
+    """Return the stated and the needed wafers of each model for which a measurement states wafers.
+
+    Args:
+        rows: Measurements. Rows that are not about services, or state no number of wafers, are
+            skipped.
+    """
+    requests: dict[EstimateRequest, None] = {}  # a dict, to keep the order of the rows
     for row in rows:
         service = service_request(row)
         if isinstance(service, ServiceRequest) and service.request.wafers is not None:
-            stated.setdefault(replace(service.request, context=None))
+            requests.setdefault(replace(service.request, context=None))
     return tuple(
         ModelCapacity(
             model=str(request.model),
@@ -46,5 +58,5 @@ def capacity_of(rows: Iterable[Measurement]) -> tuple[ModelCapacity, ...]:
             wafers=request.wafers,
             needed=wafers_needed(request),
         )
-        for request in stated
+        for request in requests
     )

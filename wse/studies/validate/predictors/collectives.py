@@ -1,7 +1,9 @@
-"""Reduces, broadcasts and all-reduces, timed by the fabric model on the patterns that the compiler uses.
+"""Predictor of reduces, broadcasts and all-reduces, by the fabric model.
 
-A row names an algorithm, a grid and the words on each PE. The window that its source timed adds a constant
-(`windows.py`), the version of its code decides the gap between vector operations (`versions.py`).
+The patterns are those that the compiler uses.
+A measurement names an algorithm, a grid of PEs and the words on each PE. A constant is added for
+what its source timed in addition to the collective (`windows.py`). The gap between vector
+operations depends on the version of the code (`versions.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.studies.validate.measured.algorithms import Collective, collective_of
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
-from wse.studies.validate.measured.units import of_cycles
+from wse.studies.validate.measured.units import convert_cycles
 from wse.studies.validate.measured.versions import collective_software
 from wse.studies.validate.measured.windows import clock_starts_apart, program_window
 from wse.studies.validate.predictors.fast_model import line_costs, sequence_cycles
@@ -33,20 +35,23 @@ from wse_mappings.patterns.x_y import x_y
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 MOST_PES: Final = 300_000
-"""Maximum number of PEs on a line that is timed message by message, which takes a second or two."""
+"""Maximum number of PEs on a line that is timed message by message. Timing them takes one or two
+seconds."""
 
 LONGEST_RING: Final = 600
-"""PEs in the longest ring, whose messages grow with the square, that is timed within a few seconds."""
+"""Maximum number of PEs in a ring. The number of messages grows with its square; 600 PEs take a few
+seconds."""
 
 STAR_BATCH_WORDS: Final = 4
-"""Words that a star's root takes in one operation where every PE sends one (github.com/pr0f3ss/SpMM_Cerebras)."""
+"""Words that the root of a star adds in one operation if every PE sends one
+(github.com/pr0f3ss/SpMM_Cerebras)."""
 
 _SAME_DESCRIPTORS: Final = frozenset({"flooding", "star"})
-"""Algorithms in which no PE has two operations with different descriptors."""
+"""Algorithms in which all operations of a PE have the same descriptors."""
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Return the cycles of a collective."""
+    """Predict the duration of a collective; None for other measurements."""
     collective = collective_of(m)
     if collective is None:
         return None
@@ -55,7 +60,7 @@ def predict(m: Measurement) -> Prediction | None:
     wafer = wafer_of(m)
     if wafer is None:
         return NO_GENERATION
-    if of_cycles(m.text("metric"), 0, wafer.clock_hz) is None:
+    if convert_cycles(m.text("metric"), 0, wafer.clock_hz) is None:
         return decline("neither cycles nor a time of a whole collective, which is what the fast model gives")
     if m.rows is None or m.cols is None or m.words is None:
         return NO_SIZE
@@ -67,13 +72,13 @@ def predict(m: Measurement) -> Prediction | None:
     cycles = run.cycles()
     if isinstance(cycles, str):
         return decline(cycles)
-    value = of_cycles(m.text("metric"), cycles + program_window(m), wafer.clock_hz)
+    value = convert_cycles(m.text("metric"), cycles + program_window(m), wafer.clock_hz)
     return Prediction(value=value, method="fast model", software=software.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A collective on a rectangle of PEs, the root at a corner or at an end of a line."""
+    """Collective on a rectangle of PEs, with the root at a corner, or at an end of a line."""
 
     rows: int
     cols: int
@@ -82,31 +87,44 @@ class _Run:
     costs: LineCosts
 
     def cycles(self) -> float | str:
-        """Cycles, or why they are not known."""
-        what, longest = self.collective, max(self.rows, self.cols)
-        if what.algorithm == "snake" and self.rows * self.cols > MOST_PES:
+        """Return the cycles of the collective, or the reason why they are not computed.
+
+        1. Decline sizes and groups that cannot be timed. Time a ring, which is a pattern of its
+           own.
+        2. Time a broadcast as one multicast.
+        3. Time a reduce. A K-tree of an all-reduce includes its multicast.
+        4. For any other all-reduce, add a gap and the multicast of the result.
+        """
+        # 1. Sizes, groups and rings.
+        collective, longest_side = self.collective, max(self.rows, self.cols)
+        if collective.algorithm == "snake" and self.rows * self.cols > MOST_PES:
             return f"a snake through more than {MOST_PES:,} PEs is more than is timed message by message"
-        if what.algorithm == "ring":
-            return self._ring(longest)
-        shortest = min((n for n in (self.rows, self.cols) if n > 1), default=1)
-        if what.group == 0 or not 0 < (1 if what.groups is None else what.groups) <= shortest or what.levels == 0:
+        if collective.algorithm == "ring":
+            return self._ring(longest_side)
+        shortest_side = min((n for n in (self.rows, self.cols) if n > 1), default=1)
+        group_count = 1 if collective.groups is None else collective.groups
+        if collective.group == 0 or not 0 < group_count <= shortest_side or collective.levels == 0:
             return "the groups that the row names do not fit its line of PEs"
-        if (what.kind == "broadcast") != (what.algorithm == "flooding"):
-            return f"no pattern of this emulator is this {what.kind.replace('_', '-')} algorithm"
-        if what.kind == "broadcast":
+        if (collective.kind == "broadcast") != (collective.algorithm == "flooding"):
+            return f"no pattern of this emulator is this {collective.kind.replace('_', '-')} algorithm"
+        # 2. Broadcasts.
+        if collective.kind == "broadcast":
             return sequence_cycles(self.costs, self.words, self._flood())
+        # 3. Reduces.
         patterns = self._reduce()
         if patterns is None:
-            return f"no pattern of this emulator is this {what.kind.replace('_', '-')} algorithm"
+            return f"no pattern of this emulator is this {collective.kind.replace('_', '-')} algorithm"
         words = self.words
-        if what.algorithm == "star" and longest == self.rows * self.cols and words == 1:
-            patterns, words = (_batched_star(longest),), min(STAR_BATCH_WORDS, longest - 1)
-        into = sequence_cycles(self.costs, words, *patterns)
-        if what.kind == "reduce" or what.algorithm in ("k_tree", "two_way"):
-            return into  # a K-tree of an all-reduce has its multicast in it
-        return into + self.costs.gap + sequence_cycles(self.costs, self.words, self._flood())
+        if collective.algorithm == "star" and longest_side == self.rows * self.cols and words == 1:
+            patterns, words = (_batched_star(longest_side),), min(STAR_BATCH_WORDS, longest_side - 1)
+        reduce_cycles = sequence_cycles(self.costs, words, *patterns)
+        if collective.kind == "reduce" or collective.algorithm in ("k_tree", "two_way"):
+            return reduce_cycles
+        # 4. The multicast of an all-reduce.
+        return reduce_cycles + self.costs.gap + sequence_cycles(self.costs, self.words, self._flood())
 
     def _ring(self, length: int) -> float | str:
+        """Return the cycles of a ring all-reduce, or the reason why they are not computed."""
         if self.collective.kind != "all_reduce" or length < self.rows * self.cols:
             return "a ring here is an all-reduce along one line of PEs"
         if length > LONGEST_RING:
@@ -114,10 +132,17 @@ class _Run:
         return sequence_cycles(self.costs, self.words, ring_all_reduce(length, 1, Arrival.ADD))
 
     def _flood(self) -> LineSchedule:
-        """Return a multicast from a corner as one along a line with as many hops to the farthest PE."""
+        """Return a multicast from a corner of the rectangle.
+
+        It is timed on a line with the same number of hops to the farthest PE.
+        """
         return multicast(self.rows + self.cols - 1, 1, 0)
 
     def _reduce(self) -> tuple[LineSchedule, ...] | None:
+        """Return the patterns of a reduce in order: one for a line or a snake, two for a rectangle.
+
+        Return None if the algorithm is not among the patterns.
+        """
         if self.collective.algorithm == "snake":
             return (chain(self.rows * self.cols, 1, Arrival.ADD),)
         line_reduce = self._one_line()
@@ -128,35 +153,44 @@ class _Run:
         return x_y(self.rows, self.cols, Arrival.ADD, line_reduce)
 
     def _one_line(self) -> Reduce | None:
-        """Return the reduce of a line."""
-        what = self.collective
+        """Return the function that makes the reduce of a line, or None if there is none."""
+        collective = self.collective
         reduces: dict[str, Reduce] = {
             "chain": chain,
             "star": star,
             "binary_tree": binary_tree,
-            "two_phase": partial(two_phase, group=what.group),
+            "two_phase": partial(two_phase, group=collective.group),
             "auto_gen": self._auto_gen,
             "k_tree": self._k_tree,
-            "two_way": partial(k_tree, broadcast=what.kind == "all_reduce", groups=()),
+            "two_way": partial(k_tree, broadcast=collective.kind == "all_reduce", groups=()),
         }
-        return reduces.get(what.algorithm)
+        return reduces.get(collective.algorithm)
 
     def _k_tree(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
-        """The tree with the groups that the row names, or with as many levels as it names, each of the same share."""
-        what, groups = self.collective, None
-        if what.groups is not None:
-            groups = (what.groups,)
-        elif what.levels is not None and what.levels != 2:
-            levels = what.levels
+        """Return the K-tree with the number of groups or of levels that the measurement names.
+
+        Groups of successive levels have the same size: the length of the line to the power of 1 /
+        levels.
+        """
+        collective, groups = self.collective, None
+        if collective.groups is not None:
+            groups = (collective.groups,)
+        elif collective.levels is not None and collective.levels != 2:
+            levels = collective.levels
             groups = tuple(round(length ** ((levels - level) / levels)) for level in range(1, levels))
-        return k_tree(length, lines, arrival, broadcast=what.kind == "all_reduce", groups=groups)
+        return k_tree(length, lines, arrival, broadcast=collective.kind == "all_reduce", groups=groups)
 
     def _auto_gen(self, length: int, lines: int, arrival: Arrival) -> LineSchedule:
+        """Return the auto-gen reduce tree with the best depth for the words of this collective."""
         depth = best_depth(length, self.words, 2 * self.costs.ramp + 1)
         return auto_gen(length, lines, arrival, depth)
 
 
 def _batched_star(length: int) -> LineSchedule:
-    """Return a star of one word a PE, whose root takes several at a time: they come a hop apart, as one stream."""
+    """Return a star in which every PE sends one word and the root adds several words at once.
+
+    Words of neighbouring PEs arrive one hop apart, so STAR_BATCH_WORDS of them are timed as one
+    message.
+    """
     senders = [(pe, 0, Arrival.ADD) for pe in range(1, length, STAR_BATCH_WORDS)]
     return uniform_schedule("star", length, 1, senders, colours=1)

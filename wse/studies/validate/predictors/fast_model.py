@@ -1,4 +1,4 @@
-"""The fabric model of one line of PEs, set up as a row's machine and code were."""
+"""The fabric model of one line of PEs, with the machine and the software of a measurement."""
 
 from __future__ import annotations
 
@@ -14,17 +14,30 @@ from wse_mappings.schedule import LineSchedule
 
 
 def line_costs(m: Measurement, wafer: WaferSpec, software: SoftwareProfile) -> LineCosts:
-    """Constants of the machine that a row was measured on, simulator or silicon, and of its software."""
+    """Return the cost constants of a line of PEs on the platform of a measurement.
+
+    Args:
+        m: The measurement. Its platform, simulator or silicon, sets the words per cycle.
+        wafer: The wafer generation.
+        software: Costs of gaps and relays.
+    """
     costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
     return replace(costs, words_per_cycle=words_per_cycle(m, wafer))
 
 
 def sequence_cycles(costs: LineCosts, words: int, *patterns: LineSchedule) -> float:
-    """Return the cycles of patterns one after another with a gap between, all lines of a pattern together."""
+    """Return the cycles of several patterns that run one after another with gaps between them.
+
+    Args:
+        costs: Constants of the machine.
+        words: 32-bit words on each PE.
+        patterns: The patterns, whose lines all run at the same time.
+    """
     return (len(patterns) - 1) * costs.gap + sum(_cycles(costs, words, pattern) for pattern in patterns)
 
 
 def _cycles(costs: LineCosts, words: int, pattern: LineSchedule) -> float:
+    """Return the cycles of one pattern."""
     if pattern.part is not None:
         return part_time(pattern, 0, words, costs).total
     return line_cycles(pattern.messages, words, costs, pattern.message_colours).total

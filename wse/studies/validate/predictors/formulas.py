@@ -1,4 +1,7 @@
-"""Rows that tabulate the published closed forms: arithmetic on a model, so the same closed forms must give them."""
+"""Predictor of rows that tabulate published closed forms.
+
+Such rows are computed and not measured, so the same closed forms must reproduce them.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from wse_mappings.patterns import two_phase
 METHOD: Final = "closed form"
 
 LONGEST_SEARCH: Final = 1024
-"""PEs in the longest line that the auto-gen search takes a second for."""
+"""Maximum number of PEs on a line for auto-gen, whose search takes a second for this length."""
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Return the cycles by the closed form that the row names."""
+    """Predict the cycles of a row that tabulates a closed form; None for measured rows."""
     if m.evidence != "derived-from-published-formula" or not m.platform.lower().startswith("model"):
         return None
     collective, wafer = collective_of(m), wafer_of(m)

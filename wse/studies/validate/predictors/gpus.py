@@ -1,7 +1,8 @@
-"""Models that stacks serve on GPUs: seconds of passes by `wse.serving.gpus`, in the metrics of serving benchmarks.
+"""Predictor of serving benchmarks on GPUs, by the model of passes in `wse.serving.gpus`.
 
-Users come and go while others decode, a new one as soon as one is done (closed loop), unless all begin together, as in
-LLM-Inference-Bench: then all prompts are read first. Users whose caches do not fit wait for others to end.
+A new user starts as soon as another one has finished (closed loop), so prompts are read while other
+users decode. In LLM-Inference-Bench all users start together instead, and all prompts are read
+first. Users whose KV caches do not fit wait until others have finished.
 """
 
 from __future__ import annotations
@@ -29,18 +30,31 @@ METHOD: Final = "GPU model"
 
 TIMES_MS: Final = ("tpot_ms", "itl_ms")
 VERIFY_MS: Final = "verify_ms"
-"""A pass over several new tokens of each user; the row's context is that of the users, and how many are new."""
+"""Metric of a verification pass. The two lengths in its context are the cached and the new tokens
+of each user."""
 RATES: Final = ("system_output_tok_s", "output_tok_s_per_gpu", "output_tok_s_per_user")
 METRICS: Final = (*TIMES_MS, *RATES, "ttft_ms", VERIFY_MS)
 MS_PER_S: Final = 1e3
 BARE: Final = "graph"
-"""The stack of passes that are timed alone: no other user's prompt comes between them."""
+"""Stack of benchmarks that time decode passes alone, without prompts between them."""
 _ALL_AT_ONCE: Final = "LLM-Inference-Bench"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingRow:
-    """A row's conditions, by names: the configuration, the format, the GPU and the stack, and its load."""
+    """Conditions of a serving benchmark on GPUs.
+
+    Attributes:
+        model: Name of the bundled configuration.
+        weights: Name of the format of the weights.
+        gpu: Name of the GPU preset.
+        stack: Name of the serving stack.
+        parallelism: Distribution of the model over GPUs.
+        users: Users in flight.
+        prompt: Tokens of each prompt.
+        new: Generated tokens of each user.
+        begin_together: Whether all users start at the same time.
+    """
 
     model: str
     weights: str
@@ -54,12 +68,12 @@ class ServingRow:
 
     @property
     def spec(self) -> ModelSpec:
-        """The model."""
+        """Specification of the model."""
         return _spec(self.model)
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Return the answer to a row about GPUs."""
+    """Predict a serving benchmark on GPUs; None for other measurements."""
     row = serving_row(m)
     if not isinstance(row, ServingRow):
         return row
@@ -71,7 +85,12 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def serving_row(m: Measurement) -> ServingRow | Prediction | None:
-    """The conditions of a row; a Prediction with the reason where they are not known; None for a row of no GPU."""
+    """Return the conditions of a serving benchmark on GPUs.
+
+    Returns:
+        The conditions; a Prediction with the reason if they are not all known; None for other
+        measurements.
+    """
     metric = m.text("metric").strip()
     if m.table != "gpu":
         return None
@@ -93,8 +112,8 @@ def serving_row(m: Measurement) -> ServingRow | Prediction | None:
         return decline("the row does not give the tokens of prompts and answers")
     if users is None:
         return decline("the row does not give one number of users")
-    said = m.text("spec_decode").strip().lower()
-    if drafts(m) != NO_DRAFT and said not in ("", "not recorded"):
+    drafts_text = m.text("spec_decode").strip().lower()
+    if drafts(m) != NO_DRAFT and drafts_text not in ("", "not recorded"):
         return decline("drafts were verified, whose acceptance the row does not give")
     if metric == "ttft_ms" and users > 1:
         return decline("the wait of a prompt for others, which hangs on how the benchmark begins")
@@ -112,7 +131,19 @@ def serving_row(m: Measurement) -> ServingRow | Prediction | None:
 
 
 def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
-    """Return the prediction of a row in a metric, with the constants of a stack. Raises DoesNotFit."""
+    """Return the predicted value of a metric.
+
+    Args:
+        row: The conditions.
+        metric: One of METRICS.
+        stack: Constants of the serving stack.
+
+    Returns:
+        Milliseconds or tokens per second, as the metric says.
+
+    Raises:
+        DoesNotFit: The weights, or the KV cache of one user, do not fit in the memory of the GPUs.
+    """
     load = _load(row, stack.memory_ratio)
     if metric == "ttft_ms":
         return MS_PER_S * load.read_s(stack, users=1)
@@ -127,13 +158,17 @@ def value_of(row: ServingRow, metric: str, stack: StackSpec) -> float:
 
 
 def bound_ms(row: ServingRow) -> float:
-    """Return the least time between two tokens of a user: reads or products at stated rates, with perfect software."""
+    """Return a lower bound of the mean time between two tokens of a user, in milliseconds.
+
+    A pass takes the time of its reads or of its products at the rates that the GPU's vendor states,
+    whichever is longer, with no cost of software.
+    """
     load = _load(row, load_stack(row.stack, load_gpu(row.gpu).generation).memory_ratio)
     return MS_PER_S * (load.decoding.bound_s + load.mixed_share * (load.mixed.bound_s - load.decoding.bound_s))
 
 
 def fits(row: ServingRow) -> bool:
-    """Return whether the caches of all users of a row fit at the same time."""
+    """Return whether the KV caches of all users fit in the memory of the GPUs at the same time."""
     try:
         return _load(row, load_stack(row.stack, load_gpu(row.gpu).generation).memory_ratio).users == row.users
     except DoesNotFit:
@@ -142,15 +177,20 @@ def fits(row: ServingRow) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Load:
-    """The rooflines of a row's passes, which hang on no constant but the share of memory: fits ask for many stacks.
+    """Rooflines (reads and products) of the passes of a serving benchmark.
+
+    They depend on the fraction of memory that the stack uses and on none of its other constants. A
+    fit, which evaluates many values of these constants, therefore computes them only once.
 
     Attributes:
-        row: The row.
-        users: Users at the same time: those requested, or as many as fit.
-        decoding: Of a pass that decodes.
-        mixed: Of one that also prefills a prompt, or several if every pass has more than one on average.
-        mixed_share: The fraction of passes that are mixed; 0 where all users begin together.
-        reading: Of one that reads the prompts of all users.
+        server: The model on its GPUs.
+        row: The conditions.
+        users: Users in flight: those of the benchmark, or the number that fits.
+        decoding: Roofline of a pass that only decodes.
+        mixed: Roofline of a pass that also reads a prompt, or several if there is more than one per
+            pass on average.
+        mixed_share: Fraction of passes that are mixed. 0 if all users start together.
+        reading: Roofline of a pass that reads the prompts of all users.
     """
 
     server: GpuServer
@@ -162,27 +202,35 @@ class _Load:
     reading: Roofline
 
     def seconds(self, roofline: Roofline, stack: StackSpec) -> float:
-        """Return a pass with the constants of a stack."""
+        """Return the duration of a pass in seconds, with the constants of a stack."""
         return self.server.time_of(roofline, stack).total_s
 
     def read_s(self, stack: StackSpec, users: int) -> float:
-        """Return a pass over the prompts of so many users."""
+        """Return the duration in seconds of a pass that reads the prompts of ``users`` users."""
         prompts = [Tokens(users=users, new=self.row.prompt, context=0)]
         return self.seconds(self.reading if users == self.users else self.server.roofline(prompts), stack)
 
     def pass_s(self, stack: StackSpec) -> float:
-        """Return the mean time between two tokens of a user."""
+        """Return the mean time between two tokens of a user in seconds."""
         decode = self.seconds(self.decoding, stack)
         return decode + self.mixed_share * (self.seconds(self.mixed, stack) - decode)
 
     def tokens_per_s(self, stack: StackSpec, pass_s: float) -> float:
-        """Generated tokens of all users; with a benchmark that counts from the first prompt, its time as well."""
-        first = self.read_s(stack, self.users) if self.row.begin_together else self.read_s(stack, 1)
-        return self.users * self.row.new / (first + (self.row.new - 1) * pass_s)
+        """Return the generated tokens per second of all users.
+
+        The time of a request is that of reading prompts and of decoding. If all users start
+        together, each waits until all prompts are read; otherwise only for its own.
+        """
+        first_token_s = self.read_s(stack, self.users) if self.row.begin_together else self.read_s(stack, 1)
+        return self.users * self.row.new / (first_token_s + (self.row.new - 1) * pass_s)
 
 
 @cache
 def _load(row: ServingRow, memory_ratio: float) -> _Load:
+    """Return the rooflines of a benchmark.
+
+    ``memory_ratio`` distinguishes stacks in the cache of this function.
+    """
     gpu = load_gpu(row.gpu)
     stack = load_stack(row.stack, gpu.generation)
     server = GpuServer(spec=row.spec, weights=FORMATS[row.weights], gpu=gpu, stack=stack, parallelism=row.parallelism)

@@ -1,8 +1,10 @@
-"""Layers and products compiled as the released WaferLLM harness runs them, and their cycles by the fabric model.
+"""Layers and matrix products of the released WaferLLM benchmark programs, by the fabric model.
 
-The harness (He et al., OSDI 2025, arXiv 2502.04563; github.com/MeshInfra/WaferLLM) times one layer with one head of the
-full width, a full cache, no embedding, head or hand-off, again and again on counters of the PEs; products alike. What
-does not fit a PE's SRAM as a whole model is timed all the same.
+These programs time one layer many times with the cycle counters of the PEs. The layer has a single
+attention head of the full width and a full KV cache. It has no embedding, no output head, and no
+transfer to another region. Matrix products are timed in the same manner. A layer is timed even if
+the whole model would not fit in SRAM. Source: He et al., OSDI 2025, arXiv 2502.04563;
+github.com/MeshInfra/WaferLLM.
 """
 
 from __future__ import annotations
@@ -39,14 +41,14 @@ PROFILE = "academic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The PEs that a row was measured on."""
+    """Rectangle of PEs on which a measurement was made."""
 
     wafer: WaferSpec
     rows: int
     cols: int
 
     def problem(self) -> str:
-        """Return why nothing can be compiled for this grid; empty where it can."""
+        """Return the reason why nothing can be compiled for this grid, or "" if it is valid."""
         if self.rows > self.wafer.mesh_rows or self.cols > self.wafer.mesh_cols:
             return f"the grid is larger than the mesh of {self.wafer.mesh_rows}x{self.wafer.mesh_cols} PEs"
         return ""
@@ -54,39 +56,55 @@ class Grid:
 
 @cache
 def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of one token through one layer, with ``cached`` entries in the cache."""
-    context = 1 << (cached - 1).bit_length()  # the cycles do not hang on what more the cache has room for
+    """Return the cycles of decoding one token in one layer.
+
+    Args:
+        grid: The PEs.
+        shape: Shape of the model.
+        cached: Tokens in the KV cache, including the new one.
+        dtype: Element type.
+        costs: Software profile.
+    """
+    # Cycles do not depend on free entries of the cache, so one compiled layer serves many cache sizes.
+    context = 1 << (cached - 1).bit_length()
     return _decode_fabric(grid, _one_layer(shape), context, dtype, costs).decode_cost(cached - 1).cycles
 
 
 @lru_cache(maxsize=8)
 def _decode_fabric(grid: Grid, shape: Shape, context: int, dtype: str, costs: SoftwareProfile) -> Fabric:
+    """Return the fabric model of a compiled decode with a KV cache for ``context`` tokens."""
     program = _compile(grid, shape, _decode(grid, context, dtype), THIN_GEMM)
     return Fabric(program, grid.wafer, costs)
 
 
 @cache
 def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of ``tokens`` tokens through one layer."""
+    """Return the cycles of the prefill of ``tokens`` tokens in one layer."""
     program = _compile(grid, _one_layer(shape), _prefill(grid, tokens, dtype), MESH_GEMM_OWN)
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
 
 def decode_fits(grid: Grid, shape: Shape, cached: int, dtype: str) -> bool:
-    """Return whether all layers, with their caches, fit the SRAM of the grid's PEs."""
+    """Return whether all layers with KV caches for ``cached`` tokens fit in SRAM."""
     return _compile(grid, shape, _decode(grid, cached, dtype), THIN_GEMM).fits
 
 
 def prefill_fits(grid: Grid, shape: Shape, tokens: int, dtype: str) -> bool:
-    """Return whether all layers fit the SRAM of the grid's PEs."""
+    """Return whether all layers and the prefill of ``tokens`` tokens fit in SRAM."""
     return _compile(grid, shape, _prefill(grid, tokens, dtype), MESH_GEMM_OWN).fits
 
 
 @cache
 def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of a vector of K elements times a K x N matrix, all-reduced in ``groups`` groups.
+    """Return the cycles of MeshGEMV: a vector of K elements times a K x N matrix.
 
-    0: equal ones.
+    Args:
+        grid: The PEs.
+        K: Elements of the vector.
+        N: Columns of the matrix.
+        groups: Groups of the all-reduce of the partial sums. 0 for groups of equal size.
+        dtype: Element type.
+        costs: Software profile.
     """
     options = _options(grid, dtype, scope=PRODUCT, phases=(DECODE,), groups=groups or EQUAL_GROUPS)
     program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, THIN_GEMM)
@@ -95,7 +113,17 @@ def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: Soft
 
 @cache
 def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, costs: SoftwareProfile) -> float:
-    """Return the cycles of an M x K times a K x N matrix by MeshGEMM, each local product done ``repeats`` times."""
+    """Return the cycles of MeshGEMM: an M x K matrix times a K x N matrix.
+
+    Args:
+        grid: The PEs.
+        M: Rows of the first matrix.
+        K: Columns of the first and rows of the second matrix.
+        N: Columns of the second matrix.
+        repeats: How often each PE computes each product of its tiles. Some measurements repeat it.
+        dtype: Element type.
+        costs: Software profile.
+    """
     options = _options(grid, dtype, scope=PRODUCT, phases=(PREFILL,), prompt_tokens=M, context=M)
     program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, MESH_GEMM_OWN)
     program = replace(program, phases=tuple(_repeat_work(phase, repeats) for phase in program.phases))
@@ -115,6 +143,7 @@ def _prefill(grid: Grid, tokens: int, dtype: str) -> Options:
 
 
 def _one_head(shape: Shape) -> ModelSpec:
+    """Return the model with one attention head of the full width, as in the benchmark programs."""
     return ModelSpec(
         name="one head",
         family="llama",
@@ -164,7 +193,10 @@ def _options(
 
 @cache
 def _compile(grid: Grid, shape: Shape, options: Options, product: str) -> Program:
-    """Return the compiled Program; of its software's costs only the bytes of code play a part in it."""
+    """Return the compiled Program.
+
+    Of the software profile, only the bytes of code per PE affect compilation.
+    """
     chunk = max(*options.prompt_tokens, 1)
     choice = Choice(prefill=product, prefill_chunk=chunk, head_chunk=1)
     profile = software(PROFILE, grid.wafer.generation)
@@ -172,7 +204,10 @@ def _compile(grid: Grid, shape: Shape, options: Options, product: str) -> Progra
 
 
 def _repeat_work(phase: Phase, repeats: int) -> Phase:
-    """Return the phase with ``repeats`` times the multiply-adds in each local product: 0 leaves the transfers alone."""
+    """Return the phase with ``repeats`` times the multiply-adds in each product of tiles.
+
+    With 0 only the transfers cost time.
+    """
     fixed = phase.steps.fixed.copy()
     products = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES["matmul"])
     fixed[products, kernel_named("matmul").index["K"]] *= repeats

@@ -1,6 +1,7 @@
-"""The kernels of WaferLLM (He et al., OSDI 2025, arXiv 2502.04563) on a grid: MeshGEMV, MeshGEMM and region shifts.
+"""Predictors of three kernels of WaferLLM: MeshGEMV, MeshGEMM and region shifts.
 
-A region shift by L columns is L rounds in which every PE sends its tile to its neighbour and takes in another's.
+A region shift by L columns has L rounds. In each round every PE sends its tile to its neighbour and
+receives another. Source: He et al., OSDI 2025, arXiv 2502.04563.
 """
 
 from __future__ import annotations
@@ -27,14 +28,19 @@ _OTHER_LOOPS: Final = re.compile(r"row-major|reduction-dimension|two-hop transfe
 
 
 def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Return the cycles of a product."""
-    what = f"{m.text('system')} {m.text('algorithm')}".lower()
-    kernel = next((name for name in ("meshgemv", "meshgemm") if what.lstrip().startswith(name)), None)
+    """Predict the cycles of a matrix product by MeshGEMV or MeshGEMM; None for other measurements.
+
+    Args:
+        m: The measurement.
+        profiles: Function that returns software profiles, by default the bundled ones.
+    """
+    names = f"{m.text('system')} {m.text('algorithm')}".lower()
+    kernel = next((name for name in ("meshgemv", "meshgemm") if names.lstrip().startswith(name)), None)
     if kernel is None:
         return None
     if not is_cycles(m.text("metric")):
         return decline("not the cycles of a whole product, which is what the fast model gives")
-    if _OTHER_LOOPS.search(f"{what} {m.text('note')}"):
+    if _OTHER_LOOPS.search(f"{names} {m.text('note')}"):
         return decline("a variant of the kernel that is not modelled")
     wafer = wafer_of(m)
     if wafer is None:
@@ -65,7 +71,12 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Return the cycles of a region shift."""
+    """Predict the cycles of a region shift; None for other measurements.
+
+    Args:
+        m: The measurement.
+        profiles: Function that returns software profiles, by default the bundled ones.
+    """
     if not m.text("system").lower().startswith("shift kernel"):
         return None
     if not is_cycles(m.text("metric")):

@@ -1,6 +1,7 @@
-"""Point-to-point messages and their parts, and a multicast down a line of silicon, from hop, ramp and stream rate.
+"""Predictors of messages between two PEs, their parts, and a multicast down a line on silicon.
 
-What the sources timed beside the message itself is a constant of each window, below, with its source.
+They use the costs of hops and ramps, and the rate of a stream. What the sources timed in addition
+to the message is a constant below, one for each kind of window, with its source.
 """
 
 from __future__ import annotations
@@ -23,26 +24,32 @@ from wse_mappings.schedule import Arrival, uniform_schedule
 WINDOW: Final = "constant of the window"
 
 LINK_FIT_CYCLES: Final = 33
-"""Cycles of a message between two PEs of WSE-3 silicon, timed by counters, beside its hops and words. Fit over 2,100
-straight paths: github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
+"""Cycles of a message between two PEs of WSE-3 silicon in addition to its hops and words.
+
+The source timed 2,100 straight paths by cycle counters and fitted this constant:
+github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
 
 UNSTATED_PAYLOAD_CYCLES: Final = 7
-"""The words of the short messages whose medians are 40 + 2 h cycles, where the same source does not state them: 40 less
+"""Cycles of the words of a message whose size the same source does not state.
+
+The median of these messages is 40 + 2 h cycles over h hops, so their words take 40 -
 `LINK_FIT_CYCLES`."""
 
 COUNTER_READ_CYCLES: Final = 18
-"""Two reads of a PE's cycle counter back to back, WSE-3 silicon: EPCC 2026 working notes, unreviewed."""
+"""Cycles of two consecutive reads of a PE's cycle counter on WSE-3 silicon: EPCC 2026 working
+notes, unreviewed."""
 
 ALIGNED_CYCLES_PER_HOP: Final = 1
-"""Cycles that the SDK's alignment of the PEs' counters takes off each hop away from the corner that it starts from
-(github.com/Cerebras/csl-examples)."""
+"""Cycles per hop by which times appear too short because of how the SDK aligns the PEs' counters.
+
+The alignment spreads from a corner of the mesh (github.com/Cerebras/csl-examples)."""
 
 _RECORRECTED: Final = re.compile(r"re-?corrected|global clock", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Path:
-    """A row about messages from one PE to another."""
+    """Path of the messages that a measurement timed: its machine, its software and its hops."""
 
     row: Measurement
     wafer: WaferSpec
@@ -50,38 +57,45 @@ class _Path:
 
     @property
     def rate(self) -> float:
+        """Words per cycle of a stream on the platform of the measurement."""
         return words_per_cycle(self.row, self.wafer)
 
     @property
     def hops(self) -> int:
-        """Hops from one end of the row's PEs to the other."""
+        """Hops from one corner of the measured PEs to the opposite corner."""
         return (self.row.rows or 1) + (self.row.cols or 1) - 2
 
     @property
-    def arrive(self) -> int:
-        """Cycles from the router to an operation that waits for the word, and from the last word to the next task."""
+    def receive_cycles(self) -> int:
+        """Cycles from a word's arrival at the router to the operation or task that waits for it."""
         return self.wafer.ramp_cycles + 1
 
     @property
-    def leave(self) -> int:
-        """Cycles from the dispatch of a send to its first word at the router."""
+    def send_cycles(self) -> int:
+        """Cycles from the dispatch of a send to the arrival of its first word at the router."""
         return self.software.vector_issue_cycles + self.wafer.ramp_cycles + 1
 
     def message(self) -> float | None:
-        """Return the cycles from the dispatch of a send to the end of the receive, by the fabric model."""
+        """Return the cycles from the dispatch of a send to the end of the receive.
+
+        Return None if the measurement states no path or no words.
+        """
         if self.row.words is None or not self.hops:
             return None
         costs = line_costs(self.row, self.wafer, self.software)
-        one = uniform_schedule("message", self.hops + 1, 1, [(self.hops, 0, Arrival.REPLACE)], colours=1)
-        return self.software.vector_issue_cycles + sequence_cycles(costs, self.row.words, one)
+        schedule = uniform_schedule("message", self.hops + 1, 1, [(self.hops, 0, Arrival.REPLACE)], colours=1)
+        return self.software.vector_issue_cycles + sequence_cycles(costs, self.row.words, schedule)
 
-    def counted_message(self) -> float | None:
-        """Return the message, between two reads of a counter."""
+    def message_with_counter_reads(self) -> float | None:
+        """Return the cycles of a message and of two reads of the cycle counter around it."""
         time = self.message()
         return None if time is None else time + COUNTER_READ_CYCLES
 
     def silicon_message(self) -> float | None:
-        """Return a message on silicon, between the counters of its two PEs."""
+        """Return the cycles of a message on silicon, as timed by the counters of its two PEs.
+
+        Return None if the measurement states no path.
+        """
         if not self.hops:
             return None
         words = self.row.words
@@ -94,17 +108,18 @@ _PARTS: Final[tuple[tuple[str, str, Callable[[_Path], float | None]], ...]] = (
     (r"cycles per (wavelet|word)", "wafer preset", lambda p: 1 / p.rate),
     (r"(wavelets|words)( per |/)cycle( on link)?", "wafer preset", lambda p: p.rate),
     (r"cycles per turn", "fast model", lambda p: 0.0),
-    (r"cycles send dispatch to first wavelet\b.*", "fast model", lambda p: p.leave),
-    (r"cycles router arrival to receive execute", "fast model", lambda p: p.arrive),
-    (r"cycles last wavelet to completion task", "fast model", lambda p: p.arrive),
+    (r"cycles send dispatch to first wavelet\b.*", "fast model", lambda p: p.send_cycles),
+    (r"cycles router arrival to receive execute", "fast model", lambda p: p.receive_cycles),
+    (r"cycles last wavelet to completion task", "fast model", lambda p: p.receive_cycles),
     (r"cycles send dispatch to receive-complete task\b.*", "fast model", _Path.message),
-    (r"cycles by time-?stamp counter\b.*", "fast model", _Path.counted_message),
+    (r"cycles by time-?stamp counter\b.*", "fast model", _Path.message_with_counter_reads),
 )
-"""A metric, the method, and the value by it. A turn costs nothing in any model here."""
+"""Patterns of metrics, the method, and the function that computes the value. No model charges for a
+turn of a path."""
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Return a message, or a part of it."""
+    """Predict the time of a message between two PEs, or of a part of it; None for other kernels."""
     if m.text("kernel").lower() != "point-to-point":
         return None
     wafer = wafer_of(m)
@@ -125,6 +140,7 @@ def predict(m: Measurement) -> Prediction | None:
 
 
 def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) -> Prediction:
+    """Return the prediction by a function of a path, or the reason if the function returns None."""
     answer = value(path)
     if answer is None:
         return decline("the row does not give the grid of the path and the bytes of the message")
@@ -133,7 +149,7 @@ def _answer(path: _Path, method: str, value: Callable[[_Path], float | None]) ->
 
 
 def ramp(m: Measurement) -> Prediction | None:
-    """Return the latency of one ramp."""
+    """Decline the latency of a ramp, a constant of the model; None for other measurements."""
     wafer = wafer_of(m)
     if m.text("kernel").lower() != "ramp" or wafer is None or not is_cycles(m.text("metric")):
         return None
@@ -141,7 +157,11 @@ def ramp(m: Measurement) -> Prediction | None:
 
 
 def multicast_line(m: Measurement) -> Prediction | None:
-    """A multicast down one line of WSE-3 silicon, counters aligned as the SDK does unless the row says otherwise."""
+    """Predict a multicast down one line of PEs on silicon; None for other measurements.
+
+    Only generations with a known start-up time are predicted. The PEs' counters are assumed to be
+    aligned as by the SDK, unless the measurement states that its times were corrected.
+    """
     wafer = wafer_of(m)
     if m.text("kernel").lower() not in ("broadcast", "multicast") or wafer is None or on_simulator(m):
         return None

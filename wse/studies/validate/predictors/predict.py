@@ -1,4 +1,4 @@
-"""The answer to a row: that of the first predictor that applies to it."""
+"""Prediction of any measurement, by the first predictor that applies to it."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ PREDICTORS: Final[tuple[Predictor, ...]] = (
     unmodelled_rows.decline_sparse,
     unmodelled_rows.decline_rest,
 )
-"""Predictors in the order in which they are asked. The last one answers what no other does."""
+"""Predictors in the order in which they are tried. The last one declines every measurement."""
 
 
 def predict(m: Measurement) -> Prediction:
-    """Return the answer to one row."""
+    """Return the prediction of a measurement, or the reason why there is none."""
     return next(answer for predictor in PREDICTORS if (answer := predictor(m)) is not None)

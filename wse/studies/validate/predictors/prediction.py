@@ -1,4 +1,4 @@
-"""Prediction of a measurement: a value in the row's own metric, or the reason why there is none."""
+"""Result of a predictor: a value in the metric of the measurement, or why there is none."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from wse.studies.validate.measured.measurements import Measurement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """The answer to one row: either ``value`` and ``method``, or ``reason``.
+    """Prediction of one measurement: either ``value`` and ``method``, or ``reason``.
 
     Attributes:
-        value: In the row's own metric.
-        plain: The value without speculative decoding, where ``value`` is with it; else None.
-        other_schedule: The value by the other schedule, ``released`` or ``fused``, of rows by ``estimate``.
-        free_drafts: The rate of tokens where drafts cost nothing and a pass over several tokens takes as long as one
-            over one, where ``value`` is with drafts; else None.
-        bound: The rate of tokens that no software beats, of rates by ``estimate``: the same, with passes that take the
-            bound of a token.
-        method: Which model says so: ``fast model``, ``closed form``, ``PE core model``, ``estimate`` (``estimate,
-            fused`` with that schedule); or ``wafer preset`` and ``constant of the window``, for what is calibrated
-            rather than predicted.
-        software: The software profile whose costs are in it; empty where software plays no part.
-        reason: Why the row cannot be predicted, in one line.
-        sram_fits: Whether all layers of the model fit the SRAM of the PEs that one of them was timed on; None where
-            the row is not of a model.
+        value: Predicted value, in the metric of the measurement.
+        plain: Value without speculative decoding, if ``value`` is with it; else None.
+        other_schedule: Value with the other schedule (``released`` or ``fused``). Only for services
+            on wafers.
+        free_drafts: Tokens per second if drafts cost nothing and a verification pass took as long
+            as a pass over one token. None if ``value`` is without drafts.
+        bound: Tokens per second that no software can exceed: as ``free_drafts``, with passes at the
+            lower bound of a token's cycles. Only for rates of services on wafers.
+        method: Model that computed the value: ``fast model``, ``closed form``, ``PE core model``,
+            ``GPU model``, ``estimate``, or ``estimate, fused``. ``wafer preset`` and ``constant of
+            the window`` mark values that are calibrated on such rows and not predicted.
+        software: Software profile whose costs are part of the value. Empty if software plays no
+            part.
+        reason: Why there is no prediction, in one line.
+        sram_fits: Whether all layers of the model fit in the SRAM of the PEs on which one layer was
+            timed. None if the measurement is not of a whole model.
     """
 
     value: float | None = None
@@ -48,9 +50,10 @@ OWN_CONSTANT: Final = Prediction(reason="a constant that the model takes from th
 NO_SIZE: Final = Prediction(reason="the row does not give the grid and the bytes of the vector on each PE")
 
 Predictor = Callable[[Measurement], Prediction | None]
-"""Answers the rows that it knows; None for those of others."""
+"""Function that predicts or declines the measurements of its kind and returns None for all
+others."""
 
 
 def decline(reason: str) -> Prediction:
-    """Return the answer without a value, for a reason."""
+    """Return a prediction without a value, with the reason why there is none."""
     return Prediction(reason=reason)

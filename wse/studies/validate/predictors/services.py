@@ -1,11 +1,16 @@
-"""Inference services on wafers: what `wse estimate` says of the model, software and wafers that a row names.
+"""Predictor of inference services on wafers, by `wse estimate`.
 
-Software is `production`, the mapping `bands`. The schedule is `released` until September 2024, as the services of which
-`production` was fitted were closest to it, and `fused` from the release of October 2024 on, which its vendor credits to
-rewritten kernels among others. What a row does not say is taken as in `wse estimate`: the fewest wafers
-that hold the model, a prompt of 1,024 tokens and as many new ones. Rows that use speculative decoding, or may
-(`service_terms.with_drafts`), get the rate with the bundled acceptance of drafts
-(`wse.studies.estimate.drafts.drafting`).
+The model and the number of wafers are those that a measurement states. Everything else is set as
+follows:
+
+- **Software**: the profile `production` and the mapping `bands`.
+- **Schedule**: `released` until September 2024, because the services on which `production` was
+  fitted were closest to it. From the release of October 2024 on, `fused`, because the vendor
+  credits that release to rewritten kernels, among others.
+- **Defaults**: what a measurement does not state is as in `wse estimate`: the minimum number of
+  wafers, a prompt of 1,024 tokens and 1,024 new tokens.
+- **Drafts**: a service that uses or may use speculative decoding (`service_terms.with_drafts`) is
+  predicted with the bundled acceptance of drafts (`wse.studies.estimate.drafts.drafting`).
 """
 
 from __future__ import annotations
@@ -48,18 +53,20 @@ from wse.studies.validate.predictors.prediction import Prediction, decline
 PROFILE: Final = "production"
 MAPPING: Final = "bands"
 METHODS: Final = {RELEASED: "estimate", FUSED: "estimate, fused"}
-"""Names of the method, by the schedule of a layer's steps."""
+"""Name of the prediction method for each schedule."""
 
 RATES: Final[dict[str, tuple[str, ...]]] = {
     "output_tok_s_per_user": ("decode", "tokens_per_s_per_user"),
     "system_output_tok_s": ("decode", "tokens_per_s"),
     "system_tok_s": ("decode", "tokens_per_s"),
 }
-"""Metrics that drafts make faster, and where a report of `wse estimate` has them."""
+"""Metrics that drafts improve, and the path to each in the result of `wse estimate`."""
 
 TIMES: Final[dict[str, tuple[str, ...]]] = {"ttft_s": ("latency", "user", "ttft_s")}
-"""Metrics that drafts leave alone: the first token comes before any. Services are measured by their users, behind
-network and connection."""
+"""Metrics that drafts do not affect, and the path to each in the result of `wse estimate`.
+
+The first token arrives before any draft. Users measure it including the network and the
+connection."""
 
 _MODELLED: Final = re.compile(r"^(modelled_|fit_)")
 _PRICE: Final = re.compile(r"(^|_)(usd|price|cost)(_|$)")
@@ -69,20 +76,30 @@ METRICS: Final = RATES | TIMES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRequest:
-    """The estimate that predicts a row: its request, and the model whose drafts are accepted; empty without drafts."""
+    """Request of the estimate that predicts a measurement.
+
+    Attributes:
+        request: Options of `wse estimate`.
+        drafts_of: Name of the model whose acceptance of drafts is used. Empty without drafts.
+    """
 
     request: EstimateRequest
     drafts_of: str
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Return the tokens a second and times to the first token of services on wafers."""
+    """Predict tokens per second or time to first token of a service on wafers; None for others."""
     service = service_request(m)
     return answer(m, service, estimate_service) if isinstance(service, ServiceRequest) else service
 
 
 def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
-    """Return the estimate for a row; a Prediction with the reason where there is none; None for a row of no service."""
+    """Return the request of the estimate that predicts a service on wafers.
+
+    Returns:
+        The request; a Prediction with the reason if there is none; None for measurements of other
+        things.
+    """
     wafer, metric = wafer_of(m), m.text("metric").strip()
     if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
         return None
@@ -118,14 +135,14 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceEstimate:
-    """Numbers of an estimate.
+    """Numbers of an estimate from which measurements of a service are predicted.
 
     Attributes:
-        values: The metrics in the order of `METRICS`, without drafts.
-        fits: Whether it fits.
-        gain: The gain of drafts; 1 without.
-        tokens_per_pass: Tokens that a pass brings with drafts; 1 without.
-        bound_ratio: The cycles of a token over their bound.
+        values: Values of the metrics in the order of `METRICS`, without drafts.
+        fits: Whether the model fits in SRAM.
+        gain: Factor by which drafts increase tokens per second; 1 without drafts.
+        tokens_per_pass: Mean number of tokens that a verification pass yields; 1 without drafts.
+        bound_ratio: Cycles of a token divided by their lower bound; 1 if there is no bound.
     """
 
     values: tuple[float, ...]
@@ -142,7 +159,16 @@ class ServiceEstimate:
 def answer(
     m: Measurement, service: ServiceRequest, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> Prediction:
-    """Return the prediction of a row by the numbers of its estimate."""
+    """Return the prediction of a measurement from the numbers of its estimate.
+
+    Args:
+        m: The measurement.
+        service: Request of the estimate.
+        estimate: Function that returns the numbers of an estimate for its request.
+
+    Returns:
+        The prediction, or the reason if the request is invalid or the model does not fit.
+    """
     try:
         numbers = estimate(service)
     except (BadInput, DoesNotFit) as error:
@@ -166,9 +192,9 @@ def answer(
 def _by_other_schedule(
     service: ServiceRequest, metric: str, estimate: Callable[[ServiceRequest], ServiceEstimate]
 ) -> float | None:
-    """Return the value of a metric by the schedule that a row is not predicted with.
+    """Return the value of a metric with the schedule that the prediction does not use.
 
-    None where nothing fits with it.
+    Return None if the model does not fit with that schedule.
     """
     schedule = RELEASED if service.request.layout.schedule == FUSED else FUSED
     try:
@@ -182,16 +208,17 @@ def _by_other_schedule(
 def estimate_service(service: ServiceRequest) -> ServiceEstimate:
     """Return the numbers of ``wse estimate`` for a request.
 
-    Wafers that were stated and cannot hold the longest context of a service get the cache of prompt and answer; what
-    does not fit even so is timed all the same. So is a draft head that has no room beside the model.
+    If the stated wafers cannot hold a KV cache for the longest context of the service, the cache is
+    reduced to the prompt and the answer. A model that still does not fit is timed anyway. So is a
+    draft head for which there is no room.
     """
-    prepared, chosen = _choose(service.request)
-    result = estimate_of(prepared, chosen.program)
+    estimate, compilation = _compile(service.request)
+    result = estimate_of(estimate, compilation.program)
     gain = tokens_per_pass = 1.0
     if service.drafts_of and result.decode is not None:
-        head = place_head(prepared, capacity=REPORT)
-        passes = verify_passes(prepared, chosen, head)
-        curve, machine = acceptance_of(service.drafts_of), head_machine(prepared, chosen, head, passes)
+        head = place_head(estimate, capacity=REPORT)
+        passes = verify_passes(estimate, compilation, head)
+        curve, machine = acceptance_of(service.drafts_of), head_machine(estimate, compilation, head, passes)
         draft_tokens, gain = best_draft(curve, partial(_speed_up, machine, curve))
         tokens_per_pass = curve.at(draft_tokens)
     values = tuple(float(attrgetter(".".join(keys))(result)) for keys in METRICS.values())
@@ -205,20 +232,25 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
 
 
 def _speed_up(machine: DraftMachine, curve: Acceptance, draft_tokens: int) -> float:
-    """Return how many times faster tokens come for a user alone with a number of draft tokens per pass."""
+    """Return the speed-up of a single user's tokens with ``draft_tokens`` drafts per pass."""
     return machine.verify_s(1) / machine.row(curve, draft_tokens).token_s
 
 
 @lru_cache(maxsize=1)
-def _choose(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
-    prepared = prepare_estimate(request)
+def _compile(request: EstimateRequest) -> tuple[PreparedEstimate, Compilation]:
+    """Compile a request, if necessary with a smaller KV cache, and then without the limit of SRAM.
+
+    Raises:
+        DoesNotFit: The model does not fit, and the request states no number of wafers.
+    """
+    estimate = prepare_estimate(request)
     try:
-        return prepared, compile_fastest(prepared)
+        return estimate, compile_fastest(estimate)
     except DoesNotFit:
         if request.wafers is None or request.capacity == REPORT:
             raise
         smaller = replace(request, capacity=REPORT) if request.context is None else replace(request, context=None)
-        return _choose(smaller)
+        return _compile(smaller)
 
 
 @cache
@@ -227,7 +259,13 @@ def _spec(name: str) -> ModelSpec:
 
 
 def _with_lengths(m: Measurement, limit: int, request: EstimateRequest) -> EstimateRequest:
-    """Return the request with the row's lengths, none beyond what the model was made for."""
+    """Return the request with the lengths of a measurement, limited to the model's context.
+
+    Args:
+        m: The measurement.
+        limit: Context limit of the model in tokens.
+        request: The request without lengths.
+    """
     prompt, new, context = lengths(m)
     if prompt is not None and new is not None:
         return replace_options(request, prompt_len=prompt, new_tokens=new)

@@ -1,7 +1,8 @@
-"""Star stencils: one cell a PE with its neighbours' values over the fabric, or a tile a PE with an exchange of halos.
+"""Predictor of star stencils, with one cell or one tile of cells per PE.
 
-Work is counted in vector operations (`pe_core.py`); no constant was fitted to rows of stencils. The programs:
-github.com/Jorineg/cerebras.
+A PE with one cell gets its neighbours' values over the fabric. PEs with tiles exchange the cells at
+the borders (the halo). Work is counted in vector operations (`pe_core.py`). No constant was fitted
+on measurements of stencils. The programs are those of github.com/Jorineg/cerebras.
 """
 
 from __future__ import annotations
@@ -16,27 +17,30 @@ from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.predictors.pe_core import (
     COMPILED,
     METHOD,
-    SAME_BANKS_SHARE,
+    SAME_BANKS_FRACTION,
     SETUP_CYCLES,
     add,
-    conflicts,
+    bank_conflict_slowdown,
     multiply_add,
 )
 from wse.studies.validate.predictors.prediction import NO_GENERATION, Prediction, decline
 
 ELEMENT_BYTES: Final = 4  # the programs are in float32
 MULTIPLY_PER_CYCLE: Final = 1
-"""float32 products of a vector and a scalar; fmuls and fmacs have one width (Cerebras SDK, appendix on SIMD)."""
+"""Elements per cycle of a float32 vector times a scalar. The instructions fmuls and fmacs have the
+same width (Cerebras SDK, appendix on SIMD)."""
 
 DEPENDENT_CYCLES: Final = 2
-"""Cycles from an operation on one element to the next one, which needs its result; WSE-3 simulator, FABRICA notes,
+"""Cycles from an operation on one element to a next operation that needs its result.
+
+Source: WSE-3 simulator, notes in
 github.com/luozoupi/FABRICA-CUDA2CSL-Optmization-Benchmark-and-Agentic-Framework."""
 
 _TILE: Final = re.compile(r"\btile ([0-9]{1,4})x([0-9]{1,4}), radius ([0-9]{1,3})\b")
 
 
 def predict(m: Measurement) -> Prediction | None:
-    """Return the cycles of one step in the steady state."""
+    """Predict the cycles of one iteration of a running stencil program; None for other kernels."""
     if not re.search(r"\bstencil\b", m.text("kernel"), re.IGNORECASE):
         return None
     wafer = wafer_of(m)
@@ -50,40 +54,54 @@ def predict(m: Measurement) -> Prediction | None:
             return decline("an empty tile, or a stencil of radius 0")
         return Prediction(value=tile_cycles(wafer, rows, cols, radius), method=METHOD, software=COMPILED)
     if "1 cell per pe" in m.text("algorithm").lower() and m.rows is not None and m.cols is not None:
-        return Prediction(value=one_cell(wafer, alone=max(m.rows, m.cols) <= 3), method=METHOD)
+        cycles = single_cell_cycles(wafer, waits_for_neighbours=max(m.rows, m.cols) > 3)
+        return Prediction(value=cycles, method=METHOD)
     return decline("the row does not say what cells a PE has")
 
 
-def one_cell(wafer: WaferSpec, *, alone: bool) -> float:
-    """Return a five-point step with one cell a PE, and two multiplies: one into the fabric, one for the PE itself.
+def single_cell_cycles(wafer: WaferSpec, *, waits_for_neighbours: bool) -> float:
+    """Return the cycles of one iteration of a five-point stencil with one cell per PE.
 
-    WSE-2 adds two operands from the fabric at once, twice, and then two sums in memory; WSE-3, whose operations take
-    one operand from the fabric, adds four times, each waiting for its operand to cross the ramp.
+    A PE multiplies twice: once into the fabric and once for itself. Then it adds the values of its
+    four neighbours. A WSE-2 operation can read both operands from the fabric. A WSE-3 operation
+    reads only one, so each of its four additions waits until an operand has crossed the ramp.
 
     Args:
-        wafer: The generation.
-        alone: Whether all neighbours are on the border. Those only send, and are ahead: nobody waits for them.
+        wafer: The wafer generation.
+        waits_for_neighbours: False if all neighbours are on the border of the mesh. These only send
+            and are therefore ahead, so no PE waits for them.
     """
-    arrive = wafer.ramp_cycles + 1
-    work = 2 * DEPENDENT_CYCLES + 4 * (DEPENDENT_CYCLES if RECORDS[wafer.generation].adds_two_from_fabric else arrive)
-    way = wafer.hop_cycles + 2 * wafer.ramp_cycles + 1
-    waiting = 0 if alone else way - DEPENDENT_CYCLES  # the PE's own multiply runs while the words are in transit
-    return work + waiting
+    receive_cycles = wafer.ramp_cycles + 1
+    add_cycles = DEPENDENT_CYCLES if RECORDS[wafer.generation].adds_two_from_fabric else receive_cycles
+    work_cycles = 2 * DEPENDENT_CYCLES + 4 * add_cycles
+    transit_cycles = wafer.hop_cycles + 2 * wafer.ramp_cycles + 1
+    # The PE's own multiply runs while the words are in transit.
+    wait_cycles = transit_cycles - DEPENDENT_CYCLES if waits_for_neighbours else 0
+    return work_cycles + wait_cycles
 
 
 def tile_cycles(wafer: WaferSpec, rows: int, cols: int, radius: int) -> float:
-    """Return a star of 4 ``radius`` + 1 points on a tile of ``rows`` × ``cols`` cells a PE.
+    """Return the cycles of one iteration of a star stencil with a tile of cells per PE.
 
-    Radius 1: three adds for the sum of four neighbours, a multiply for it and one for the cell, and an add of both: six
-    operations. Beyond: one multiply-add a point, a quarter of which meet in the memory banks. The halo goes out and
-    comes in, a word a cycle each.
+    The star has 4 * radius + 1 points. With radius 1 there are six vector operations: three
+    additions for the sum of the four neighbours, a multiplication of this sum, one of the cell, and
+    an addition of both. With a larger radius there is one multiply-add per point. In a quarter of
+    these the operands are in the same memory banks. The words of the halo are sent and received,
+    one word per cycle each.
+
+    Args:
+        wafer: The wafer generation.
+        rows: Rows of the tile, in cells.
+        cols: Columns of the tile, in cells.
+        radius: Number of cells from the centre to the tip of the star.
     """
-    cells, halo = rows * cols, 2 * radius * (rows + cols)
+    cells, halo_words = rows * cols, 2 * radius * (rows + cols)
     if radius == 1:
-        sums = add(wafer, ELEMENT_BYTES).elements_per_cycle(wafer, silicon=False)
-        operations, each_cell = 6, 4 / sums + 2 / MULTIPLY_PER_CYCLE
+        adds_per_cycle = add(wafer, ELEMENT_BYTES).elements_per_cycle(wafer, silicon=False)
+        operations, cycles_per_cell = 6, 4 / adds_per_cycle + 2 / MULTIPLY_PER_CYCLE
     else:
-        meet = 1 + SAME_BANKS_SHARE * (conflicts(wafer) - 1)
+        slowdown = 1 + SAME_BANKS_FRACTION * (bank_conflict_slowdown(wafer) - 1)
         operations = 4 * radius + 1
-        each_cell = operations * meet / multiply_add(wafer, ELEMENT_BYTES).elements_per_cycle(wafer, silicon=False)
-    return operations * SETUP_CYCLES + cells * each_cell + 2 * halo
+        rate = multiply_add(wafer, ELEMENT_BYTES).elements_per_cycle(wafer, silicon=False)
+        cycles_per_cell = operations * slowdown / rate
+    return operations * SETUP_CYCLES + cells * cycles_per_cell + 2 * halo_words

@@ -1,4 +1,4 @@
-"""Rows that no model answers: other systems, specifications, ratios, services; each with its reason."""
+"""Predictors that decline: each gives the reason why measurements of one kind are not predicted."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ _RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)
 
 
 def decline_services(m: Measurement) -> Prediction | None:
-    """Services on other machines than wafers."""
+    """Decline services on machines that are not a known wafer; None for other measurements."""
     return decline("measured on no wafer of a generation that is known") if m.table == "public" else None
 
 
 def decline_ranges(m: Measurement) -> Prediction | None:
-    """Ranges and formulas."""
+    """Decline values that are ranges or formulas; None for single numbers."""
     return decline("the value is a range or a formula, not one number") if m.measured is None else None
 
 
 def decline_other_systems(m: Measurement) -> Prediction | None:
-    """Systems beside the wafer, or software on it that this emulator has no model of."""
+    """Decline other systems than wafers, other simulated machines, and constants of other models.
+
+    Return None for other measurements.
+    """
     system = m.text("system")
     if _OTHER_SYSTEMS.match(system):
         return decline(f"measures another system, {system.split()[0]}, which is not modelled")
@@ -39,7 +42,7 @@ def decline_other_systems(m: Measurement) -> Prediction | None:
 
 
 def decline_untimed(m: Measurement) -> Prediction | None:
-    """Ratios of systems, shares, specifications, rates of whole applications."""
+    """Decline ratios, fractions, specifications and rates of applications; None for others."""
     metric = m.text("metric").lower()
     if _NO_TIME.search(metric):
         return decline("compares systems or states a share: no cycles of one run")
@@ -51,10 +54,10 @@ def decline_untimed(m: Measurement) -> Prediction | None:
 
 
 def decline_sparse(m: Measurement) -> Prediction | None:
-    """Products of sparse matrices."""
+    """Decline products of sparse matrices; None for other measurements."""
     return decline("sparse products are not modelled") if m.text("kernel").lower().startswith("spmm") else None
 
 
 def decline_rest(m: Measurement) -> Prediction:
-    """Return the refusal of any row that no other predictor answers."""
+    """Decline any measurement, naming its kernel. The last predictor."""
     return decline(f"no model of this kernel: {m.kernel[:60] or 'the row names none'}")

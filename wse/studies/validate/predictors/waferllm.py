@@ -1,7 +1,9 @@
-"""Layers of language models as WaferLLM (He et al., OSDI 2025, arXiv 2502.04563) timed them on a wafer.
+"""Predictor of language models on one wafer as published for WaferLLM.
 
-The published tokens a second are a layer's time, times the layers, in seconds of a clock of 1.1 GHz that the source
-assumes; end to end, the generated tokens over the time of prefill and decode, each on the grid that suits it best.
+The published tokens per second are computed from the measured cycles of one layer, the number of
+layers, and an assumed clock of 1.1 GHz. For a whole request, the generated tokens are divided by
+the time of prefill and decode, each on the grid that suits it best. Source: He et al., OSDI 2025,
+arXiv 2502.04563.
 """
 
 from __future__ import annotations
@@ -26,19 +28,23 @@ from wse.studies.validate.predictors.harness import (
 from wse.studies.validate.predictors.prediction import NO_DTYPE, NO_GENERATION, NO_GRID, Prediction, decline
 
 CLOCK_HZ: Final = 1.1e9
-"""The clock that the source converts cycles with, on both generations."""
+"""Clock with which the source converts cycles to seconds, for both generations."""
 
 TOKENS: Final = 4096
-"""Tokens of the prompt and in the cache where a row gives none: the source's tables are for these."""
+"""Tokens of the prompt and in the KV cache if a measurement states none, as in the tables of the
+source."""
 
 END_TO_END_GRIDS: Final = {"llama38b": (660, 360), "llama213b": (750, 375)}
-"""Sides of the squares on which the source ran prefill and decode of whole requests (section 7.5)."""
+"""Sides of the squares on which the source ran prefill and decode of whole requests (section
+7.5)."""
 
 SWEPT_SIDES: Final = {"prefill": (480, 600, 720), "decode": (420, 540, 660)}
-"""Sides of the squares of the source's tables 3 and 4. A rate without a grid is of the best, as in its abstract."""
+"""Sides of the squares in tables 3 and 4 of the source. A rate without a grid is that of the best
+square, as in the abstract."""
 
 MOST_CACHE_SIZES: Final = 1_000
-"""Numbers of cache slots on a row for which a layer is timed in one request: some seconds."""
+"""Maximum number of different KV cache sizes for which a layer is timed in one request; takes some
+seconds."""
 
 _RATE: Final = re.compile(r"tokens?(_per_|/)s\b")
 _GRID: Final = r"\b%s\s+(?:on\s+)?(\d{1,4})\s*x\s*(\d{1,4})\b"
@@ -48,10 +54,15 @@ _PHASES: Final = ("prefill", "decode", "end2end")
 
 
 def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
-    """Return the tokens a second of a model's prefill, decode or whole request."""
-    named = m.text("system") or m.text("algorithm")
+    """Predict the tokens per second of prefill, decode or a whole request; None for other systems.
+
+    Args:
+        m: The measurement.
+        profiles: Function that returns software profiles, by default the bundled ones.
+    """
+    system = m.text("system") or m.text("algorithm")
     phase = (m.text("phase") or m.text("kernel").partition(" ")[0]).strip().lower()
-    if not named.lower().startswith("waferllm") or phase not in _PHASES:
+    if not system.lower().startswith("waferllm") or phase not in _PHASES:
         return None
     if not _RATE.match(m.text("metric")):
         return decline("not tokens a second, which is what the time of layers gives")
@@ -80,7 +91,10 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
 
 
 def best_rate(m: Measurement) -> Prediction | None:
-    """Tokens a second of a user that lists of services have of this source: its best decode of a layer, as above."""
+    """Predict the rate of WaferLLM that a table of services quotes; None for other measurements.
+
+    The rate is that of decode on the best of the swept squares.
+    """
     if m.table != "public" or not m.text("system").lower().endswith("(waferllm)"):
         return None
     if m.text("metric") != "output_tok_s_per_user":
@@ -101,44 +115,76 @@ def _swept_grids(wafer: WaferSpec, phase: str) -> list[Grid]:
 def _best(
     phase: str, grids: Sequence[Grid], shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile
 ) -> Prediction:
-    """Return the highest rate of one phase on any of the grids."""
-    layer, holds = (decode_layer_cycles, decode_fits) if phase == "decode" else (prefill_layer_cycles, prefill_fits)
-    cycles, grid = min(((layer(g, shape, tokens, dtype, costs), g) for g in grids), key=lambda timed: timed[0])
-    counted = 1 if phase == "decode" else tokens
-    return _prediction(counted / (shape.layer_count * cycles / CLOCK_HZ), fits=holds(grid, shape, tokens, dtype))
+    """Predict the tokens per second of prefill or decode on the fastest of several grids.
+
+    Args:
+        phase: ``prefill`` or ``decode``.
+        grids: Grids to try.
+        shape: Shape of the model.
+        tokens: Tokens of the prompt, or in the KV cache.
+        dtype: Element type.
+        costs: Software profile.
+    """
+    is_decode = phase == "decode"
+    layer_cycles, fits = (decode_layer_cycles, decode_fits) if is_decode else (prefill_layer_cycles, prefill_fits)
+    timed_grids = ((layer_cycles(grid, shape, tokens, dtype, costs), grid) for grid in grids)
+    cycles, grid = min(timed_grids, key=lambda timed_grid: timed_grid[0])
+    tokens_per_pass = 1 if is_decode else tokens
+    rate = tokens_per_pass / (shape.layer_count * cycles / CLOCK_HZ)
+    return _prediction(rate, fits=fits(grid, shape, tokens, dtype))
 
 
 def _request(
     m: Measurement, wafer: WaferSpec, shape: Shape, name: str, dtype: str, costs: SoftwareProfile
 ) -> Prediction:
-    """Generated tokens over the time of a whole request."""
-    prompt, generated = m.sizes.get("seq_in"), m.sizes.get("seq_out")
-    if prompt is None or generated is None:
+    """Predict the generated tokens per second of a whole request.
+
+    Prefill and decode run on a grid each.
+
+    1. Read the lengths and the two grids from the measurement.
+    2. Time the prefill of the prompt.
+    3. Time decode once for each number of KV cache slots on a row of PEs, and multiply by its
+       tokens.
+    """
+    # 1. Lengths and grids.
+    prompt, new_tokens = m.sizes.get("seq_in"), m.sizes.get("seq_out")
+    if prompt is None or new_tokens is None:
         return decline("the row does not give the tokens of the prompt and of the answer")
     if m.rows is not None or m.cols is not None:
         return decline("a whole request has two grids: the note gives them, as in prefill 660x660, decode 360x360")
     sides = _grids(m.text("note"), name)
     if sides is None:
         return decline("the grids of prefill and of decode are not stated")
-    first, second = (Grid(wafer=wafer, rows=rows, cols=cols) for rows, cols in sides)
-    problem = first.problem() or second.problem() or _not_square("prefill", first)
+    prefill_grid, decode_grid = (Grid(wafer=wafer, rows=rows, cols=cols) for rows, cols in sides)
+    problem = prefill_grid.problem() or decode_grid.problem() or _not_square("prefill", prefill_grid)
     if problem:
         return decline(problem)
-    # Each token finds the prompt and the tokens before it in the cache; as many entries on a row cost alike.
-    rows = second.rows
-    least, most = -(-prompt // rows), -(-(prompt + generated - 1) // rows)
-    if most - least > MOST_CACHE_SIZES:
+    # Tokens whose caches fill the same number of slots on a row cost the same.
+    rows = decode_grid.rows
+    min_slots, max_slots = -(-prompt // rows), -(-(prompt + new_tokens - 1) // rows)
+    if max_slots - min_slots > MOST_CACHE_SIZES:
         return decline("the answer is longer than is timed, one number of cache slots after another")
-    cycles = prefill_layer_cycles(first, shape, prompt, dtype, costs)
-    for slots in range(least, most + 1):
-        tokens = min(slots * rows, prompt + generated - 1) - max((slots - 1) * rows, prompt - 1)
-        cycles += tokens * decode_layer_cycles(second, shape, slots * rows, dtype, costs)
-    fits = prefill_fits(first, shape, prompt, dtype) and decode_fits(second, shape, prompt + generated, dtype)
-    return _prediction(generated / (shape.layer_count * cycles / CLOCK_HZ), fits=fits)
+    # 2. Prefill.
+    cycles = prefill_layer_cycles(prefill_grid, shape, prompt, dtype, costs)
+    # 3. Decode. The cache of each token contains the prompt and all tokens before it.
+    for slots in range(min_slots, max_slots + 1):
+        tokens = min(slots * rows, prompt + new_tokens - 1) - max((slots - 1) * rows, prompt - 1)
+        cycles += tokens * decode_layer_cycles(decode_grid, shape, slots * rows, dtype, costs)
+    fits = prefill_fits(prefill_grid, shape, prompt, dtype)
+    fits = fits and decode_fits(decode_grid, shape, prompt + new_tokens, dtype)
+    return _prediction(new_tokens / (shape.layer_count * cycles / CLOCK_HZ), fits=fits)
 
 
 def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Rows and columns of PEs for prefill and for decode: from the row's note, which writes columns first."""
+    """Return the (rows, columns) of PEs for prefill and for decode, or None if they are not known.
+
+    They are those in the note, which states columns first, or else the squares on which the source
+    ran the model.
+
+    Args:
+        note: The note of the measurement.
+        name: Name of the model.
+    """
     matches = [pattern.search(note) for pattern in (_PREFILL_GRID, _DECODE_GRID)]
     if any(matches):
         (a, b), (c, d) = ((int(match[1]), int(match[2])) if match else (0, 0) for match in matches)
@@ -149,6 +195,7 @@ def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | No
 
 
 def _not_square(phase: str, grid: Grid) -> str:
+    """Return the reason why prefill cannot run on a grid that is not square, else ""."""
     return "MeshGEMM runs on squares" if phase == "prefill" and grid.rows != grid.cols else ""
 
 
