@@ -37,7 +37,7 @@ class RewriteTrial:
 
 
 def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
-    """Return the names and settings of rewrites, as in `Choice`."""
+    """Return rewrites as pairs of name and setting, as `Choice` stores them."""
     return tuple((trial.name, trial.setting) for trial in rewrites)
 
 
@@ -71,7 +71,7 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
 
 
 def _between_stages(candidates: Rewrites) -> list[tuple[str, int]]:
-    """Return the candidates that apply to layers which are split between stages."""
+    """Return the candidates that only apply to layers that are split between stages."""
     return [(name, setting) for name, setting in candidates if known_rewrites()[name].between_stages]
 
 
@@ -210,7 +210,13 @@ def _paying_rewrites(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Return the settings with one rewrite added, or removed if it is present."""
+    """Return settings of rewrites with one rewrite removed, or added if it was missing.
+
+    Args:
+        settings: Settings by rewrite.
+        name: The rewrite.
+        setting: Its setting, if it is added.
+    """
     if name in settings:
         return {other_name: value for other_name, value in settings.items() if other_name != name}
     return {**settings, name: setting}

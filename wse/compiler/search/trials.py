@@ -102,14 +102,17 @@ def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], 
 
 
 def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
-    """Return the cycles of all generated tokens, divided by the passes in flight, if timed."""
+    """Return the cycles of all generated tokens; None for a trial without times.
+
+    They are divided by the number of passes in flight.
+    """
     if setup.timing is None or trial.token_cycles is None:
         return None
     return trial.token_cycles * setup.timing.new_tokens / trial.passes
 
 
 def dominant_cycles(trial: Trial) -> float:
-    """Return the cycles by which a search compares layouts; 0 for a trial without times."""
+    """Return the cycles by which a search compares layouts; 0 for a trial that was not timed."""
     return trial.dominant_cycles or 0.0
 
 
@@ -122,7 +125,7 @@ def request_cycles(setup: TrialSetup, trial: Trial) -> float:
 
 
 def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial:
-    """Return a trial with the time of its prompts added."""
+    """Return a trial with the time of its prompts and the cycles of its longer phase."""
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
     return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
 
@@ -220,7 +223,7 @@ def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites
 
 
 def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
-    """Return the cycles of the steps of some phases of a reduced model's Program."""
+    """Return the cycles of each step of some phases, float64 ``[steps]`` per phase."""
     assert setup.timing is not None
     return setup.timing.by_step(program, phases)
 
@@ -233,7 +236,13 @@ def _amid_prompt(setup: TrialSetup, program: Program) -> Program:
 
 
 def _chunk_time(reduced: ReducedModel, program: Program, by_step: F64) -> ChunkTime:
-    """Return the time of the first chunk in the whole model."""
+    """Return the time of a prompt chunk in the whole model, from the steps of the reduced one.
+
+    Args:
+        reduced: The reduced model.
+        program: Its Program, whose first phase is the chunk.
+        by_step: float64 ``[steps]``: cycles of the steps of the chunk.
+    """
     phase = program.phases[0]
     return ChunkTime(
         reduced.sum_over_model(program, phase, by_step), reduced.slowest_stage_sum(program, phase, by_step)

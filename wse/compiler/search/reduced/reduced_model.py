@@ -113,12 +113,18 @@ class ReducedModel:
 
     @property
     def stage_count(self) -> int:
-        """Number of stages of the whole model that a pass visits one after another."""
+        """Number of stages of the whole model through which a token passes one after another.
+
+        A stage of experts on the PEs of the other stages does not count.
+        """
         pairs = zip(self.stage_multiplicity, self.state.plans, strict=True)
         return sum(count for count, plan in pairs if not plan.experts)
 
     def users_that_fit(self) -> int:
-        """Return the number of users whose KV caches fit in the fullest stage, after `allocate`."""
+        """Return how many users' KV caches fit in the fullest stage of the whole model.
+
+        The model must have been allocated. The number is at least the batch if the model fits.
+        """
         state = self.state
         caches = [0] * len(state.plans)
         for buffer in state.sym_buffers:
@@ -134,7 +140,7 @@ class ReducedModel:
         return min(batch + batch * room // cache for room, cache in zip(free, caches, strict=True) if cache)
 
     def least_bytes(self) -> int:
-        """Return a lower bound of the bytes of the whole model's fullest PE."""
+        """Return a lower bound of the bytes that the fullest PE of the whole model needs."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
             """Return the number of equivalent tiles of a stage that a tile represents."""
@@ -143,7 +149,14 @@ class ReducedModel:
         return least_bytes(self.state, layers_like)
 
     def _other_layers(self, stage: int, layer: int) -> int:
-        """Return the number of omitted equivalent layers whose weights the stage stores."""
+        """Return how many equivalent layers of a stage the reduced model omits.
+
+        For the stage of experts, these are the layers of all stages.
+
+        Args:
+            stage: Index of the stage.
+            layer: Index of the layer that represents them.
+        """
         return self.layer_multiplicity[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
 
     def sum_over_model(self, program: Program, phase: Phase, by_step: F64) -> float:
@@ -248,12 +261,16 @@ def most_common_layers(reduced: ReducedModel) -> ReducedModel:
 
 
 def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
-    """Return the number of layers of each kind on a stage; parts of a layer are separate kinds."""
+    """Return how many layers of each kind a stage has; parts of a layer are a kind of their own."""
     return Counter((spec.layers[layer], parts) for layer, parts in plan.layers.parts)
 
 
 def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
-    """Return which steps send, prepare or distribute data of the next stage, bool ``[steps]``."""
+    """Return which steps belong to the transfer of vectors to the next stage, bool ``[steps]``.
+
+    These are the transfer itself, the step that clears padding before it, and the transfers that
+    distribute the vectors in the next stage.
+    """
     handing = of_kind(steps, HandOver, Crossing)
     clears = (steps.kind == Kind.COMPUTE) & (steps.code == CODES["clear"])
     for step in np.flatnonzero(handing).tolist():
