@@ -167,8 +167,8 @@ class Block:
 
     steps: tuple[SymStep, ...]
     loops: Loops
-    over_users: frozenset[int]  # loops whose turns are the users
-    groups: int  # of steps that overlap
+    over_users: frozenset[int]
+    groups: int
     buffers: tuple[SymBuffer, ...]
 
 

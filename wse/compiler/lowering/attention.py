@@ -270,7 +270,9 @@ def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) 
     scores = c.temp("scores", rows * capacity, "acc")
     partial = c.temp("t_partial", rows * capacity, "acc", "buffers")
     q, keys = c.temp("q", rows * F, "act"), moving_copy(c, "k", caches[0], block, capacity * F)
+    # 1. Scores.
     dist_gemm_t(c, "matmul_act", q, keys, partial, scores, rows, F, T, transposed=True)
+    # 2. Softmax.
     maxima, sums = c.temp("maxima", rows, "f32"), c.temp("sums", rows, "f32")
     softmax = _softmax(c, op, scores, tile) | {"M": c.tokens, "H": H, "T": T}
     b.compute("attention_max_by_column", scores=scores, out=maxima, **softmax)
@@ -278,6 +280,7 @@ def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) 
     exps, spare = (c.temp(f"attention_weights{suffix}", rows * capacity, "act") for suffix in ("", "_spare"))
     b.compute("attention_exp_by_column", scores=scores, maxima=maxima, out=exps, sums=sums, **softmax)
     all_reduce(c, ROWS, sums, rows)
+    # 3. Values.
     weights, values = align(
         c, (moving_operand(exps, spare, tile), ROWS), (moving_copy(c, "v", caches[1], block, capacity * F), COLUMNS)
     )

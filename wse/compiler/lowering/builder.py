@@ -180,7 +180,7 @@ class PhaseBuilder:
         for name, view in record.views.items():
             value = indexed[record.index[name]]
             if (value.buffer.view if isinstance(value, SymAddress) else "") != view:
-                message = f"{kernel}: operand {name} is {view or 'a number'}, got {value}"
+                message = f"{kernel}: operand {name} must be {view or 'a number'}, got {value}"
                 raise WseBug(message)
         self._add(Kind.COMPUTE, CODES[kernel], 0, "act", self._rect(only_row) | indexed)
 
@@ -244,7 +244,7 @@ class PhaseBuilder:
         if by_choice:
             operands["by_choice"] = by_choice
         if unknown_names := sorted(set(operands) - set(index)):
-            message = f"{kind.__name__} takes {sorted(index)}, got {unknown_names}"
+            message = f"{kind.__name__} has the operands {sorted(index)}, got {unknown_names}"
             raise WseBug(message)
         indexed = {index[name]: _operand(value) for name, value in operands.items()} | {index["source"]: start}
         self._add(
@@ -266,7 +266,7 @@ class PhaseBuilder:
             over_users: Whether there is one iteration per user, whose counters the steps depend on.
         """
         if self._loop >= 0:
-            message = "loops do not nest"
+            message = "loops must not be nested"
             raise ValueError(message)
         self._enter()
         self._loop = len(self._loops)
@@ -360,7 +360,7 @@ def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, S
     """
     record = kernel_named(kernel)
     if operands.keys() != record.views.keys():
-        message = f"{kernel} takes {list(record.views)}, got {sorted(operands)}"
+        message = f"{kernel} needs the operands {list(record.views)}, got {sorted(operands)}"
         raise WseBug(message)
     return {record.index[name]: _operand(operands[name]) for name in record.views}
 

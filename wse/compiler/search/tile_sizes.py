@@ -24,7 +24,7 @@ from wse.compiler.passes.shard import (
     weights_buffer,
     with_cuts,
 )
-from wse.compiler.passes.tiling.contraction import HeldTypes
+from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
 from wse.compiler.passes.tiling.tiles import ROUTED
 from wse.compiler.pipeline import PIPELINE, Pass
@@ -92,11 +92,11 @@ def sizes_of(state: State) -> Sizes:
 
     Models that differ in their number of layers only share the functions and their cached results.
     """
-    weight_types, sizes = HeldTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
+    weight_types, sizes = WeightTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
     return sizes(model_shape(state), weight_types, state.options.scope, tiling_of(state))
 
 
-def _sizes(spec: ModelSpec, weight_types: HeldTypes, scope: str, tiling: Tiling) -> Sizes:
+def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tiling) -> Sizes:
     """Create the functions for the sizes of a model's weight tiles."""
 
     def of_op(region: RegionShape, op: Op) -> list[TileSize]:

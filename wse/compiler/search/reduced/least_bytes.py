@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes, reserved_bytes
 from wse.compiler.passes.shard import distinct_tiles, model_shape, regions_of, table_needs
-from wse.compiler.passes.tiling.contraction import FFN, HeldTypes
+from wse.compiler.passes.tiling.contraction import FFN, WeightTypes
 from wse.compiler.passes.tiling.region_cuts import RegionShape
 from wse.compiler.search.tile_sizes import TileSize, sizes_of
 from wse.compiler.state import State
@@ -29,7 +29,7 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
         layers_like: Function that returns how many tiles of its stage a tile represents, given the
             stage, the layer and the name of the tile.
     """
-    shape, weight_types, regions = model_shape(state), HeldTypes.from_options(state.options), regions_of(state)
+    shape, weight_types, regions = model_shape(state), WeightTypes.from_options(state.options), regions_of(state)
     reserved, max_bytes = reserved_bytes(state.wafer, state.software), FAR_TOO_MANY * state.wafer.sram_bytes_per_pe
     bytes_by_stage = [reserved] * len(regions)
 
@@ -61,7 +61,7 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
     )
 
 
-def _experts_across_wafers(shape: ModelSpec, weight_types: HeldTypes, region: RegionShape) -> float:
+def _experts_across_wafers(shape: ModelSpec, weight_types: WeightTypes, region: RegionShape) -> float:
     """Return the bytes of a layer's experts on the fullest PE of a region on several wafers.
 
     The result is 0 for other regions, and if every wafer has different experts. Rows count as if
