@@ -216,7 +216,9 @@ class SymSteps:
     def loops(self) -> Loops:
         """The loops of all runs, in steps counted from the start of the phase."""
         return tuple(
-            (run.step + first, run.step + end, turns) for run in self.runs for first, end, turns in run.block.loops
+            (run.step + first, run.step + end, iterations)
+            for run in self.runs
+            for first, end, iterations in run.block.loops
         )
 
 

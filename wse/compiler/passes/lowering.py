@@ -180,22 +180,26 @@ def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
 def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     """Lower the ops of a layer on one stage, or reuse the steps of an equivalent layer.
 
-    A layer whose experts have a stage of their own is always lowered, because its steps are on two
-    stages.
+    1. A layer whose experts have a stage of their own is always lowered, because its steps are on
+       two stages.
+    2. If an equivalent layer was lowered before, add a run of its block with the buffers of this
+       layer.
+    3. Otherwise lower the ops, rewrite the steps, and remember the block with the buffers that it
+       requests.
     """
     builder, first, layer = c.builder, c.builder.op, ops[0].layer
     layer_key = (c.spec.layers[layer], c.cut.rows, c.cut.cols, Parts(ops[0].parts.first, ops[-1].parts.last))
-    if c.spec.layers[layer].experts and expert_stage(c) is not None:  # steps on two stages; a block has one stage
+    if c.spec.layers[layer].experts and expert_stage(c) is not None:  # 1
         for builder.op, op in enumerate(ops, first):
             LOWER[op.kind](c, op)
         return
     builder.rewrite_steps()
     builder.close()
-    if layer_key in lowered_layers:
+    if layer_key in lowered_layers:  # 2
         block, requests = lowered_layers[layer_key]
         builder.add_run(block, builder.stage, first, c.buffers.of_layer(requests, builder.stage, layer))
         return
-    c.buffers.take_requests()
+    c.buffers.take_requests()  # 3, without the requests of earlier steps
     for index, op in enumerate(ops, first):
         builder.op, c.parts = index, op.parts
         LOWER[op.kind](c, op)

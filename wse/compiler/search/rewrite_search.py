@@ -115,8 +115,11 @@ def verify_choice(
 ) -> Choice:
     """Return a choice with the best rewrites, attention columns and trees for verification passes.
 
-    The layout stays. If the best rewrites for verification passes do not fit, those of decode are
-    used.
+    The layout stays.
+
+    1. Find the rewrites that save cycles. If they do not fit, use those of decode.
+    2. Find the number of columns for attention.
+    3. Fit the trees of all-reduces, if the request includes them.
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.
@@ -146,15 +149,16 @@ def verify_choice(
         block_parts=choice.block_parts,
     )
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
+    # 1. Rewrites.
     paying = try_verify_rewrites(setup, rewrites, trial, forced=options.schedule != FUSED)
-    decode_rewrites = tuple(
-        name_and_setting for name_and_setting in choice.rewrites if name_and_setting[0] != FITTED_TREES
-    )
-    unpacking = tuple(name_and_setting for name_and_setting in choice.rewrites if name_and_setting[0] == WIDE_UNPACKING)
+    decode_rewrites = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] != FITTED_TREES)
+    unpacking = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] == WIDE_UNPACKING)
     verify_rewrites = decode_rewrites if paying is None else (*settings_of(paying), *unpacking)
+    # 2. Columns for attention.
     choice = fit_pass(
         setup, trial, replace(choice, rewrites=decode_rewrites, verify_rewrites=verify_rewrites, trees=())
     )
+    # 3. Trees.
     return fit_trees(setup, layout, choice).choice if FITTED_TREES in dict(requested_rewrites) else choice
 
 

@@ -139,8 +139,9 @@ def cheapest_groups(
 ) -> Saving:
     """Return the number of groups with the fewest cycles for an all-reduce.
 
-    Only numbers of groups whose lower bound (`least_cycles`) is below the best time so far are
-    timed.
+    1. Time the number of groups with the fewest relays.
+    2. Compute a lower bound of the cycles for smaller numbers (`least_cycles`).
+    3. Time these, lowest bound first, if their bound is below the best time so far.
 
     Args:
         setup: Inputs of the search, with ``timing``.
@@ -163,13 +164,15 @@ def cheapest_groups(
         cycles_of_words = {number: timing.line_cycles(tree, number) for number in set(words.values())}
         return {stage: cycles_of_words[number] for stage, number in words.items()}
 
-    cheapest = group_count(pes)
+    cheapest = group_count(pes)  # 1
     fewest_cycles = default_cycles = cycles(cheapest)
     costs = setup.wafer, setup.software
-    lower_bounds = {
-        n: sum(least_cycles(pes, n, of, *costs) for of in words.values()) for n in FEWER_GROUPS if n < cheapest
+    lower_bounds = {  # 2
+        n: sum(least_cycles(pes, n, message_words, *costs) for message_words in words.values())
+        for n in FEWER_GROUPS
+        if n < cheapest
     }
-    for groups in sorted(lower_bounds, key=lower_bounds.__getitem__):
+    for groups in sorted(lower_bounds, key=lower_bounds.__getitem__):  # 3
         if lower_bounds[groups] < sum(fewest_cycles.values()):
             fewest_cycles, cheapest = min(
                 (fewest_cycles, cheapest),

@@ -156,8 +156,12 @@ def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred:
 def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
     """Return a timed trial with approximately the best chunk size.
 
-    Larger chunks need fewer cycles per token; smaller ones keep more stages busy. Bytes and cycles
-    are extrapolated from the trial and a second one with a small chunk.
+    Larger chunks need fewer cycles per token; smaller ones keep more stages busy.
+
+    1. Compile with a small chunk. Together with the trial, this gives the bytes and cycles of each
+       additional token per row.
+    2. Find the chunk sizes that fit.
+    3. Extrapolate the time of all prompts for each of them, and choose the fastest.
     """
     assert trial.prompts is not None
     step, longest_prompt = setup.row_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
@@ -165,21 +169,24 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
     additional_rows = ceil_div(tokens, step) - 1
     if not additional_rows or trial.prompts.sized:
         return trial
+    # 1. A small chunk.
     reduced = setup.reduced_model(trial.layout, trial.prefill, tokens).allocate()
     needed_bytes, program = max(reduced.needed_bytes()), _amid_prompt(setup, reduced.program())
     (chunk_step_cycles,) = _by_step(setup, program, (0,))
     first, longer_chunk = trial.prompts.shortest, _chunk_time(reduced, program, chunk_step_cycles)
     bytes_of_row = (needed_bytes - trial.needed_bytes) / additional_rows
+    # 2. Chunk sizes that fit.
     sizes = chunk_sizes(longest_prompt, step)
     free = setup.wafer.sram_bytes_per_pe - trial.needed_bytes
     fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free] or sizes[-1:]
+    # 3. The time of prompts.
     prompts = []
     for size in fitting:
         rows = (ceil_div(size, step) - 1) / additional_rows
         time = ChunkTime(
             *(
-                first_value + rows * (longer_value - first_value)
-                for first_value, longer_value in zip(first, longer_chunk, strict=True)
+                short_time + rows * (long_time - short_time)
+                for short_time, long_time in zip(first, longer_chunk, strict=True)
             )
         )
         cycles = time.of_all(sum(setup.options.prompt_tokens) / size)

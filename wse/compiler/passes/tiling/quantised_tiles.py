@@ -94,6 +94,7 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
             f"but at most {MOST_GROUPS} are possible"
         )
         raise DoesNotFit(message)
+    # A scale belongs to a group of inputs and to an output, or to a run of outputs.
     codes = tuple(replace(part, tensor=codes_name(part.tensor)) for part in tile.parts)
     scales = [replace(part, tensor=scales_name(part.tensor), outer=touched_groups) for part in tile.parts]
     widths: list[TilePart] = []

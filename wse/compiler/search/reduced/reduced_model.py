@@ -208,29 +208,38 @@ class ReducedModel:
 def most_common_layers(reduced: ReducedModel) -> ReducedModel:
     """Return the reduced model with only those stages that represent the most layers of each kind.
 
-    The stages follow one another, with embedding and head. They show how long layers take, at the
-    cost of compiling a stage or two. Transfers between stages are not represented, and the head is
-    computed in one chunk. A model whose experts have a stage of their own is returned unchanged.
+    They show how long layers take, at the cost of compiling a stage or two. Transfers between
+    stages are not represented, and the head is computed in one chunk. A model whose experts have a
+    stage of their own is returned unchanged.
+
+    1. For each kind of layer, find the layer that represents the most. Layers that are split
+       between stages count only if no layer of the kind is whole.
+    2. Keep the stages of these layers.
+    3. Let the stages follow one another, with the embedding on the first and the head on the last
+       one.
     """
     plans, layers = reduced.state.plans, reduced.state.spec.layers
     if any(plan.experts for plan in plans):
         return reduced
+    # 1. The most common layer of each kind.
     parts_of_layer = dict(layer_parts for plan in plans for layer_parts in plan.layers.parts)
     whole_kinds = {layer_kind for number, layer_kind in enumerate(layers) if parts_of_layer[number].is_whole}
-    totals, commonest = Counter[Layer](), dict[Layer, int]()
+    totals, most_common = Counter[Layer](), dict[Layer, int]()
     for number, (layer_kind, count) in enumerate(zip(layers, reduced.layer_multiplicity, strict=True)):
         if layer_kind in whole_kinds and not parts_of_layer[number].is_whole:
             continue
         totals[layer_kind] += count
-        if layer_kind not in commonest or count > reduced.layer_multiplicity[commonest[layer_kind]]:
-            commonest[layer_kind] = number
-    chosen_layers = sorted(commonest.values())
+        if layer_kind not in most_common or count > reduced.layer_multiplicity[most_common[layer_kind]]:
+            most_common[layer_kind] = number
+    chosen_layers = sorted(most_common.values())
+    # 2. Their stages.
     kept_plans = [
         plan for plan in plans if any(plan.first_layer <= number < plan.last_layer for number in chosen_layers)
     ]
     numbers = [number for plan in kept_plans for number in range(plan.first_layer, plan.last_layer)]
     ends = [0, *accumulate(plan.last_layer - plan.first_layer for plan in kept_plans)]
     spans = [0, *accumulate(plan.span for plan in kept_plans)]
+    # 3. Stages in a row.
     spec = replace(reduced.state.spec, layers=tuple(layers[number] for number in numbers))
     stages = tuple(
         replace(
@@ -255,7 +264,7 @@ def most_common_layers(reduced: ReducedModel) -> ReducedModel:
         layer_multiplicity=tuple(totals[layers[number]] if number in chosen_layers else 0 for number in numbers),
         stage_multiplicity=(1,) * len(kept_plans),
         classes=tuple(
-            layer_kind for layer_kind, plan in zip(reduced.classes, plans, strict=True) if plan in kept_plans
+            stage_class for stage_class, plan in zip(reduced.classes, plans, strict=True) if plan in kept_plans
         ),
     )
 
