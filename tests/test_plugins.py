@@ -121,7 +121,7 @@ def test_what_cannot_be_used_is_one_line_with_place_and_remedy(
 
 def test_a_strategy_without_a_layout_is_named(entry_points: list[EntryPoint]) -> None:
     entry_points.append(point("empty", f"{__name__}:EMPTY"))
-    with pytest.raises(BadInput, match="--mapping empty: has no layout for this model and mesh; name another"):
+    with pytest.raises(BadInput, match="--mapping empty: has no layout for this model and mesh; choose another"):
         wse.estimate("story", mapping="empty", wafers=1, prompt_len=8, new_tokens=8)
 
 

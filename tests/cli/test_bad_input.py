@@ -40,7 +40,7 @@ OPTIONS: list[tuple[list[str], list[str]]] = [
     (["--experts", "0"], ["unknown placement of experts '0'", "known: a number of groups, auto, few, own, spread"]),
     (["--experts", "own"], ["--experts own", "has no experts; leave it out"]),
     (["--wafer", "cs-3"], ["'cs-3'", "did you mean 'wse3'?"]),
-    (["--schedule", "released,early-shift"], ["released goes by itself", "give it alone"]),
+    (["--schedule", "released,early-shift"], ["released cannot be combined with rewrites", "give it alone"]),
     (
         ["--set", "clock=x2"],
         ["unknown setting 'clock'", "did you mean 'wafer.clock_hz'?", "software.… (12)"],

@@ -145,7 +145,9 @@ def test_an_expert_is_on_one_wafer(placement: str, count: int) -> None:
 
 def test_models_without_experts_or_with_too_few_are_refused() -> None:
     machine = wafer(4, 4, 1 << 20)
-    with pytest.raises(BadInput, match=r"--mapping expert: tiny has no experts to spread over wafers; use --mapping"):
+    with pytest.raises(
+        BadInput, match=r"--mapping expert: tiny has no experts to distribute over wafers; use --mapping"
+    ):
         compile_model(tiny_spec(), machine, SOFTWARE, APART)
     with pytest.raises(BadMesh, match=r"--wafers 6: tiny has 5 experts .* choose at most 5"):
         compile_model(mixture_spec(MIXTURES["shared"], layers=7), machine, SOFTWARE, replace(APART, wafers=6))

@@ -120,5 +120,5 @@ def test_only_wafers_with_chosen_experts_take_part() -> None:
 def test_an_operand_that_a_kind_does_not_have_is_refused() -> None:
     builder = PhaseBuilder(4)
     source = SymBuffer(stage=0, name="x", use="activations", view="act", elements=4)
-    with pytest.raises(WseBug, match=r"HandOver takes .*got \['latencies'\]"):
+    with pytest.raises(WseBug, match=r"HandOver has the operands .*got \['latencies'\]"):
         builder.transfer(HandOver, source, elements=4, latencies=1)

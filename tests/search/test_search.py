@@ -139,7 +139,7 @@ def test_weights_that_no_byte_can_number_do_not_fit_and_are_not_suggested() -> N
     tall = tiny_spec(layers=1, hidden=96, ffn=32 * 300, vocab=500)
     coded = replace(OPTIONS, dtype="int4", activations="float32")
     assert not fits(tall, wafer(40, 1), SOFTWARE, coded)
-    with pytest.raises(DoesNotFit, match="as int4: a PE would hold 300 groups of inputs"):
+    with pytest.raises(DoesNotFit, match="as int4: a PE would store 300 groups of inputs"):
         compile_model(tall, wafer(40, 1), SOFTWARE, coded)
     assert not any("int4" in each for each in remedies(tall, wafer(40, 1), wafer(40, 1), SOFTWARE, OPTIONS))
 

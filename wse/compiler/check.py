@@ -106,10 +106,10 @@ def _loops(block: Block, phase: int) -> str | None:
     steps_of_loop: dict[int, list[int]] = defaultdict(list)
     for index, step in enumerate(block.steps):
         steps_of_loop[step.loop].append(index)
-    for loop, (first, end, turns) in enumerate(block.loops):
+    for loop, (first, end, iterations) in enumerate(block.loops):
         loop_steps = steps_of_loop[loop]
-        if loop_steps != list(range(first, end)) or turns < 1:
-            return f"loop {loop} of phase {phase} runs steps {loop_steps[:1]} to {loop_steps[-1:]}, {turns} times"
+        if loop_steps != list(range(first, end)) or iterations < 1:
+            return f"loop {loop} of phase {phase} runs steps {loop_steps[:1]} to {loop_steps[-1:]}, {iterations} times"
     for step in block.steps:
         for operand in step.operands.values():
             if (

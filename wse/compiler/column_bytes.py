@@ -9,7 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from wse.compiler.options import Options
-from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, HeldTypes
+from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN_IN, SHARED, WeightTypes
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
 from wse.number_formats import ELEMENT_BYTES
@@ -40,7 +40,7 @@ class _Storage(NamedTuple):
         cache_tokens: Tokens in the KV caches of all users together.
     """
 
-    types: HeldTypes
+    types: WeightTypes
     experts: str
     cache_tokens: int
 
@@ -53,7 +53,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
 
     Quantised weights have scales per group of inputs. The scales of matrices that contract over a
     column's features count for each group that the column touches. The scales of matrices that
-    contract over hidden features are part of `HeldTypes.row_share`. The scales of attention count
+    contract over hidden features are part of `WeightTypes.row_share`. The scales of attention count
     as if none were stored twice.
 
     Args:
@@ -65,7 +65,7 @@ def column_bytes(spec: ModelSpec, options: Options) -> Callable[[LayerRange, int
         a function from the number of columns to the bytes of the fullest column. Regions with the
         same contents get the same object.
     """
-    types = HeldTypes.from_options(options)
+    types = WeightTypes.from_options(options)
     storage = _Storage(types, options.experts, options.context * options.batch)
     return options.cache.of(_column_bytes, 4)(spec, storage)
 
@@ -175,7 +175,7 @@ def _head_places(spec: ModelSpec, cols: int) -> tuple[int, int]:
     return head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope)
 
 
-def _shares(spec: ModelSpec, weight_types: HeldTypes, placement: str, cols: int) -> tuple[float, ...]:
+def _shares(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
     """Return the fraction of each kind of bytes that the fullest of ``cols`` columns stores.
 
     Args:

@@ -8,7 +8,7 @@ from functools import cache
 
 from wse.compiler.column_bytes import block_bytes, column_bytes, score_bytes
 from wse.compiler.options import MODEL, PRODUCT, RELEASED, Options
-from wse.compiler.passes.tiling.contraction import HeldTypes
+from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, tensor_bytes
@@ -31,7 +31,7 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
     layer_bytes, expert_bytes, attention_bytes = _layers(spec, options)
     table = float(spec.vocab_size * spec.hidden_size * ELEMENT_BYTES[options.activation_type])
     model = options.scope == MODEL
-    weight_types = HeldTypes.from_options(options)
+    weight_types = WeightTypes.from_options(options)
     return Demand(
         layer_bytes=layer_bytes,
         expert_bytes=expert_bytes,
@@ -55,8 +55,8 @@ def demand_of(spec: ModelSpec, wafer: WaferSpec, options: Options) -> Demand:
     )
 
 
-def _row_share(spec: ModelSpec, weight_types: HeldTypes) -> Callable[[int], float]:
-    """Return `HeldTypes.row_share` of a model, cached by the number of rows."""
+def _row_share(spec: ModelSpec, weight_types: WeightTypes) -> Callable[[int], float]:
+    """Return `WeightTypes.row_share` of a model, cached by the number of rows."""
     return cache(lambda rows: weight_types.row_share(spec, rows))
 
 

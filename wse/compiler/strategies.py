@@ -87,14 +87,14 @@ def _names(candidate: Any) -> tuple[str]:
     """
     for text in (candidate.name, candidate.summary, candidate.source, candidate.regions):
         if not isinstance(text, str):
-            message = f"{text!r} is not a text"
+            message = f"{text!r} is not a string"
             raise TypeError(message)
     for truth in (candidate.spans_wafers, candidate.experts_apart, candidate.tries_others):
         if not isinstance(truth, bool):
             message = f"{truth!r} is not True or False"
             raise TypeError(message)
     if not all(isinstance(groups, int) for groups in candidate.group_counts):
-        message = f"{candidate.group_counts!r} are not whole numbers"
+        message = f"{candidate.group_counts!r} are not all integers"
         raise TypeError(message)
     for method in (candidate.layouts, candidate.smaller, candidate.partition, candidate.differs):
         if not callable(method):

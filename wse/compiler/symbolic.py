@@ -167,8 +167,8 @@ class Block:
 
     steps: tuple[SymStep, ...]
     loops: Loops
-    over_users: frozenset[int]  # loops whose turns are the users
-    groups: int  # of steps that overlap
+    over_users: frozenset[int]
+    groups: int
     buffers: tuple[SymBuffer, ...]
 
 
@@ -216,7 +216,9 @@ class SymSteps:
     def loops(self) -> Loops:
         """The loops of all runs, in steps counted from the start of the phase."""
         return tuple(
-            (run.step + first, run.step + end, turns) for run in self.runs for first, end, turns in run.block.loops
+            (run.step + first, run.step + end, iterations)
+            for run in self.runs
+            for first, end, iterations in run.block.loops
         )
 
 

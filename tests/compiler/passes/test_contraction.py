@@ -12,7 +12,7 @@ from tiny_model import tiny_spec
 
 from wse.compiler.column_bytes import column_bytes
 from wse.compiler.options import THIN_GEMM, Choice, Options
-from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes, even_cut, grouped_cut
+from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN, SHARED, WeightTypes, even_cut, grouped_cut
 from wse.compiler.pipeline import compile_choice
 from wse.models.spec import Experts, Layer, ModelSpec
 from wse.program.program import Program
@@ -64,7 +64,7 @@ def test_no_other_choice_of_cuts_holds_fewer_bytes(
     others = []
     for forced in range(1 << len(KINDS)):
         groups = {kind: 32 * (forced >> place & 1) for place, kind in enumerate(KINDS)}
-        monkeypatch.setattr(HeldTypes, "group_of_cut", lambda self, spec, kind, parts, groups=groups: groups[kind])
+        monkeypatch.setattr(WeightTypes, "group_of_cut", lambda self, spec, kind, parts, groups=groups: groups[kind])
         others.append(weight_bytes(compiled(spec, *mesh, dtype)))
     monkeypatch.undo()
     assert chosen <= 1.02 * min(others)
@@ -74,9 +74,11 @@ def test_no_other_choice_of_cuts_holds_fewer_bytes(
 def test_an_index_is_cut_at_groups_where_blocks_stay_as_long() -> None:
     """192 features over 18 rows: 11 a row, which touch up to two groups; or a group on three rows each."""
     for dtype, want in (("int4", 32), ("mxfp4", 32), ("int8", 0), ("fp8", 0), ("bfloat16", 0)):
-        assert HeldTypes(dtype=dtype, float_bytes=2).group_of_cut(DENSE, HIDDEN, 18) == want
-    assert HeldTypes(dtype="int4", float_bytes=2).group_of_cut(DENSE, HIDDEN, 7) == 0  # 28 a row, or 32 on six of seven
-    assert HeldTypes(dtype="int4", float_bytes=2).group_of_cut(DENSE, EXPERTS, 18) == 0  # there are none
+        assert WeightTypes(dtype=dtype, float_bytes=2).group_of_cut(DENSE, HIDDEN, 18) == want
+    assert (
+        WeightTypes(dtype="int4", float_bytes=2).group_of_cut(DENSE, HIDDEN, 7) == 0
+    )  # 28 a row, or 32 on six of seven
+    assert WeightTypes(dtype="int4", float_bytes=2).group_of_cut(DENSE, EXPERTS, 18) == 0  # there are none
 
 
 @given(extent=st.integers(1, 200), parts=st.integers(1, 60), group=st.integers(1, 40))
@@ -100,7 +102,7 @@ def test_few_groups_of_experts_are_the_fewest_that_take_about_the_fewest_bytes(c
         return sum(buffer.bytes for buffer in program.buffers if ".experts." in buffer.name)
 
     sizes = {groups: bytes_of(str(groups)) for groups in range(2, 13)}
-    few = HeldTypes(dtype=dtype, float_bytes=2).expert_placement(mixture, FEW, cols)
+    few = WeightTypes(dtype=dtype, float_bytes=2).expert_placement(mixture, FEW, cols)
     assert bytes_of(FEW) == sizes[int(few)] <= 1.04 * min(sizes.values())
     assert all(sizes[groups] > sizes[int(few)] for groups in range(2, int(few)))
 
@@ -115,5 +117,5 @@ def test_bytes_are_known_by_rows_and_columns_before_tiles_are_cut(
     program = compiled(spec, *mesh, dtype)
     options = replace(OPTIONS, dtype=dtype, context=0)
     column = column_bytes(spec, options)(LayerRange(0, spec.layer_count), 0)(mesh[1])
-    forecast = column * HeldTypes(dtype=dtype, float_bytes=2).row_share(spec, mesh[0])
+    forecast = column * WeightTypes(dtype=dtype, float_bytes=2).row_share(spec, mesh[0])
     assert forecast == pytest.approx(weight_bytes(program), rel=0.04)

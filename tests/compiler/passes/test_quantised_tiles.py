@@ -150,7 +150,7 @@ def test_more_groups_than_a_byte_numbers_are_refused() -> None:
     )
     whole = Tile(stage=0, name="layers.0.q", address=-1, view="wgt", outer=index.size, inner=1, parts=(part,))
     assert coded_tiles(whole, SPEC, "int8", Parts(0, 1))[0].coding == "int8"
-    with pytest.raises(DoesNotFit, match=r"^layers\.0\.q does not fit as int4: a PE would hold 257 groups of inputs"):
+    with pytest.raises(DoesNotFit, match=r"^layers\.0\.q does not fit as int4: a PE would store 257 groups of inputs"):
         coded_tiles(whole, SPEC, "int4", Parts(0, 1))
 
 

@@ -32,20 +32,29 @@ def qkv(c: Context, op: Op) -> None:
     """Lower the q, k and v projections, with the normalisation and rotation of heads.
 
     The input is the normalised hidden vector; the outputs are queries, new keys and new values.
+
+    1. Project to queries, keys and values side by side.
+    2. Split the result into heads, and rotate queries and keys if no norm comes first.
+    3. Normalise the heads of queries and keys if the model does, and rotate them if not done
+       before.
+    4. Scale queries by their position if the model does.
     """
     H, Hk, _, F = c.heads
     d, M, N = c.cut.hidden_per_pe, c.tokens, (H + 2 * Hk) * F
+    # 1. Project.
     projected = c.temp("qkv", M * N, "acc")
     project(c, c.normed_hidden, op.weights, (H * F, Hk * F, Hk * F), projected, d, bias=c.spec.qkv_bias)
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
     v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
     rotary, queries_and_keys, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
+    # 2. Split into heads, and rotate.
     if rotary and c.spec.head_norm != "rms":
         with c.over_users() as user:
             heads: dict[str, Any] = {"q": user.at(q, H * F), "k": user.at(k, Hk * F), "v": user.at(v, Hk * F)}
             b.compute("rope", x=user.at(projected, N), M=user.tokens, **heads, **sizes, **rotation(c))
     else:
         b.compute("split_heads", x=projected, q=q, k=k, v=v, M=M, **sizes)
+    # 3. Normalise. An L2 norm has no gain per feature, so it may follow the rotation.
     if c.spec.head_norm == "rms":
         normalise_heads(c, queries_and_keys, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
         for x, count in queries_and_keys if rotary else []:
@@ -53,6 +62,7 @@ def qkv(c: Context, op: Op) -> None:
                 b.compute("rotate", x=user.at(x, count * F), M=user.tokens, H=count, F=F, **rotation(c))
     elif c.spec.head_norm == "l2" and rotary:
         normalise_heads(c, queries_and_keys, [])
+    # 4. Scale by position.
     if c.spec.position_scale is not None and not rotary:
         coefficient_pico = round(PICO * c.spec.position_scale.coefficient)
         scale = {"coefficient_pico": coefficient_pico, "tokens": c.spec.position_scale.floor_tokens}
@@ -186,10 +196,16 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
 def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, capacity: int) -> None:
     """Lower softmax and values: from partial scores to attended features.
 
+    1. Add up the partial scores over the columns of each head group.
+    2. Compute the maximum of each head over all rows.
+    3. Compute exponentials and their sums over all rows.
+    4. Weight the values, and add them up over all rows.
+    5. Divide by the sums.
+
     Args:
         c: Context.
         op: Op of the attention.
-        scores: Partial scores, which are added up inside each head group first.
+        scores: Partial scores.
         values: Cached values.
         F: Features of a head per column.
         capacity: Maximum cache entries per row.
@@ -204,24 +220,31 @@ def attend(c: Context, op: Op, scores: SymBuffer, values: SymAddress, F: int, ca
     softmax = _softmax(c, op, scores, SymNumber(per_slot=M * H)) | {"H": H, "T": T, "capacity": capacity}
     with c.over_users() as user:
         operands: dict[str, Any] = {"scores": user.at(scores, row), "M": user.tokens}
-        b.compute("attention_max", out=user.at(maxima, H), **operands, **softmax)
+        b.compute("attention_max", out=user.at(maxima, H), **operands, **softmax)  # 2
     all_reduce(c, COLUMNS, maxima, M * H, Arrival.MAX)
     with c.over_users() as user:
         operands = {"scores": user.at(scores, row), "maxima": user.at(maxima, H), "M": user.tokens}
-        b.compute("attention_exp", out=user.at(weights, row), sums=user.at(sums, H), **operands, **softmax)
+        b.compute("attention_exp", out=user.at(weights, row), sums=user.at(sums, H), **operands, **softmax)  # 3
     all_reduce(c, COLUMNS, sums, M * H)
     sizes: dict[str, Any] = {"Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "T": T, "capacity": capacity}
     with c.over_users() as user:
         operands = {"p": user.at(weights, row), "v": values, "out": user.at(attended_sums, H * F), "M": user.tokens}
-        b.compute("attention_values", **operands, **sizes)
+        b.compute("attention_values", **operands, **sizes)  # 4
     all_reduce(c, COLUMNS, attended_sums, M * H * F)
-    _finish(c, op, attended_sums, sums, maxima, F)
+    _finish(c, op, attended_sums, sums, maxima, F)  # 5
 
 
 def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:
     """Lower attention for prefill on the mesh: blocks of keys and values travel along the columns.
 
-    Each PE keeps running maxima and sums of the softmax for its own tokens.
+    In each of P rounds, for P rows:
+
+    1. Compute partial scores with the current block of keys, while keys and values are sent to the
+       next PE on the ring.
+    2. Add up the scores over the columns of each head group.
+    3. Update the running maxima and sums of the softmax and the weighted values.
+
+    Afterwards divide by the sums.
     """
     H, Hk, queries_per_kv, F = c.heads
     M, P, b = c.tokens, c.cut.rows, c.builder
@@ -236,13 +259,13 @@ def _attend_on_ring(c: Context, op: Op, caches: list[SymAddress], capacity: int)
     )
     shift = c.patterns.get(ring_shift, P, c.cut.cols)
     with b.loop(P):
-        with b.overlap():
+        with b.overlap():  # 1
             b.compute("attention_scores", q=q, k=keys.current, out=scores, capacity=capacity, add=0, **sizes)
             for operand in (keys, values):
                 b.line(shift, COLUMNS, operand.current, block, target=operand.next)
-        reduce_in_groups(c, scores, SymNumber(per_slot=M * H))
+        reduce_in_groups(c, scores, SymNumber(per_slot=M * H))  # 2
         softmax = _softmax(c, op, scores, SymNumber(per_slot=M * H))
-        b.compute(
+        b.compute(  # 3
             "attention_online",
             scores=scores,
             v=values.current,
@@ -270,7 +293,9 @@ def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) 
     scores = c.temp("scores", rows * capacity, "acc")
     partial = c.temp("t_partial", rows * capacity, "acc", "buffers")
     q, keys = c.temp("q", rows * F, "act"), moving_copy(c, "k", caches[0], block, capacity * F)
+    # 1. Scores.
     dist_gemm_t(c, "matmul_act", q, keys, partial, scores, rows, F, T, transposed=True)
+    # 2. Softmax.
     maxima, sums = c.temp("maxima", rows, "f32"), c.temp("sums", rows, "f32")
     softmax = _softmax(c, op, scores, tile) | {"M": c.tokens, "H": H, "T": T}
     b.compute("attention_max_by_column", scores=scores, out=maxima, **softmax)
@@ -278,6 +303,7 @@ def _attend_skewed(c: Context, op: Op, caches: list[SymAddress], capacity: int) 
     exps, spare = (c.temp(f"attention_weights{suffix}", rows * capacity, "act") for suffix in ("", "_spare"))
     b.compute("attention_exp_by_column", scores=scores, maxima=maxima, out=exps, sums=sums, **softmax)
     all_reduce(c, ROWS, sums, rows)
+    # 3. Values.
     weights, values = align(
         c, (moving_operand(exps, spare, tile), ROWS), (moving_copy(c, "v", caches[1], block, capacity * F), COLUMNS)
     )

@@ -39,18 +39,18 @@ class Draft:
 
     Attributes:
         steps: The steps in order. The steps of a loop are consecutive.
-        turns: Number of iterations of each loop.
+        iterations: Number of iterations of each loop.
         groups: Number of overlap groups.
     """
 
     steps: list[SymStep]
-    turns: list[int]
+    iterations: list[int]
     groups: int
 
-    def add_loop(self, turns: int) -> int:
-        """Add a loop of ``turns`` iterations. Return its index, the ``loop`` of its steps."""
-        self.turns.append(turns)
-        return len(self.turns) - 1
+    def add_loop(self, iterations: int) -> int:
+        """Add a loop with a number of iterations. Return its index, the ``loop`` of its steps."""
+        self.iterations.append(iterations)
+        return len(self.iterations) - 1
 
     def add_group(self) -> int:
         """Add an overlap group. Return its index, the ``overlap`` of its steps."""
@@ -100,7 +100,9 @@ class PhaseBuilder:
         """
         if self.rewrite is None or not self._steps:
             return
-        draft = Draft(steps=self._steps, turns=[turns for _, _, turns in self._loops], groups=self._groups)
+        draft = Draft(
+            steps=self._steps, iterations=[iterations for _, _, iterations in self._loops], groups=self._groups
+        )
         stage, self.stage = self.stage, self._stage_of_block
         self.rewrite(draft)
         self.stage = stage
@@ -114,7 +116,7 @@ class PhaseBuilder:
             step if new_index.get(step.loop, -1) == step.loop else step.copy_with(loop=new_index[step.loop])
             for step in draft.steps
         ]
-        self._loops = [(steps[0], steps[-1] + 1, draft.turns[loop]) for loop, steps in steps_of_loop.items()]
+        self._loops = [(steps[0], steps[-1] + 1, draft.iterations[loop]) for loop, steps in steps_of_loop.items()]
         self._over_users = {new_index[loop] for loop in loops_over_users if loop in new_index and loop < len(loops)}
         self._groups = draft.groups
 
@@ -180,7 +182,7 @@ class PhaseBuilder:
         for name, view in record.views.items():
             value = indexed[record.index[name]]
             if (value.buffer.view if isinstance(value, SymAddress) else "") != view:
-                message = f"{kernel}: operand {name} is {view or 'a number'}, got {value}"
+                message = f"{kernel}: operand {name} must be {view or 'a number'}, got {value}"
                 raise WseBug(message)
         self._add(Kind.COMPUTE, CODES[kernel], 0, "act", self._rect(only_row) | indexed)
 
@@ -244,7 +246,7 @@ class PhaseBuilder:
         if by_choice:
             operands["by_choice"] = by_choice
         if unknown_names := sorted(set(operands) - set(index)):
-            message = f"{kind.__name__} takes {sorted(index)}, got {unknown_names}"
+            message = f"{kind.__name__} has the operands {sorted(index)}, got {unknown_names}"
             raise WseBug(message)
         indexed = {index[name]: _operand(value) for name, value in operands.items()} | {index["source"]: start}
         self._add(
@@ -258,24 +260,24 @@ class PhaseBuilder:
         )
 
     @contextmanager
-    def loop(self, turns: int, *, over_users: bool = False) -> Iterator[None]:
+    def loop(self, iterations: int, *, over_users: bool = False) -> Iterator[None]:
         """Put the steps that are added in the context into a loop. Loops do not nest.
 
         Args:
-            turns: Number of iterations.
+            iterations: Number of iterations.
             over_users: Whether there is one iteration per user, whose counters the steps depend on.
         """
         if self._loop >= 0:
-            message = "loops do not nest"
+            message = "loops must not be nested"
             raise ValueError(message)
         self._enter()
         self._loop = len(self._loops)
         if over_users:
             self._over_users.add(self._loop)
         first = len(self._steps)
-        self._loops.append((first, first, turns))
+        self._loops.append((first, first, iterations))
         yield
-        self._loops[self._loop] = (first, len(self._steps), turns)
+        self._loops[self._loop] = (first, len(self._steps), iterations)
         self._loop = -1
 
     @contextmanager
@@ -360,7 +362,7 @@ def kernel_operands(kernel: str, operands: Mapping[str, Operand]) -> dict[int, S
     """
     record = kernel_named(kernel)
     if operands.keys() != record.views.keys():
-        message = f"{kernel} takes {list(record.views)}, got {sorted(operands)}"
+        message = f"{kernel} needs the operands {list(record.views)}, got {sorted(operands)}"
         raise WseBug(message)
     return {record.index[name]: _operand(operands[name]) for name in record.views}
 

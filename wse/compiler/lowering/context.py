@@ -29,12 +29,12 @@ class UserTokens:
 
     Attributes:
         tokens: Number of tokens per iteration.
-        turns: Whether there is a loop, with one token per iteration. Otherwise the steps process
+        is_loop: Whether there is a loop, with one token per iteration. Otherwise the steps process
             all tokens at once.
     """
 
     tokens: int
-    turns: bool
+    is_loop: bool
 
     def at(self, tokens: SymBuffer | SymAddress, elements: int | SymNumber) -> SymAddress:
         """Return the address of the iteration's tokens in a buffer with all tokens.
@@ -45,7 +45,7 @@ class UserTokens:
         """
         at = SymAddress(buffer=tokens) if isinstance(tokens, SymBuffer) else tokens
         stride = SymNumber(fixed=elements) if isinstance(elements, int) else elements
-        return replace(at, per_round=stride.fixed, per_slot_round=stride.per_slot) if self.turns else at
+        return replace(at, per_round=stride.fixed, per_slot_round=stride.per_slot) if self.is_loop else at
 
 
 @dataclass(kw_only=True)
@@ -236,9 +236,9 @@ class Context:
         """
         if self.decodes and self.options.batch > 1:
             with self.builder.loop(self.options.batch, over_users=True):
-                yield UserTokens(tokens=1, turns=True)
+                yield UserTokens(tokens=1, is_loop=True)
         else:
-            yield UserTokens(tokens=self.tokens, turns=False)
+            yield UserTokens(tokens=self.tokens, is_loop=False)
 
     @contextmanager
     def over_tokens(self) -> Iterator[UserTokens]:
@@ -249,9 +249,9 @@ class Context:
         """
         if self.tokens > 1:
             with self.builder.loop(self.tokens):
-                yield UserTokens(tokens=1, turns=True)
+                yield UserTokens(tokens=1, is_loop=True)
         else:
-            yield UserTokens(tokens=1, turns=False)
+            yield UserTokens(tokens=1, is_loop=False)
 
     def tile(self, name: str) -> SymBuffer:
         """Return a weight tile of the current stage."""

@@ -44,6 +44,11 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
 
     Without such a stage, nothing is sent.
 
+    1. Copy everything to the stage of experts on the PEs of the layer's wafer.
+    2. Send everything to the other wafers: hidden vectors only to those with selected experts.
+    3. Multicast along the rows of each wafer.
+    4. Multicast the choice, which was sent along the first row only, along the columns.
+
     Args:
         c: Context, on the layer's stage.
         vectors: Hidden vectors.
@@ -53,7 +58,7 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
         return
     wafer, payload = c.plans[c.builder.stage].wafer, c.tokens * c.spec.hidden_size
     sources = [(buffer, _elements(c, buffer, vectors)) for buffer in (*choice, vectors)]
-    targets = [_expert_copy(c, buffer, elements) for buffer, elements in sources]
+    targets = [_expert_copy(c, buffer, elements) for buffer, elements in sources]  # 1
     with at_experts(c):
         cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
         multicast_over_wafers = c.patterns.get(wafer_multicast, cols, rows, wafers, wafer, width - 1, 0)
@@ -61,7 +66,7 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
             c.patterns.get(multicast, cols, rows, 0, wafers),
             c.patterns.get(multicast, rows, cols, 0),
         )
-        for buffer, (_, elements) in zip(targets, sources, strict=True):
+        for buffer, (_, elements) in zip(targets, sources, strict=True):  # 2
             is_vectors = buffer is targets[-1]
             cross_wafers(
                 c,
@@ -75,12 +80,12 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
                 latencies=int(is_vectors),  # one latency for the three transfers, which follow each other
                 by_choice=TO_CHOSEN if is_vectors else 0,
             )
-        with c.builder.loop(1), c.builder.overlap():  # overlap groups must be inside a loop
+        with c.builder.loop(1), c.builder.overlap():  # 3; overlap groups must be inside a loop
             for buffer, (_, elements) in zip(targets, sources, strict=True):
                 c.builder.line(
                     multicast_along_rows, ROWS, buffer, elements, only_row=None if buffer is targets[-1] else 0
                 )
-        with c.builder.loop(1), c.builder.overlap():
+        with c.builder.loop(1), c.builder.overlap():  # 4
             for buffer, (_, elements) in list(zip(targets, sources, strict=True))[:-1]:
                 c.builder.line(multicast_along_columns, COLUMNS, buffer, elements)
 

@@ -71,22 +71,32 @@ def _take_choice(c: Context) -> None:
 
 
 def _choose(c: Context, op: Op) -> None:
-    """Lower a router completely: outputs, scores, corrections, limits by groups, and the choice."""
+    """Lower a router: from normalised hidden vectors to the selected experts on every PE.
+
+    1. Compute the outputs of each column, and distribute them to all PEs by an all-reduce along
+       rows.
+    2. Compute scores by a sigmoid or a softmax, and add the correction for the choice if there is
+       one.
+    3. If experts are grouped, limit the choice to the best groups.
+    4. Choose the experts with the highest scores, and compute their weights.
+    """
     spec = _experts(c)
     M, E, b = c.tokens, spec.count, c.builder
     columns = c.router_columns
     n = ceil_div(E, columns)
+    # 1. Outputs.
     partial, logits = c.temp("router_partial", M * n, "acc"), c.temp("router_logits", M * E, "acc")
     project(c, c.normed_hidden, op.weights, (n,), partial, c.cut.hidden_per_pe, bias=spec.router_bias)
     first = c.cut.cols // columns // 2 * columns + first_in_the_middle(E, columns)  # in the segment in the middle
     b.compute("router_place", x=partial, out=logits, M=M, n=n, E=E, first=first, columns=c.cut.cols, zeros=1)
     all_reduce(c, ROWS, logits, M * E)
+    # 2. Scores.
     scores = choice = c.temp("router_scores", M * E, "f32")
     b.compute("router_scores", x=logits, out=scores, M=M, E=E, sigmoid=int(spec.scoring == SIGMOID))
     if spec.correction:
         choice = c.temp("router_choice", M * E, "f32")
         b.compute("router_correct", x=scores, correction=c.tile(op.vectors[-1][0]), out=choice, M=M, E=E)
-    if spec.groups > 1:
+    if spec.groups > 1:  # 3
         limited, group_scores = c.temp("router_limited", M * E, "f32"), c.temp("router_groups", spec.groups, "f32")
         b.compute(
             "router_limit",
@@ -99,6 +109,7 @@ def _choose(c: Context, op: Op) -> None:
             group_scores=group_scores,
         )
         choice = limited
+    # 4. Choice.
     ids, weights = _choice(c, spec)
     b.compute(
         "router_choose",

@@ -82,7 +82,11 @@ def norm_latent(c: Context, op: Op) -> None:
 def query(c: Context, op: Op) -> None:
     """Lower the queries of all heads.
 
-    The rotary features come first, then those that are compared with latent vectors.
+    1. Compute the queries of the row's heads from their source, with and without rotation.
+    2. Multiply those without rotation by the up-projection of keys, so that they can be compared
+       with latent vectors.
+    3. Place both among zeros for the heads of other rows: rotary features of all heads first.
+    4. Add up over the rows, which gives every row the queries of all heads, and rotate.
     """
     S, R, C = _shared_widths(c)
     per_row, nope, rope, _ = _head_widths(c)
@@ -92,12 +96,14 @@ def query(c: Context, op: Op) -> None:
         c.temp("queries_of_row", M * width, "acc"),
         c.temp("queries_to_absorb", M * per_row * nope, "act"),
     )
+    # 1. Queries of the row's heads.
     local_product(
         c, _shared_vectors(c)[0], c.tile(f"{q_nope}+{q_rope}"), row_queries, S, width, stride=width, out_stride=width
     )
     real = M * H * (_latent(c).nope_size + _latent(c).rope_size)
     all_reduce(c, ROWS, row_queries, M * width, over_rows=real, column_range=c.cut.attention)
     _store_parts(c, SymAddress(buffer=row_queries), SymAddress(buffer=queries_to_absorb), (nope,) * per_row, width)
+    # 2. Multiply by the up-projection of keys.
     absorbed = c.temp("absorbed", M * per_row * C, "acc")
     for i in range(per_row):
         x, w = (
@@ -105,6 +111,7 @@ def query(c: Context, op: Op) -> None:
             SymAddress(buffer=c.tile(k_b), offset=i * nope * C),
         )
         local_product(c, x, w, SymAddress(buffer=absorbed, offset=i * C), nope, C, stride=C, out_stride=per_row * C)
+    # 3. Place among zeros.
     queries, heads = c.temp("queries", M * H * (R + C), "acc"), c.tile(HEADS)
     b.compute(
         "place_rotated",
@@ -130,6 +137,7 @@ def query(c: Context, op: Op) -> None:
         Hl=per_row,
         n=C,
     )
+    # 4. Add up and rotate.
     all_reduce(c, COLUMNS, queries, M * H * (R + C))
     q = c.temp("q", M * H * (R + C), "act")
     b.compute("store", out=q, x=queries, n=M * H * (R + C))

@@ -54,7 +54,7 @@ def local_product(
     """
     if isinstance(w, SymBuffer) and w.view == "raw":
         if transposed or (stride, out_stride) != (N, N):
-            message = f"{w.name}: only a whole tile of codes can be multiplied with"
+            message = f"{w.name}: quantised weights must be a whole tile that is not transposed"
             raise WseBug(message)
         _quantised_product(c, x, w, out, K, N)
         return

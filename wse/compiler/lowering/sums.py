@@ -170,8 +170,10 @@ def all_reduce_of_wafers(
     cols, rows, wafers, width, view = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer, at.buffer.view
     segments, groups = tuple((wafer * width, width) for wafer in range(wafers)), c.groups(width)
     place = root_of(width, groups)
+    # 1. Combine on each wafer.
     reduce_ = c.patterns.get(k_tree, cols, rows, arrival, broadcast=False, segments=segments, groups=groups)
     c.builder.line(reduce_, ROWS, at, elements, only_row=only_row)
+    # 2. Combine between wafers.
     combined_buffer = c.temp(f"of_all_wafers_{view}", at.buffer.elements, view, "buffers")
     element_bytes = ELEMENT_BYTES[c.options.element_type(view)]
     part, rounds, payload = elements, 1, _times(real, element_bytes)
@@ -193,14 +195,9 @@ def all_reduce_of_wafers(
         rounds=rounds,
         part=part,
     )
-    c.builder.line(
-        c.patterns.get(multicast, cols, rows, place, wafers),
-        ROWS,
-        combined_buffer,
-        elements,
-        target=at,
-        only_row=only_row,
-    )
+    # 3. Send the result along the rows.
+    result = c.patterns.get(multicast, cols, rows, place, wafers)
+    c.builder.line(result, ROWS, combined_buffer, elements, target=at, only_row=only_row)
 
 
 def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: Arrival, teams: int = 1) -> None:

@@ -102,7 +102,7 @@ class _Demand(NamedTuple):
 
     name: str
     tokens: int
-    last: bool  # whether the next token follows
+    last: bool
 
 
 def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
@@ -134,9 +134,12 @@ are the steps and the number of elements that they request of each buffer.
 def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
     """Lower one phase.
 
-    Consecutive ops of a layer on one stage are lowered together. Between stages, steps that send
-    the residual stream to the next stage are added. After the last phase of a prompt, the token ids
-    return to the stage with the embedding.
+    1. Lower the consecutive ops of each layer on a stage together, and ops outside of layers one by
+       one.
+    2. Before the first op on another stage, add the steps that send the residual stream to that
+       stage.
+    3. If the phase computes the next token, send its id from the stage of the head to that of the
+       embedding.
 
     Args:
         state: State after placement.
@@ -145,7 +148,7 @@ def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
     """
     rects = tuple(stage.rect for stage in state.stages)
     ops = ops_in_order(state.graph)
-    if not c.last:
+    if not c.last:  # a chunk before the last one needs no logits, so the final norm and the head are omitted
         ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
     previous_stage, on_mesh = 0, c.on_mesh
     stages = residual_stages(state, ops)
@@ -158,18 +161,18 @@ def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
             c.enter_stage(stage)
         if op.kind == "norm" and op.layer < 0:
             last_token(c)
-        if stage != previous_stage:
+        if stage != previous_stage:  # 2
             if op.parts.first > BLOCK.first:
                 hand_over_inside_block(c, stage, rects, op.layer)
             else:
                 hand_over(c, stage, rects)
         previous_stage = stage
-        if op.layer < 0:
+        if op.layer < 0:  # 1
             LOWER[op.kind](c, op)
         else:
             _layer(c, [op for _, op in layer], lowered_layers)
             c.enter_stage(stage)
-    if c.last and state.options.scope == MODEL and previous_stage != _embedding_stage(state):
+    if c.last and state.options.scope == MODEL and previous_stage != _embedding_stage(state):  # 3
         return_ids(c, _embedding_stage(state))
     return c.builder.phase(c.name, c.chunk, c.user, c.cached, on_mesh=on_mesh)
 
@@ -177,22 +180,26 @@ def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
 def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:
     """Lower the ops of a layer on one stage, or reuse the steps of an equivalent layer.
 
-    A layer whose experts have a stage of their own is always lowered, because its steps are on two
-    stages.
+    1. A layer whose experts have a stage of their own is always lowered, because its steps are on
+       two stages.
+    2. If an equivalent layer was lowered before, add a run of its block with the buffers of this
+       layer.
+    3. Otherwise lower the ops, rewrite the steps, and remember the block with the buffers that it
+       requests.
     """
     builder, first, layer = c.builder, c.builder.op, ops[0].layer
     layer_key = (c.spec.layers[layer], c.cut.rows, c.cut.cols, Parts(ops[0].parts.first, ops[-1].parts.last))
-    if c.spec.layers[layer].experts and expert_stage(c) is not None:  # steps on two stages; a block has one stage
+    if c.spec.layers[layer].experts and expert_stage(c) is not None:  # 1
         for builder.op, op in enumerate(ops, first):
             LOWER[op.kind](c, op)
         return
     builder.rewrite_steps()
     builder.close()
-    if layer_key in lowered_layers:
+    if layer_key in lowered_layers:  # 2
         block, requests = lowered_layers[layer_key]
         builder.add_run(block, builder.stage, first, c.buffers.of_layer(requests, builder.stage, layer))
         return
-    c.buffers.take_requests()
+    c.buffers.take_requests()  # 3, without the requests of earlier steps
     for index, op in enumerate(ops, first):
         builder.op, c.parts = index, op.parts
         LOWER[op.kind](c, op)

@@ -36,6 +36,12 @@ def partition(state: State) -> State:
 def plan_stages(state: State) -> State:
     """Fill in ``plans``.
 
+    1. Let the mapping strategy divide the layers into regions.
+    2. Compute the size of every region.
+    3. Add the embedding to the first stage, and the head to the last one or, if they share a table,
+       to the first.
+    4. Add the stage of experts, if the strategy has one, on the PEs of the first stage's region.
+
     Raises:
         BadMesh: The requested regions do not fit on the mesh.
         BadInput: The strategy omits a layer, or places one twice.
@@ -50,11 +56,11 @@ def plan_stages(state: State) -> State:
         block_parts=choice.block_parts,
     )
     demand = demand_of(spec, state.wafer, options)
-    shares = shares_of(demand, layout)
+    shares = shares_of(demand, layout)  # 1
     regions = [share for share in shares if not share.experts]
     _check_layers(state, regions)
-    shapes = _shapes(state, demand, layout, regions)
-    model = options.scope == MODEL
+    shapes = _shapes(state, demand, layout, regions)  # 2
+    model = options.scope == MODEL  # 3
     head_stage = 0 if spec.tied_embedding else len(regions) - 1
     plans = [
         StagePlan(
@@ -73,7 +79,7 @@ def plan_stages(state: State) -> State:
         )
         for index, (share, (rows, cols)) in enumerate(zip(regions, shapes, strict=True))
     ]
-    plans += [
+    plans += [  # 4
         StagePlan(
             wafer=share.wafer,
             band=plans[0].band,

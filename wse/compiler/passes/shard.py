@@ -18,7 +18,7 @@ from wse.compiler.options import (
     ROUTER_SCORES,
     VERIFY,
 )
-from wse.compiler.passes.tiling.contraction import HeldTypes
+from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.passes.tiling.quantised_tiles import coded_tiles
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
 from wse.compiler.passes.tiling.tiles import (
@@ -59,7 +59,7 @@ def shard(state: State) -> State:
     """
     state = with_cuts(state)
     shape, tiling, tiles = model_shape(state), tiling_of(state), []
-    real = cache(lambda tile, cut: tile.real_elements(cut.rows, cut.cols))  # layers of a kind have the same
+    real = cache(lambda tile, cut: tile.real_elements(cut.rows, cut.cols))  # equal for all layers of a kind
     tiles_of_op = partial(_tiles_of, state, shape, tiling)
     for op, stage, tile in distinct_tiles(state, tiles_of_op):
         tiles.append(_sym_tile(_in_layer(tile, op.layer, stage), real(tile, state.cuts[stage])))
@@ -76,7 +76,7 @@ def _tiles_of(state: State, shape: ModelSpec, tiling: Tiling, op: Op, stage: int
 
 def cuts_of(state: State) -> tuple[RegionCut, ...]:
     """Return the division of all dimensions over the region of each stage."""
-    shape, weight_types, scope = model_shape(state), HeldTypes.from_options(state.options), state.options.scope
+    shape, weight_types, scope = model_shape(state), WeightTypes.from_options(state.options), state.options.scope
     return tuple(region_cut(shape, weight_types, scope, region) for region in regions_of(state))
 
 
@@ -85,7 +85,7 @@ def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
 
     They are keyed by the index of the stage and the parts.
     """
-    shape, weight_types, scope = model_shape(state), HeldTypes.from_options(state.options), state.options.scope
+    shape, weight_types, scope = model_shape(state), WeightTypes.from_options(state.options), state.options.scope
     return {
         (stage, parts.block): region_cut(shape, weight_types, scope, region, parts.block)
         for stage, (plan, region) in enumerate(zip(state.plans, regions_of(state), strict=True))
@@ -137,7 +137,7 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int], Iterable[T]]) -> Ite
     in_first_layer = state.options.cache.of(_in_first_layer, 1 << 12)
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
-        for tile in tiles(in_first_layer(op), stage):  # layers of one kind differ in names alone
+        for tile in tiles(in_first_layer(op), stage):  # layers of one kind differ in names only
             key = (stage, name_in_layer(tile.name, op.layer))
             if key not in names:
                 names.add(key)

@@ -68,7 +68,7 @@ def _may_take_more(draft: Draft, line: SymStep) -> bool:
     A pattern whose overlap group is in a loop, such as a round of a product on the mesh, cannot be
     extended.
     """
-    runs_once = line.loop < 0 or draft.turns[line.loop] == 1
+    runs_once = line.loop < 0 or draft.iterations[line.loop] == 1
     return runs_once and not line.in_chain and (line.overlap >= 0 or line.loop < 0)
 
 

@@ -160,7 +160,7 @@ def _loop_of_pattern(draft: Draft, line: int) -> tuple[int, int] | None:
     Return None if the pattern is in a loop of several iterations or in a loop without a group.
     """
     step = draft.steps[line]
-    if step.loop >= 0 and (step.overlap < 0 or draft.turns[step.loop] > 1):
+    if step.loop >= 0 and (step.overlap < 0 or draft.iterations[step.loop] > 1):
         return None
     if step.overlap < 0:
         draft.steps[line] = step.copy_with(loop=draft.add_loop(1), overlap=draft.add_group())

@@ -55,7 +55,10 @@ def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
     for name in names:
         if name not in known_rewrites():
             if name in SCHEDULES:
-                message = f"--schedule {options.schedule}: {name} goes by itself; give it alone, or rewrites alone"
+                message = (
+                    f"--schedule {options.schedule}: {name} cannot be combined with rewrites; "
+                    "give it alone, or a list of rewrites"
+                )
                 raise BadInput(message)
             raise UnknownName("schedule", name, (*SCHEDULES, *known_rewrites()))
         if reason := known_rewrites()[name].invalid(spec, options):

@@ -31,7 +31,7 @@ def _check_experts(spec: ModelSpec, options: Options) -> None:
     """
     if spec.experts is None:
         message = (
-            f"--mapping {options.mapping}: {spec.name} has no experts to spread over wafers; "
+            f"--mapping {options.mapping}: {spec.name} has no experts to distribute over wafers; "
             "use --mapping region or tensor"
         )
         raise BadInput(message)

@@ -98,7 +98,10 @@ class Finalists:
                 compiled.append(trial)
 
     def with_updated_trials(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of a search, those of compiled layouts with the chunks used."""
+        """Return the trials of a search, with updates for the layouts that were compiled fully.
+
+        The trials of these layouts contain the chunk size and the time of prompts with it.
+        """
         return [*(trial for trial in trials if trial.key not in self._trials), *self._trials.values()]
 
     def _duplicate_keys(self, trial: Trial) -> set[object]:
@@ -133,14 +136,21 @@ class Finalists:
             yield self._with_chunks(products, sized[0][0].prefill)
 
     def _with_chunks(self, products: list[Trial], preferred: str | None) -> list[Trial]:
-        """Return the trials of a layout by `fastest_product_first`, from a cache if possible."""
+        """Return the trials of a layout with all products and about the best chunks, fastest first.
+
+        Results of `fastest_product_first` are cached.
+
+        Args:
+            products: Trials of the layout.
+            preferred: The only product to consider, if the layout supports it; None for all.
+        """
         key = products[0].layout, preferred
         if key not in self._sized:
             self._sized[key] = fastest_product_first(self._setup, products, preferred)
         return self._sized[key]
 
     def _is_too_slow(self, trial: Trial, fastest_trial: Trial, margin: float) -> bool:
-        """Return whether a request exceeds that on the fastest layout by more than the margin."""
+        """Return whether a request exceeds that on the fastest layout by more than a margin."""
         return request_cycles(self._setup, trial) > (1 + margin) * request_cycles(self._setup, fastest_trial)
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
@@ -210,7 +220,10 @@ def with_cheaper_attention(
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:
-    """Return the trial of fitted trees in a phase; empty if no trees are fitted."""
+    """Return the saving of fitted all-reduce trees in a phase, as the trial of a rewrite.
+
+    The tuple is empty if no trees are fitted.
+    """
     if not trees.choice.trees:
         return ()
     return (RewriteTrial(name=FITTED_TREES, setting=1, saved_cycles=trees.saved_cycles.get(phase, 0.0)),)

@@ -59,11 +59,11 @@ def smallest_mesh(
     short_side, long_side = sorted((wafer.mesh_rows, wafer.mesh_cols))
 
     def shape(length: int) -> tuple[int, int]:
-        """Return rows and columns of a mesh with the whole shorter side."""
+        """Return the rows and columns of a mesh that uses the whole shorter side of the wafer."""
         return (length, short_side) if wafer.mesh_rows == long_side else (short_side, length)
 
     def good(length: int) -> bool:
-        """Return whether the model fits on a mesh with the whole shorter side."""
+        """Return whether the model fits on a mesh with ``length`` PEs along the longer side."""
         return fits(spec, mesh_on(wafer, *shape(length)), software, replace(options, region=None))
 
     if long_side == short_side or not good(long_side):
@@ -104,7 +104,13 @@ def _fewest_from(
     *,
     whole_layers: bool,
 ) -> int | None:
-    """Return the smallest number of wafers, from ``least`` on, on which the model fits, or None."""
+    """Return the smallest number of wafers on which the model fits; None if there is none.
+
+    Args:
+        first_count: Smallest number to try.
+        spec, wafer, software, options: Inputs of the compilation.
+        whole_layers: Whether layers must not be split between stages.
+    """
     misfits = Misfits()
 
     def good(wafers: int) -> bool:
@@ -172,7 +178,10 @@ def remedies(
 
 
 def _shorter_pass(options: Options, holds: Callable[..., bool]) -> str | None:
-    """Return the remedy of verifying fewer tokens per pass, or none; None if neither helps."""
+    """Return the option of verifying fewer tokens per pass, or the text for not verifying any.
+
+    Return None if neither makes the model fit.
+    """
     tokens = largest_good(2, options.verify_tokens, lambda n: holds(verify_tokens=n))
     if tokens is not None:
         return f"--verify-tokens {tokens}"
@@ -219,7 +228,15 @@ def _search_mapping(options: Options, wafer_limit: int, holds: Callable[..., boo
 
 
 def _narrower(spec: ModelSpec, options: Options, holds: Callable[..., bool]) -> str | None:
-    """Return the remedy of the widest narrower weight type that fits, with its options."""
+    """Return the option with the widest narrower weight type that fits.
+
+    The option for float32 sums is added if the request has other sums.
+
+    Args:
+        spec: Model.
+        options: What the user requested.
+        holds: Function that returns whether the request fits with some options changed.
+    """
     for dtype in narrower_types(options.dtype):
         activations = (options.activations or spec.dtype) if dtype in CODINGS else None
         if holds(dtype=dtype, activations=activations, accumulate="float32"):
@@ -238,7 +255,7 @@ def _bits(dtype: str) -> int:
 
 
 def _least_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """Return the number of PEs on all wafers below which not even the weights fit."""
+    """Return the number of PEs, on all wafers together, that the weights alone need."""
     free = wafer.sram_bytes_per_pe - reserved_bytes(wafer, software)
     return stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type]) / max(free, 1)
 

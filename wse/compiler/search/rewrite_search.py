@@ -37,7 +37,7 @@ class RewriteTrial:
 
 
 def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:
-    """Return the names and settings of rewrites, as in `Choice`."""
+    """Return rewrites as pairs of name and setting, as `Choice` stores them."""
     return tuple((trial.name, trial.setting) for trial in rewrites)
 
 
@@ -71,7 +71,7 @@ def try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial, *, force
 
 
 def _between_stages(candidates: Rewrites) -> list[tuple[str, int]]:
-    """Return the candidates that apply to layers which are split between stages."""
+    """Return the candidates that only apply to layers that are split between stages."""
     return [(name, setting) for name, setting in candidates if known_rewrites()[name].between_stages]
 
 
@@ -115,8 +115,11 @@ def verify_choice(
 ) -> Choice:
     """Return a choice with the best rewrites, attention columns and trees for verification passes.
 
-    The layout stays. If the best rewrites for verification passes do not fit, those of decode are
-    used.
+    The layout stays.
+
+    1. Find the rewrites that save cycles. If they do not fit, use those of decode.
+    2. Find the number of columns for attention.
+    3. Fit the trees of all-reduces, if the request includes them.
 
     Args:
         spec, wafer, software, options: Inputs of the compilation.
@@ -146,15 +149,16 @@ def verify_choice(
         block_parts=choice.block_parts,
     )
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
+    # 1. Rewrites.
     paying = try_verify_rewrites(setup, rewrites, trial, forced=options.schedule != FUSED)
-    decode_rewrites = tuple(
-        name_and_setting for name_and_setting in choice.rewrites if name_and_setting[0] != FITTED_TREES
-    )
-    unpacking = tuple(name_and_setting for name_and_setting in choice.rewrites if name_and_setting[0] == WIDE_UNPACKING)
+    decode_rewrites = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] != FITTED_TREES)
+    unpacking = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] == WIDE_UNPACKING)
     verify_rewrites = decode_rewrites if paying is None else (*settings_of(paying), *unpacking)
+    # 2. Columns for attention.
     choice = fit_pass(
         setup, trial, replace(choice, rewrites=decode_rewrites, verify_rewrites=verify_rewrites, trees=())
     )
+    # 3. Trees.
     return fit_trees(setup, layout, choice).choice if FITTED_TREES in dict(requested_rewrites) else choice
 
 
@@ -210,7 +214,13 @@ def _paying_rewrites(
 
 
 def _toggle(settings: Mapping[str, int], name: str, setting: int) -> dict[str, int]:
-    """Return the settings with one rewrite added, or removed if it is present."""
+    """Return settings of rewrites with one rewrite removed, or added if it was missing.
+
+    Args:
+        settings: Settings by rewrite.
+        name: The rewrite.
+        setting: Its setting, if it is added.
+    """
     if name in settings:
         return {other_name: value for other_name, value in settings.items() if other_name != name}
     return {**settings, name: setting}

@@ -202,7 +202,13 @@ class _PayingRewrites(NamedTuple):
 
 
 def _paying_rewrites(setup: TrialSetup, rewrites: Rewrites, fastest_trial: Trial) -> _PayingRewrites:
-    """Fit the attention columns to the fastest layout, and drop rewrites that save nothing."""
+    """Restrict attention to fewer columns and drop useless rewrites, by the fastest layout.
+
+    Args:
+        setup: Inputs of all trials.
+        rewrites: Rewrites to try.
+        fastest_trial: Trial of the fastest layout.
+    """
     options = setup.options
     setup = replace(setup, attention_cols=free_columns(setup, fastest_trial))
     if not rewrites:
@@ -251,7 +257,13 @@ def _cheapest_first(
 def _compilation(
     kept_rewrites: _PayingRewrites, trials: Sequence[Trial], ranked_finalists: Sequence[tuple[Finalist, float | None]]
 ) -> Compilation:
-    """Return the result of a search, with the tiles of the best finalist added to its Program."""
+    """Return the result of a search. The Program of the best finalist gets its tiles.
+
+    Args:
+        kept_rewrites: Rewrites that save cycles, and the inputs of the trials.
+        trials: All layouts that were tried.
+        ranked_finalists: Fully compiled layouts with their costs, the best first.
+    """
     setup, best, verify_trials = kept_rewrites.setup, ranked_finalists[0][0], kept_rewrites.verify_trials
     options, choice = setup.options_on(best.trial.layout), best.trees.choice
     return Compilation(

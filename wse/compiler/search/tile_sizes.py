@@ -24,7 +24,7 @@ from wse.compiler.passes.shard import (
     weights_buffer,
     with_cuts,
 )
-from wse.compiler.passes.tiling.contraction import HeldTypes
+from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.passes.tiling.region_cuts import RegionShape, region_cut
 from wse.compiler.passes.tiling.tiles import ROUTED
 from wse.compiler.pipeline import PIPELINE, Pass
@@ -88,13 +88,16 @@ compilation.
 
 
 def sizes_of(state: State) -> Sizes:
-    """Return the sizes of the tiles of a partitioned model."""
-    weight_types, sizes = HeldTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
+    """Return the functions for the sizes of a model's weight tiles.
+
+    Models that differ in their number of layers only share the functions and their cached results.
+    """
+    weight_types, sizes = WeightTypes.from_options(state.options), state.options.cache.of(_sizes, 4)
     return sizes(model_shape(state), weight_types, state.options.scope, tiling_of(state))
 
 
-def _sizes(spec: ModelSpec, weight_types: HeldTypes, scope: str, tiling: Tiling) -> Sizes:
-    """Return the functions for the sizes of all tiles. The results of this function are cached."""
+def _sizes(spec: ModelSpec, weight_types: WeightTypes, scope: str, tiling: Tiling) -> Sizes:
+    """Create the functions for the sizes of a model's weight tiles."""
 
     def of_op(region: RegionShape, op: Op) -> list[TileSize]:
         """Return the sizes of the tiles of an op on a region."""
@@ -124,5 +127,5 @@ def _has_equal_experts(spec: ModelSpec, tiling: Tiling, op: Op) -> bool:
 
 
 def _tile_sizes(tiles: list[Tile]) -> list[TileSize]:
-    """Return the sizes of tiles."""
+    """Return name, view and elements of each tile."""
     return [TileSize(tile.name, tile.view, tile.elements) for tile in tiles]

@@ -60,7 +60,10 @@ class FittedTrees(NamedTuple):
 
 
 def without_fitted(rewrites: Rewrites) -> Rewrites:
-    """Return the rewrites that are tried one by one: all except those fitted to a layout."""
+    """Return the rewrites that are tried one by one.
+
+    These are all except fitted trees and wide unpacking, which are fitted to a chosen layout.
+    """
     return tuple(rewrite for rewrite in rewrites if rewrite[0] not in {WIDE_UNPACKING, FITTED_TREES})
 
 
@@ -136,8 +139,9 @@ def cheapest_groups(
 ) -> Saving:
     """Return the number of groups with the fewest cycles for an all-reduce.
 
-    Only numbers of groups whose lower bound (`least_cycles`) is below the best time so far are
-    timed.
+    1. Time the number of groups with the fewest relays.
+    2. Compute a lower bound of the cycles for smaller numbers (`least_cycles`).
+    3. Time these, lowest bound first, if their bound is below the best time so far.
 
     Args:
         setup: Inputs of the search, with ``timing``.
@@ -155,18 +159,20 @@ def cheapest_groups(
         to_all = to_all.with_options(segments=((pes_before, pes),), to_all=True)
 
     def cycles(groups: int) -> dict[int, float]:
-        """Return the cycles by stage with a number of groups."""
+        """Return the cycles of the all-reduce with a number of groups, by stage."""
         tree = with_groups(to_all, groups).schedule(setup.options.cache)
         cycles_of_words = {number: timing.line_cycles(tree, number) for number in set(words.values())}
         return {stage: cycles_of_words[number] for stage, number in words.items()}
 
-    cheapest = group_count(pes)
+    cheapest = group_count(pes)  # 1
     fewest_cycles = default_cycles = cycles(cheapest)
     costs = setup.wafer, setup.software
-    lower_bounds = {
-        n: sum(least_cycles(pes, n, of, *costs) for of in words.values()) for n in FEWER_GROUPS if n < cheapest
+    lower_bounds = {  # 2
+        n: sum(least_cycles(pes, n, message_words, *costs) for message_words in words.values())
+        for n in FEWER_GROUPS
+        if n < cheapest
     }
-    for groups in sorted(lower_bounds, key=lower_bounds.__getitem__):
+    for groups in sorted(lower_bounds, key=lower_bounds.__getitem__):  # 3
         if lower_bounds[groups] < sum(fewest_cycles.values()):
             fewest_cycles, cheapest = min(
                 (fewest_cycles, cheapest),
@@ -212,26 +218,29 @@ def in_groups(
 
 
 def _with_trees(choice: Choice) -> Choice:
-    """Return a choice with the rewrite `fitted_trees` in all phases."""
+    """Return a choice that uses the rewrite `fitted_trees` in all phases."""
     tree_rewrite = ((FITTED_TREES, 1),)
     verify_rewrites = None if choice.verify_rewrites is None else choice.verify_rewrites + tree_rewrite
     return replace(choice, rewrites=choice.rewrites + tree_rewrite, verify_rewrites=verify_rewrites)
 
 
 def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
-    """Return the reduced model after lowering, with one representative prompt chunk."""
+    """Return the lowered reduced model of a layout, with one prompt chunk per user.
+
+    The prompts are shortened to a single chunk each.
+    """
     prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
     options = replace(setup.options_on(layout), prompt_tokens=prompts)
     return reduced_model(setup.spec, setup.wafer, setup.software, options, choice).compile_until("lower_ops")
 
 
 def _sizes(run: BlockRun) -> list[TreeSize]:
-    """Return the sizes of the all-reduces in a block that can be fitted, in order."""
+    """Return the distinct sizes of a block's all-reduces whose groups can be fitted."""
     return list(dict.fromkeys(step.tree for step in run.block.steps if step.tree is not None))
 
 
 def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
-    """Return the tokens in a KV cache in the middle of each phase."""
+    """Return the tokens in a user's KV cache in the middle of each phase."""
     longest_prompt, context = max(setup.options.prompt_tokens), setup.options.context
     generated_tokens = min(longest_prompt + timing.new_tokens // 2, context)
     return {PREFILL: ceil_div(longest_prompt, 2), DECODE: generated_tokens, VERIFY: generated_tokens}

@@ -70,7 +70,7 @@ class TrialSetup:
 
     @cached_property
     def demand(self) -> Demand:
-        """What mapping strategies have to place."""
+        """The request as mapping strategies see it: bytes of layers, and the wafers."""
         return demand_of(self.spec, self.wafer, self.options)
 
     def demand_with(self, experts: str | None) -> Demand:
@@ -84,7 +84,7 @@ class TrialSetup:
 
     @cached_property
     def fits_trees(self) -> bool:
-        """True if the groups of all-reduces are fitted once a layout is chosen."""
+        """True if each all-reduce gets its own number of groups once a layout is chosen."""
         return self.timing is not None and FITTED_TREES in dict(rewrites_of(self.spec, self.options))
 
     @cached_property
@@ -106,7 +106,7 @@ class TrialSetup:
         other_mappings = [name for name in strategies() if name != mapping] if mapping_strategy.tries_others else []
         layouts = mapping_strategy.layouts(self.demand, [strategies()[name] for name in other_mappings])
         if not (distinct := list(dict.fromkeys(layouts))):
-            message = f"--mapping {mapping}: has no layout for this model and mesh; name another of `wse mappings`"
+            message = f"--mapping {mapping}: has no layout for this model and mesh; choose another of `wse mappings`"
             raise BadInput(message)
         if self.many_users and mapping_strategy.tries_others:
             return [layout for layout in distinct if not strategy(layout.mapping).spans_wafers] or distinct
@@ -222,7 +222,10 @@ class TrialSetup:
         return reduced_model(self.spec, self.wafer, self.software, *self.least_choice(layout, prefill, tokens))
 
     def row_tokens(self, layout: Layout, prefill: str) -> int:
-        """Return the tokens of a chunk with one token per row; 1 if all rows have all tokens."""
+        """Return the tokens of a prompt chunk in which every row of a region has one token.
+
+        With thin-gemm every row has all tokens of the chunk, so the result is 1.
+        """
         return 1 if prefill == THIN_GEMM else layout.region(self.demand)[0]
 
     def least_bytes(self, layout: Layout, prefill: str) -> int:
@@ -276,6 +279,6 @@ class TrialSetup:
 
 
 def _keeps_layers(layout: Layout) -> bool:
-    """Return whether a mapping keeps the ops and experts of each layer in one region."""
+    """Return whether a mapping places each layer in one region, experts included."""
     mapping = strategy(layout.mapping)
     return not (mapping.spans_wafers or mapping.experts_apart)

@@ -102,14 +102,17 @@ def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], 
 
 
 def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
-    """Return the cycles of all generated tokens, divided by the passes in flight, if timed."""
+    """Return the cycles of all generated tokens; None for a trial without times.
+
+    They are divided by the number of passes in flight.
+    """
     if setup.timing is None or trial.token_cycles is None:
         return None
     return trial.token_cycles * setup.timing.new_tokens / trial.passes
 
 
 def dominant_cycles(trial: Trial) -> float:
-    """Return the cycles by which a search compares layouts; 0 for a trial without times."""
+    """Return the cycles by which a search compares layouts; 0 for a trial that was not timed."""
     return trial.dominant_cycles or 0.0
 
 
@@ -122,7 +125,7 @@ def request_cycles(setup: TrialSetup, trial: Trial) -> float:
 
 
 def _time_prompts(setup: TrialSetup, trial: Trial, prompts: PromptTime) -> Trial:
-    """Return a trial with the time of its prompts added."""
+    """Return a trial with the time of its prompts and the cycles of its longer phase."""
     dominant_cycles = max(prompts.cycles, _generated_cycles(setup, trial) or 0.0)
     return replace(trial, prompts=prompts, dominant_cycles=dominant_cycles)
 
@@ -153,8 +156,12 @@ def fastest_product_first(setup: TrialSetup, trials: Sequence[Trial], preferred:
 def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
     """Return a timed trial with approximately the best chunk size.
 
-    Larger chunks need fewer cycles per token; smaller ones keep more stages busy. Bytes and cycles
-    are extrapolated from the trial and a second one with a small chunk.
+    Larger chunks need fewer cycles per token; smaller ones keep more stages busy.
+
+    1. Compile with a small chunk. Together with the trial, this gives the bytes and cycles of each
+       additional token per row.
+    2. Find the chunk sizes that fit.
+    3. Extrapolate the time of all prompts for each of them, and choose the fastest.
     """
     assert trial.prompts is not None
     step, longest_prompt = setup.row_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
@@ -162,21 +169,24 @@ def with_chunk(setup: TrialSetup, trial: Trial) -> Trial:
     additional_rows = ceil_div(tokens, step) - 1
     if not additional_rows or trial.prompts.sized:
         return trial
+    # 1. A small chunk.
     reduced = setup.reduced_model(trial.layout, trial.prefill, tokens).allocate()
     needed_bytes, program = max(reduced.needed_bytes()), _amid_prompt(setup, reduced.program())
     (chunk_step_cycles,) = _by_step(setup, program, (0,))
     first, longer_chunk = trial.prompts.shortest, _chunk_time(reduced, program, chunk_step_cycles)
     bytes_of_row = (needed_bytes - trial.needed_bytes) / additional_rows
+    # 2. Chunk sizes that fit.
     sizes = chunk_sizes(longest_prompt, step)
     free = setup.wafer.sram_bytes_per_pe - trial.needed_bytes
     fitting = [size for size in sizes if (ceil_div(size, step) - 1) * bytes_of_row <= free] or sizes[-1:]
+    # 3. The time of prompts.
     prompts = []
     for size in fitting:
         rows = (ceil_div(size, step) - 1) / additional_rows
         time = ChunkTime(
             *(
-                first_value + rows * (longer_value - first_value)
-                for first_value, longer_value in zip(first, longer_chunk, strict=True)
+                short_time + rows * (long_time - short_time)
+                for short_time, long_time in zip(first, longer_chunk, strict=True)
             )
         )
         cycles = time.of_all(sum(setup.options.prompt_tokens) / size)
@@ -220,7 +230,7 @@ def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites
 
 
 def _by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
-    """Return the cycles of the steps of some phases of a reduced model's Program."""
+    """Return the cycles of each step of some phases, float64 ``[steps]`` per phase."""
     assert setup.timing is not None
     return setup.timing.by_step(program, phases)
 
@@ -233,7 +243,13 @@ def _amid_prompt(setup: TrialSetup, program: Program) -> Program:
 
 
 def _chunk_time(reduced: ReducedModel, program: Program, by_step: F64) -> ChunkTime:
-    """Return the time of the first chunk in the whole model."""
+    """Return the time of a prompt chunk in the whole model, from the steps of the reduced one.
+
+    Args:
+        reduced: The reduced model.
+        program: Its Program, whose first phase is the chunk.
+        by_step: float64 ``[steps]``: cycles of the steps of the chunk.
+    """
     phase = program.phases[0]
     return ChunkTime(
         reduced.sum_over_model(program, phase, by_step), reduced.slowest_stage_sum(program, phase, by_step)

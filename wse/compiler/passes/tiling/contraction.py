@@ -45,7 +45,7 @@ experts that a token selects, while other groups wait.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldTypes:
+class WeightTypes:
     """The types in which the weights of a model are stored.
 
     Attributes:
@@ -59,7 +59,7 @@ class HeldTypes:
     cache: ResultCache = field(default_factory=ResultCache, compare=False, repr=False)
 
     @classmethod
-    def from_options(cls, options: Options) -> HeldTypes:
+    def from_options(cls, options: Options) -> WeightTypes:
         """Return the types that a compile request asks for."""
         return cls(dtype=options.dtype, float_bytes=ELEMENT_BYTES[options.activation_type], cache=options.cache)
 
@@ -200,7 +200,7 @@ class Cut(NamedTuple):
     touched: int
 
 
-def _index(spec: ModelSpec, weight_types: HeldTypes, kind: str) -> _Index:
+def _index(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> _Index:
     """Return a dimension of a model together with the matrices of a layer that have it.
 
     Args:
@@ -257,7 +257,7 @@ def grouped_cut(extent: int, parts: int, group: int) -> Cut:
     return Cut(ceil_div(group, parts // groups), 1)
 
 
-def _best_cuts(spec: ModelSpec, weight_types: HeldTypes, kind: str) -> Callable[[int], tuple[int, Cut]]:
+def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callable[[int], tuple[int, Cut]]:
     """Return a function that chooses the division of a dimension with the fewest bytes.
 
     Returns:
@@ -282,7 +282,7 @@ def _best_cuts(spec: ModelSpec, weight_types: HeldTypes, kind: str) -> Callable[
     return best_cut
 
 
-def _few_groups(spec: ModelSpec, weight_types: HeldTypes, cols: int, stretches: int) -> int:
+def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, stretches: int) -> int:
     """Return the number of column groups over which experts are distributed in placement ``few``.
 
     The result is the smallest number with nearly the fewest bytes of experts per column.

@@ -90,10 +90,11 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
     touched_groups, group_positions = _groups(index, coding)
     if touched_groups.shape[1] > MOST_GROUPS:
         message = (
-            f"{tile.name} does not fit as {coding.name}: a PE would hold {touched_groups.shape[1]} groups of inputs, "
-            f"at most {MOST_GROUPS} can be numbered"
+            f"{tile.name} does not fit as {coding.name}: a PE would store {touched_groups.shape[1]} groups of inputs, "
+            f"but at most {MOST_GROUPS} are possible"
         )
         raise DoesNotFit(message)
+    # A scale belongs to a group of inputs and to an output, or to a run of outputs.
     codes = tuple(replace(part, tensor=codes_name(part.tensor)) for part in tile.parts)
     scales = [replace(part, tensor=scales_name(part.tensor), outer=touched_groups) for part in tile.parts]
     widths: list[TilePart] = []

@@ -9,7 +9,7 @@ import numpy as np
 
 from wse.arrays import I32
 from wse.compiler.options import LAYERS
-from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN, SHARED, HeldTypes
+from wse.compiler.passes.tiling.contraction import EXPERTS, FFN, HIDDEN, SHARED, WeightTypes
 from wse.compiler.state import RegionCut
 from wse.models.spec import Experts, ModelSpec
 from wse.program.mixture import Mixture
@@ -53,7 +53,7 @@ class RegionShape(NamedTuple):
 
 
 def region_cut(
-    spec: ModelSpec, weight_types: HeldTypes, scope: str, region: RegionShape, parts: Parts = BLOCK
+    spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape, parts: Parts = BLOCK
 ) -> RegionCut:
     """Return the division of a model over a region.
 
@@ -73,12 +73,12 @@ def region_cut(
     return cut if parts == BLOCK else weight_types.cache.of(_with_parts, 24)(spec, weight_types, region, cut, parts)
 
 
-def _cut_on_one_wafer(spec: ModelSpec, weight_types: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
+def _cut_on_one_wafer(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
     """Return `region_cut` of whole blocks on one wafer. The function has a cache of its own."""
     return _region_cut(spec, weight_types, scope, region)
 
 
-def _cut_across_wafers(spec: ModelSpec, weight_types: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
+def _cut_across_wafers(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
     """Return `region_cut` of whole blocks on several wafers.
 
     A separate function has a smaller cache, because each result takes megabytes.
@@ -86,7 +86,7 @@ def _cut_across_wafers(spec: ModelSpec, weight_types: HeldTypes, scope: str, reg
     return _region_cut(spec, weight_types, scope, region)
 
 
-def _region_cut(spec: ModelSpec, weight_types: HeldTypes, scope: str, region: RegionShape) -> RegionCut:
+def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: RegionShape) -> RegionCut:
     """Compute the division of a model with whole feed-forward blocks over a region."""
     rows, cols, span, attention_cols = region.rows, region.cols, region.span, region.attention_cols
     hidden_group = weight_types.group_of_cut(spec, HIDDEN, rows)
@@ -121,13 +121,13 @@ def _region_cut(spec: ModelSpec, weight_types: HeldTypes, scope: str, region: Re
 
 
 def _with_parts(
-    spec: ModelSpec, weight_types: HeldTypes, region: RegionShape, cut: RegionCut, parts: Parts
+    spec: ModelSpec, weight_types: WeightTypes, region: RegionShape, cut: RegionCut, parts: Parts
 ) -> RegionCut:
     """Return a division with some parts of the feed-forward blocks instead of whole blocks."""
     return replace(cut, **_block_cuts(spec, weight_types, region, parts))
 
 
-def _block_cuts(spec: ModelSpec, weight_types: HeldTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
+def _block_cuts(spec: ModelSpec, weight_types: WeightTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:
     """Return the fields of `RegionCut` that depend on the parts of feed-forward blocks."""
     cols, mixture, groups = region.cols, spec.experts, None
     if mixture is not None and region.experts is not None:
@@ -166,7 +166,7 @@ def _shifted_index(first: int, index: I32) -> I32:
 
 
 def _latent_cut(
-    spec: ModelSpec, weight_types: HeldTypes, hidden: I32, cols: int, attention_cols: int
+    spec: ModelSpec, weight_types: WeightTypes, hidden: I32, cols: int, attention_cols: int
 ) -> LatentCut | None:
     """Return the division of latent attention over a region; None for other attention."""
     if spec.latent is None:

@@ -66,7 +66,7 @@ class Candidates:
     _known_layouts: set[Layout] = field(default_factory=set)
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add the layouts that are new."""
+        """Add layouts with what is known of them; layouts that were added before are skipped."""
         new = [layout for layout in dict.fromkeys(layouts) if layout not in self._known_layouts]
         if not new:
             return
@@ -96,7 +96,11 @@ class Candidates:
         return rows, cols * sizes.width, even_rows, even_cols, sizes.stages, least_bytes
 
     def _even_size(self, rows: int, cols: float) -> tuple[float, float]:
-        """Return the size of a region without padding that has the same bytes per PE."""
+        """Return the size of a region without padding that would have the same bytes per PE.
+
+        Args:
+            rows, cols: Size of the region.
+        """
         demand = self.demand
         if demand.column_bytes is None:
             return rows, cols

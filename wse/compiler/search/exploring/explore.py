@@ -88,7 +88,11 @@ def _explore_for_one_user(exploration: _Exploration, setup: TrialSetup, on_whole
 
 
 def emptiest_trials(setup: TrialSetup) -> list[Trial]:
-    """Return trials of layouts, lowest forecast of bytes first, up to the first that fits."""
+    """Try the layouts of the mapping, lowest forecast of bytes first, until one fits.
+
+    If none fits, fallback layouts are tried in the same way: other placements of experts, then
+    split layers.
+    """
     layouts = setup.layouts()
     trials: list[Trial] = []
     for tried_layouts in (layouts, *setup.fallback_layouts(layouts)):
@@ -99,7 +103,7 @@ def emptiest_trials(setup: TrialSetup) -> list[Trial]:
 
 
 def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
-    """Return trials of given layouts, lowest forecast of bytes first, up to the first that fits."""
+    """Try given layouts, lowest forecast of bytes first, until one fits. Return all trials."""
     exploration = _Exploration(setup)
     exploration.add(layouts)
     while exploration.goes_on and exploration.try_emptiest():
@@ -109,7 +113,13 @@ def _emptiest(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Trial]:
 
 
 def _near_layouts(setup: TrialSetup, layout: Layout, sides: tuple[int, int]) -> Iterator[Layout]:
-    """Yield variants of a layout whose regions have half to twice the given rows and columns."""
+    """Yield variants of a layout whose regions have half to twice the given size.
+
+    Args:
+        setup: Inputs of all trials.
+        layout: The layout.
+        sides: Rows and columns of the regions of the fastest layout.
+    """
     demand = setup.demand
     for other_layout in strategy(setup.options.mapping).smaller(demand, layout, FINE):
         if all(
@@ -149,12 +159,12 @@ class _Exploration:
 
     @property
     def goes_on(self) -> bool:
-        """True if the limits on numbers of trials are not reached."""
+        """True until the limits on the numbers of tried layouts are reached."""
         misfits = sum(not trial.fits for trial in self.trials) if self._most_bytes < math.inf else 0
         return len(self.trials) - misfits < MOST_TIMED and misfits < MOST_MISFITS and self._oversized_count < MOST_CUT
 
     def add(self, layouts: Iterable[Layout]) -> None:
-        """Add layouts that may be tried."""
+        """Add layouts that may be tried, sorted into families that share forecasts."""
         by_family: dict[tuple[object, ...], list[Layout]] = defaultdict(list)
         for layout in layouts:
             mapping_strategy, products = strategy(layout.mapping), self._setup.products(layout)
@@ -169,7 +179,10 @@ class _Exploration:
         self._trials_in_vain = 0
 
     def try_while_faster(self) -> None:
-        """Try layouts, lowest forecast of cycles first, while one promises to be the fastest."""
+        """Try layouts while one promises to be the fastest, lowest forecast of cycles first.
+
+        As long as nothing was timed, layouts with the lowest forecasts of bytes are tried, too.
+        """
         while self.goes_on and (self.try_most_promising() or (self.fastest is None and self.try_emptiest())):
             pass
 
@@ -218,12 +231,12 @@ class _Exploration:
 
     @property
     def _free_bytes(self) -> float:
-        """Bytes per PE that layouts can use."""
+        """Bytes per PE for weights, KV cache and activations; infinity if layouts need not fit."""
         return self._most_bytes - self._setup.reserved_bytes
 
     @property
     def _usual_miss(self) -> float:
-        """Typical relative error of the last forecasts of cycles."""
+        """Median relative error of the last forecasts of cycles; 0 without any."""
         return float(np.median(self._cycle_misses[-PATIENCE:])) if self._cycle_misses else 0.0
 
     def _try(self, pick: Pick) -> tuple[float | None, float | None]:
@@ -254,14 +267,14 @@ class _Exploration:
         return free_of_reserved, cycles
 
     def try_placements(self) -> None:
-        """Try the fastest layout with the other placements of experts."""
+        """Try the fastest layout with the other placements of experts that the mapping offers."""
         best, setup = self.fastest, self._setup
         if best is not None and best.layout.experts is None:
             for other_layout in setup.with_other_expert_placements([best.layout]):
                 self._try_other(other_layout, best.prefill, self._fastest_cycles)
 
     def try_groups(self, counts: Sequence[int]) -> None:
-        """Try the fastest layout with other numbers of groups in its all-reduces."""
+        """Try the fastest layout with other numbers of groups in the all-reduces of decode."""
         best, setup = self.fastest, self._setup
         if best is None:
             return
@@ -271,7 +284,13 @@ class _Exploration:
                 self._try_other(best.layout._replace(groups=groups), best.prefill)
 
     def _try_other(self, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> None:
-        """Try the fastest layout with one property changed, if that is possible."""
+        """Try a variant of the fastest layout, and record the error if the variant is impossible.
+
+        Args:
+            layout: The variant.
+            prefill: Product of prefill.
+            worth_cycles: As for `try_layout`.
+        """
         try:
             self.trials.append(try_layout(self._setup, layout, prefill, worth_cycles))
         except (BadMesh, DoesNotFit) as error:

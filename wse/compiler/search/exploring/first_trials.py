@@ -104,7 +104,14 @@ def fastest_first(trials: list[Trial]) -> list[list[Trial]]:
 
 
 def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
-    """Return the error that explains why no trial was possible."""
+    """Return the error that explains why no layout can be compiled.
+
+    If layouts were tried, it is the error of compiling the one that needs the fewest bytes.
+
+    Args:
+        setup: Inputs of all trials.
+        trials: The layouts that were tried.
+    """
     spec, wafer, options = setup.spec, setup.wafer, setup.options
     if trials:
         least_trial = min(trials, key=lambda trial: trial.needed_bytes or math.inf)

@@ -111,7 +111,15 @@ class LayoutFamily:
         return None if cannot_fit else pick
 
     def _lowest_forecast(self, numbers: list[int], forecasts: F64) -> Pick | None:
-        """Return the candidate with the lowest forecast; None without candidates."""
+        """Return the candidate with the lowest forecast.
+
+        Args:
+            numbers: Indices of the candidates to consider.
+            forecasts: float64 ``[candidates]``: forecast of each candidate.
+
+        Returns:
+            The candidate; None if there are none to consider.
+        """
         if not numbers:
             return None
         best = numbers[int(np.argmin(forecasts[numbers]))]
@@ -141,6 +149,6 @@ class LayoutFamily:
         return self.candidates.least_bytes + np.where(is_part, further_bytes[True], further_bytes[False])
 
     def _features(self) -> F64:
-        """Return the terms of the forecasts for each candidate."""
+        """Return the terms of the forecasts for each candidate, float64 ``[candidates, 7]``."""
         candidates = self.candidates
         return features(candidates.rows, candidates.cols, candidates.even_rows, candidates.even_cols, candidates.stages)

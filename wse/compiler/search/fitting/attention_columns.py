@@ -147,7 +147,11 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
 
 
 def _timed_phases(setup: TrialSetup, trial: Trial, choice: Choice) -> list[tuple[str, int]]:
-    """Return the phases for which columns are chosen, each with the tokens of a chunk."""
+    """Return the phases that are timed to choose the columns for attention.
+
+    Returns:
+        Pairs of the name of a phase and the tokens of a chunk.
+    """
     assert setup.timing is not None
     prompts, token_cycles = trial.prompts, trial.token_cycles
     generated_cycles = math.inf if token_cycles is None else token_cycles * setup.timing.new_tokens

@@ -33,7 +33,15 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
 def _counts_for_heads(
     region_cols: int, kv_head_count: int, head_size: int, rotary_size: int, *, mixed_pairs: bool
 ) -> tuple[int, ...]:
-    """Return the numbers of columns for attention with grouped heads."""
+    """Return the numbers of columns to try for attention with grouped heads.
+
+    Args:
+        region_cols: Columns of the region.
+        kv_head_count: KV heads of the model.
+        head_size: Features of a head.
+        rotary_size: Features of a head that rotate.
+        mixed_pairs: Whether features that do not rotate may be stored as rotary pairs.
+    """
     sizes = kv_head_count, head_size, rotary_size
     return _smallest_counts(
         {head_places(cols, *sizes, mixed_pairs=mixed_pairs): cols for cols in _most_first(region_cols)}
@@ -41,7 +49,12 @@ def _counts_for_heads(
 
 
 def _counts_for_extents(region_cols: int, extents: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers of columns for attention that divides some extents over columns evenly."""
+    """Return the numbers of columns to try for attention that divides some dimensions evenly.
+
+    Args:
+        region_cols: Columns of the region.
+        extents: Sizes of the dimensions.
+    """
     return _smallest_counts(
         {tuple(ceil_div(extent, cols) for extent in extents): cols for cols in _most_first(region_cols)}
     )
@@ -53,5 +66,9 @@ def _most_first(region_cols: int) -> range:
 
 
 def _smallest_counts(by_places: dict[tuple[int, ...], int]) -> tuple[int, ...]:
-    """Return the smallest number of columns for each distinct division, in descending order."""
+    """Return the smallest number of columns for each distinct division, in descending order.
+
+    Args:
+        by_places: For each division, the smallest number of columns that leads to it.
+    """
     return tuple(sorted(by_places.values(), reverse=True))

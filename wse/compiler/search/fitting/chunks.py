@@ -59,7 +59,13 @@ def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], 
 
 
 def _holds(setup: TrialSetup, request: Options, choice: Choice) -> bool:
-    """Return whether a choice fits."""
+    """Return whether a choice fits in SRAM and has enough colours.
+
+    Args:
+        setup: Inputs of the search.
+        request: What the user requested.
+        choice: The choice.
+    """
     prompt = min(choice.prefill_chunk, max(request.prompt_tokens))
     options = replace(request, prompt_tokens=(prompt,) * request.batch)
     try:

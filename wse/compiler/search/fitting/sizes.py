@@ -6,7 +6,11 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def halvings(largest: int, smallest: int) -> list[int]:
-    """Return sizes from the largest to the smallest, each half of the one before, rounded up."""
+    """Return sizes from the largest to the smallest, each half of the one before, rounded up.
+
+    >>> halvings(20, 4)
+    [20, 10, 5, 4]
+    """
     sizes = [largest]
     while sizes[-1] > smallest:
         sizes.append(max(smallest, ceil_div(sizes[-1], 2)))
@@ -14,7 +18,11 @@ def halvings(largest: int, smallest: int) -> list[int]:
 
 
 def chunk_sizes(prompt_tokens: int, step: int) -> list[int]:
-    """Return sizes of prompt chunks: the whole prompt, then decreasing multiples of ``step``."""
+    """Return sizes of prompt chunks: the whole prompt, then decreasing multiples of ``step``.
+
+    >>> chunk_sizes(20, 8)
+    [20, 16, 8]
+    """
     sizes = [prompt_tokens]
     for size in halvings(ceil_div(prompt_tokens, step), 1):
         if size * step < sizes[-1]:

@@ -101,7 +101,7 @@ class TreeCosts:
         return dict(cycles_by_phase)
 
     def _count(self, stage: int, fitted_sizes: frozenset[TreeSize]) -> Mapping[str, float]:
-        """Compute the result of `of_stage`."""
+        """Compute the result of `of_stage` for a set of sizes that was not counted before."""
         phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
             route_rewrites = repaints(replace(self._state, phases=tuple(phases)), self._same_routes)
@@ -116,19 +116,22 @@ class TreeCosts:
         return cycles
 
     def _saved_cycles(self, run: BlockRun, fitted_sizes: frozenset[TreeSize]) -> float:
-        """Return the cycles that fitted trees save in one run of a block, in all iterations."""
+        """Return the cycles that fitted trees save in one run of a block.
+
+        All iterations of the block's loops are included.
+        """
         block = run.block
         iterations = [1 if step.loop < 0 else block.loops[step.loop][2] for step in block.steps]
         sizes = [step.tree if step.tree in fitted_sizes else None for step in block.steps]
         return sum(self.savings[size].cycles[run.stage] * n for size, n in zip(sizes, iterations, strict=True) if size)
 
     def _times(self, run: BlockRun) -> int:
-        """Return how often a block occurs in the whole model."""
+        """Return how often the run of a block occurs in the whole model."""
         layer = self._layers[run.op]
         return self._reduced.stage_multiplicity[run.stage] if layer < 0 else self._reduced.layer_multiplicity[layer]
 
     def _with_trees(self, phase: SymPhase, fitted_sizes: frozenset[TreeSize]) -> SymPhase:
-        """Return a phase with fitted trees for some sizes."""
+        """Return a phase in which the all-reduces of some sizes use fitted trees."""
         blocks = {
             block: replace(
                 block,

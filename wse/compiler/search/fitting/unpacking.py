@@ -61,11 +61,11 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
 
 
 def _with_setting(rewrites: Rewrites, setting: int) -> Rewrites:
-    """Return rewrites with a number of codes to unpack at a time."""
+    """Return rewrites in which `wide_unpacking` has a given number of codes."""
     return (*(rewrite for rewrite in rewrites if rewrite[0] != WIDE_UNPACKING), (WIDE_UNPACKING, setting))
 
 
 def _with_codes(choice: Choice, setting: int) -> Choice:
-    """Return a choice that unpacks a number of codes at a time in all phases."""
+    """Return a choice in which `wide_unpacking` has a given number of codes in all phases."""
     verify_rewrites = None if choice.verify_rewrites is None else _with_setting(choice.verify_rewrites, setting)
     return replace(choice, rewrites=_with_setting(choice.rewrites, setting), verify_rewrites=verify_rewrites)

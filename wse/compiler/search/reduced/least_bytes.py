@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes, reserved_bytes
 from wse.compiler.passes.shard import distinct_tiles, model_shape, regions_of, table_needs
-from wse.compiler.passes.tiling.contraction import FFN, HeldTypes
+from wse.compiler.passes.tiling.contraction import FFN, WeightTypes
 from wse.compiler.passes.tiling.region_cuts import RegionShape
 from wse.compiler.search.tile_sizes import TileSize, sizes_of
 from wse.compiler.state import State
@@ -21,19 +21,25 @@ FAR_TOO_MANY = 2
 def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> int:
     """Return a lower bound of the fullest PE's bytes: code, weights, and a dense block of a token.
 
-    Of the block, the outputs of gate and up are counted, which are the widest activations. Counting
-    stops as soon as the result exceeds ``FAR_TOO_MANY`` times the SRAM of a PE.
+    1. Count experts that are divided over several wafers, which are computed fastest.
+    2. Count the weight tiles.
+    3. Count index tables and, of a dense block, the outputs of gate and up, which are the widest
+       activations.
+    4. Add the stage of experts to the fullest of the other stages, because both are on the same
+       PEs.
+
+    Phases 1 and 2 return as soon as the result exceeds ``FAR_TOO_MANY`` times the SRAM of a PE.
 
     Args:
         state: Reduced model after partition.
         layers_like: Function that returns how many tiles of its stage a tile represents, given the
             stage, the layer and the name of the tile.
     """
-    shape, weight_types, regions = model_shape(state), HeldTypes.from_options(state.options), regions_of(state)
+    shape, weight_types, regions = model_shape(state), WeightTypes.from_options(state.options), regions_of(state)
     reserved, max_bytes = reserved_bytes(state.wafer, state.software), FAR_TOO_MANY * state.wafer.sram_bytes_per_pe
     bytes_by_stage = [reserved] * len(regions)
 
-    for stage, region in enumerate(regions):
+    for stage, region in enumerate(regions):  # 1
         layers = [layer for layer, _ in state.plans[stage].layers.parts if state.spec.layers[layer].experts]
         count = sum(layers_like(stage, layer, f"layers.{layer}.experts") for layer in layers)
         if (expert_bytes := count * _experts_across_wafers(shape, weight_types, region)) > max_bytes:
@@ -43,16 +49,19 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
         """Return the bytes of a tile, rounded up to the alignment of buffers."""
         return aligned_bytes(tile.elements * element_bytes(state, tile.view))
 
+    # 2. Weight tiles.
     sizes = sizes_of(state)
     for op, stage, tile in distinct_tiles(state, lambda op, stage: sizes.of_op(regions[stage], op)):
         bytes_by_stage[stage] += layers_like(stage, op.layer, tile.name) * tile_bytes(tile)
         if bytes_by_stage[stage] > max_bytes:
             return bytes_by_stage[stage]
+    # 3. Tables and blocks.
     block_bytes = (1 + shape.gated) * element_bytes(state, "acc")
     for stage, (region, plan, tables) in enumerate(zip(regions, state.plans, table_needs(state), strict=True)):
         bytes_by_stage[stage] += sum(map(tile_bytes, sizes.of_tables(region, *tables)))
         if any(parts.block == BLOCK and not state.spec.layers[layer].experts for layer, parts in plan.layers.parts):
             bytes_by_stage[stage] += block_bytes * weight_types.cut(shape, FFN, region.cols).width
+    # 4. The stage of experts.
     expert_stage_bytes = [bytes_by_stage[stage] - reserved for stage, plan in enumerate(state.plans) if plan.experts]
     return (
         max(bytes_by_stage)
@@ -61,7 +70,7 @@ def least_bytes(state: State, layers_like: Callable[[int, int, str], int]) -> in
     )
 
 
-def _experts_across_wafers(shape: ModelSpec, weight_types: HeldTypes, region: RegionShape) -> float:
+def _experts_across_wafers(shape: ModelSpec, weight_types: WeightTypes, region: RegionShape) -> float:
     """Return the bytes of a layer's experts on the fullest PE of a region on several wafers.
 
     The result is 0 for other regions, and if every wafer has different experts. Rows count as if

@@ -38,7 +38,10 @@ class Misfits:
 
 
 def _keys(reduced: ReducedModel) -> list[Hashable]:
-    """Return a key for each stage of all that determines its bytes: class, options and choice."""
+    """Return a key for each stage of a reduced model; stages with equal keys need equal bytes.
+
+    The key consists of the class of the stage, and of the options and choices that matter.
+    """
     options, choice = reduced.state.options, reduced.state.choice
     choice_without_layout = replace(choice, bands=1, per_band=1, mesh=None, turned=False, block_parts=0)
     placement = options.experts, reduced.state.has_expert_stage, options.groups

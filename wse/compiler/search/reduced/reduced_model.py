@@ -113,12 +113,18 @@ class ReducedModel:
 
     @property
     def stage_count(self) -> int:
-        """Number of stages of the whole model that a pass visits one after another."""
+        """Number of stages of the whole model through which a token passes one after another.
+
+        A stage of experts on the PEs of the other stages does not count.
+        """
         pairs = zip(self.stage_multiplicity, self.state.plans, strict=True)
         return sum(count for count, plan in pairs if not plan.experts)
 
     def users_that_fit(self) -> int:
-        """Return the number of users whose KV caches fit in the fullest stage, after `allocate`."""
+        """Return how many users' KV caches fit in the fullest stage of the whole model.
+
+        The model must have been allocated. The number is at least the batch if the model fits.
+        """
         state = self.state
         caches = [0] * len(state.plans)
         for buffer in state.sym_buffers:
@@ -134,7 +140,7 @@ class ReducedModel:
         return min(batch + batch * room // cache for room, cache in zip(free, caches, strict=True) if cache)
 
     def least_bytes(self) -> int:
-        """Return a lower bound of the bytes of the whole model's fullest PE."""
+        """Return a lower bound of the bytes that the fullest PE of the whole model needs."""
 
         def layers_like(stage: int, layer: int, tile: str) -> int:
             """Return the number of equivalent tiles of a stage that a tile represents."""
@@ -143,7 +149,14 @@ class ReducedModel:
         return least_bytes(self.state, layers_like)
 
     def _other_layers(self, stage: int, layer: int) -> int:
-        """Return the number of omitted equivalent layers whose weights the stage stores."""
+        """Return how many equivalent layers of a stage the reduced model omits.
+
+        For the stage of experts, these are the layers of all stages.
+
+        Args:
+            stage: Index of the stage.
+            layer: Index of the layer that represents them.
+        """
         return self.layer_multiplicity[layer] - 1 if self.state.plans[stage].experts else self.further_layers[layer]
 
     def sum_over_model(self, program: Program, phase: Phase, by_step: F64) -> float:
@@ -195,29 +208,38 @@ class ReducedModel:
 def most_common_layers(reduced: ReducedModel) -> ReducedModel:
     """Return the reduced model with only those stages that represent the most layers of each kind.
 
-    The stages follow one another, with embedding and head. They show how long layers take, at the
-    cost of compiling a stage or two. Transfers between stages are not represented, and the head is
-    computed in one chunk. A model whose experts have a stage of their own is returned unchanged.
+    They show how long layers take, at the cost of compiling a stage or two. Transfers between
+    stages are not represented, and the head is computed in one chunk. A model whose experts have a
+    stage of their own is returned unchanged.
+
+    1. For each kind of layer, find the layer that represents the most. Layers that are split
+       between stages count only if no layer of the kind is whole.
+    2. Keep the stages of these layers.
+    3. Let the stages follow one another, with the embedding on the first and the head on the last
+       one.
     """
     plans, layers = reduced.state.plans, reduced.state.spec.layers
     if any(plan.experts for plan in plans):
         return reduced
+    # 1. The most common layer of each kind.
     parts_of_layer = dict(layer_parts for plan in plans for layer_parts in plan.layers.parts)
     whole_kinds = {layer_kind for number, layer_kind in enumerate(layers) if parts_of_layer[number].is_whole}
-    totals, commonest = Counter[Layer](), dict[Layer, int]()
+    totals, most_common = Counter[Layer](), dict[Layer, int]()
     for number, (layer_kind, count) in enumerate(zip(layers, reduced.layer_multiplicity, strict=True)):
         if layer_kind in whole_kinds and not parts_of_layer[number].is_whole:
             continue
         totals[layer_kind] += count
-        if layer_kind not in commonest or count > reduced.layer_multiplicity[commonest[layer_kind]]:
-            commonest[layer_kind] = number
-    chosen_layers = sorted(commonest.values())
+        if layer_kind not in most_common or count > reduced.layer_multiplicity[most_common[layer_kind]]:
+            most_common[layer_kind] = number
+    chosen_layers = sorted(most_common.values())
+    # 2. Their stages.
     kept_plans = [
         plan for plan in plans if any(plan.first_layer <= number < plan.last_layer for number in chosen_layers)
     ]
     numbers = [number for plan in kept_plans for number in range(plan.first_layer, plan.last_layer)]
     ends = [0, *accumulate(plan.last_layer - plan.first_layer for plan in kept_plans)]
     spans = [0, *accumulate(plan.span for plan in kept_plans)]
+    # 3. Stages in a row.
     spec = replace(reduced.state.spec, layers=tuple(layers[number] for number in numbers))
     stages = tuple(
         replace(
@@ -242,18 +264,22 @@ def most_common_layers(reduced: ReducedModel) -> ReducedModel:
         layer_multiplicity=tuple(totals[layers[number]] if number in chosen_layers else 0 for number in numbers),
         stage_multiplicity=(1,) * len(kept_plans),
         classes=tuple(
-            layer_kind for layer_kind, plan in zip(reduced.classes, plans, strict=True) if plan in kept_plans
+            stage_class for stage_class, plan in zip(reduced.classes, plans, strict=True) if plan in kept_plans
         ),
     )
 
 
 def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
-    """Return the number of layers of each kind on a stage; parts of a layer are separate kinds."""
+    """Return how many layers of each kind a stage has; parts of a layer are a kind of their own."""
     return Counter((spec.layers[layer], parts) for layer, parts in plan.layers.parts)
 
 
 def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
-    """Return which steps send, prepare or distribute data of the next stage, bool ``[steps]``."""
+    """Return which steps belong to the transfer of vectors to the next stage, bool ``[steps]``.
+
+    These are the transfer itself, the step that clears padding before it, and the transfers that
+    distribute the vectors in the next stage.
+    """
     handing = of_kind(steps, HandOver, Crossing)
     clears = (steps.kind == Kind.COMPUTE) & (steps.code == CODES["clear"])
     for step in np.flatnonzero(handing).tolist():
