@@ -134,6 +134,12 @@ def known_line_patterns() -> list[str]:
 def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
     """Return the pattern that a name or a function stands for.
 
+    1. A function makes a pattern on its own.
+    2. A number after ``@`` is separated from the name.
+    3. ``FILE.py:NAME`` is an object in a user's file.
+    4. Other names are those of a reduce, of a collective based on a reduce, or of another
+       collective.
+
     Args:
         requested: ``NAME``, ``NAME@NUMBER``, ``FILE.py:NAME``, or a function that makes a pattern.
 
@@ -142,29 +148,29 @@ def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
         BadInput: The pattern does not accept the number; or a file or a package contains something
             that is not a pattern.
     """
-    if not isinstance(requested, str):
+    if not isinstance(requested, str):  # 1
         name = getattr(requested, "__name__", type(requested).__name__)
         return _of_object(name, None, requested, Path(inspect.getsourcefile(requested) or name), name)
     name, _, number_text = requested.partition(NUMBER)
     number = None
-    if NUMBER in requested:
+    if NUMBER in requested:  # 2
         number = int(number_text) if re.fullmatch("[0-9]{1,9}", number_text) else 0
         if number < 1:
             message = f"pattern {requested!r}: after {NUMBER} give a whole number of at least 1"
             raise BadInput(message)
-    if names_file_object(name):
+    if names_file_object(name):  # 3
         path, _, own_name = name.rpartition(":")
         return _of_object(requested, number, object_of_file(name), Path(path), own_name)
-    name = known_name(name, known_line_patterns()) or name
+    name = known_name(name, known_line_patterns()) or name  # 4
     if name in _reduces():
         base, finish = _reduces()[name]
         # A closed form exists for the authors' own number and for a reduce into an end only.
         form = (("all_reduce" if "_multicast" in name[len(base) :] else "reduce"), base)
-        plain = "_both_sides" not in name[len(base) :] and number is None
+        has_form = "_both_sides" not in name[len(base) :] and number is None
         return NamedPattern(
             name=requested,
             make=_of_reduce(requested, line_reduces()[base], number, finish),
-            form=form if plain else None,
+            form=form if has_form else None,
         )
     if name in _collectives():
         return _of_collective(requested, number, _collectives()[name])
@@ -223,6 +229,7 @@ def _of_reduce(
         raise _without_number(pattern_name)
 
     def make(length: int, words: int, level_cycles: int) -> LineSchedule:
+        """Make the pattern for a line of ``length`` PEs with ``words`` words each."""
         chosen_number = number or (reduce.authors_number(length, words, level_cycles) if reduce.authors_number else 1)
         return finish(length, reduce.make(chosen_number))
 

@@ -131,37 +131,37 @@ class Binder:
                 _append(bound, step, calls_after_step.get(step, []))
                 step += 1
                 continue
-            first, end, turns = (int(v) for v in phase.steps.loops[loop])
-            for turn in range(turns):
+            first, end, iterations = (int(v) for v in phase.steps.loops[loop])
+            for iteration in range(iterations):
                 for loop_step in range(first, end):
-                    self._add(bound, loop_step, turn)
-                    if turn == turns - 1:
+                    self._add(bound, loop_step, iteration)
+                    if iteration == iterations - 1:
                         _append(bound, loop_step, content_calls.get(loop_step, []))
             for loop_step in range(first, end):
                 _append(bound, loop_step, calls_after_step.get(loop_step, []))
             step = end
         return bound
 
-    def _add(self, bound: BoundPhase, step: int, turn: int) -> None:
+    def _add(self, bound: BoundPhase, step: int, iteration: int) -> None:
         """Append the calls of a step in one iteration of its loop."""
         phase, slots = bound.phase, bound.slots
-        place = phase, step, slots, turn, phase.user_of(step, turn)
+        place = phase, step, slots, iteration, phase.user_of(step, iteration)
         if phase.steps.computes(step):
             _append(bound, step, self._compute(*place))
             return
         _append(bound, step, self._moves.calls(*place))
         stage = int(phase.steps.stage[step])
-        loads = self._moves.loads(phase, step, slots, turn) if stage in self._arenas else None
+        loads = self._moves.loads(phase, step, slots, iteration) if stage in self._arenas else None
         if loads is not None:
             bound.loads[stage, loads] += 1
 
-    def _compute(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
+    def _compute(self, phase: Phase, step: int, slots: Slots, iteration: int, user: int) -> list[Call]:
         """Return the call of a kernel; empty if its stage is in another process."""
         kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
         if stage not in self._arenas:
             return []
         arena = self._arenas[stage]
-        a = phase.steps.operands(step, slots, phase.round_of(step, turn))
+        a = phase.steps.operands(step, slots, phase.round_of(step, iteration))
         a[2] = arena.blocks_per_row
         compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user][stage])
         function = compiled.for_time((kernel.core_s(a) * arena.lanes + BLOCK_S) * a[1] * arena.blocks_per_row)

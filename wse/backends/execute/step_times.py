@@ -137,9 +137,9 @@ class StepTimes:
         """Return the bytes that the calls of a kernel access on all PEs of its rows."""
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
-        turns, total = phase.steps.turns(step), 0
-        for turn in range(turns):
-            a = phase.steps.operands(step, slots, phase.round_of(step, turn))
+        iterations, total = phase.steps.turns(step), 0
+        for iteration in range(iterations):
+            a = phase.steps.operands(step, slots, phase.round_of(step, iteration))
             accessed_bytes = sum(
                 kernel.elements_used(operand.name, a) * sizes[operand.view]
                 for operand in kernel.operands
@@ -150,9 +150,9 @@ class StepTimes:
 
     def _transfer_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
         """Return the bytes that a transfer moves, summed over the PEs that take part."""
-        arena, turns, total = self._arenas[phase.steps.stage[step]], phase.steps.turns(step), 0
-        for turn in range(turns):
-            transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
+        arena, iterations, total = self._arenas[phase.steps.stage[step]], phase.steps.turns(step), 0
+        for iteration in range(iterations):
+            transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))
             size = ELEMENT_BYTES[self._program.element_types[transfer.site.view]] * transfer.elements
             match transfer.messages:
                 case HostWords():

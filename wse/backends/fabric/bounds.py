@@ -121,7 +121,7 @@ class PhaseBounds:
 
     def _step(self, phase: Phase, step: int, slots: Slots) -> Bound:
         """Return the bounds of one step."""
-        turns = phase.steps.turns(step)
+        iterations = phase.steps.turns(step)
         if phase.steps.computes(step):
             kernel, calls = kernel_calls(self.program, phase, step, slots)
             macs = sum(kernel.macs_of(call) * repeat for call, repeat in calls)
@@ -129,8 +129,8 @@ class PhaseBounds:
             return read / self.wafer.sram_bytes_per_cycle, macs / self._macs_per_cycle, 0.0, 0.0
         transfer = transfer_of(self.program, phase, step, slots, chosen_wafers=self._chosen_wafers(phase, step))
         if transfer.leaves_wafer:
-            return self._off_wafer(transfer, turns)
-        return 0.0, 0.0, float(self._links(transfer, turns) * self.wafer.hop_cycles), 0.0
+            return self._off_wafer(transfer, iterations)
+        return 0.0, 0.0, float(self._links(transfer, iterations) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
         """Return the wafers with chosen experts, for tokens that choose evenly.
@@ -141,7 +141,7 @@ class PhaseBounds:
             return None
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
 
-    def _off_wafer(self, transfer: Transfer, turns: int) -> Bound:
+    def _off_wafer(self, transfer: Transfer, iterations: int) -> Bound:
         """Return the bounds of a transfer between wafers, or to and from the host.
 
         The links between wafers work in parallel.
@@ -154,13 +154,13 @@ class PhaseBounds:
         else:
             waits = transfer.link_latencies * wafer.wafer_link_latency_s
             seconds = waits + most_peers(transfer.crossings) * transfer.crossing_bytes / wafer.wafer_link_bytes_per_s
-        return 0.0, 0.0, 0.0, turns * seconds * wafer.clock_hz
+        return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
-    def _links(self, transfer: Transfer, turns: int) -> int:
+    def _links(self, transfer: Transfer, iterations: int) -> int:
         """Return the number of links that the words of a step cross, over all iterations."""
         messages = transfer.messages
         if isinstance(messages, LineMessages):
-            return self._pattern_links(messages, turns)
+            return self._pattern_links(messages, iterations)
         if isinstance(messages, Translation):
             if transfer.in_memory:
                 return 0
@@ -168,12 +168,12 @@ class PhaseBounds:
             col_distance = target.col + messages.target_col - source.col - messages.source_col
             row_distances = target.row + messages.pieces[:, RECEIVER] - source.row - messages.pieces[:, SENDER]
             return int(np.abs(row_distances).max()) + abs(col_distance)
-        return turns  # a cache shift: one row up
+        return iterations  # a cache shift: one row up
 
-    def _pattern_links(self, messages: LineMessages, turns: int) -> int:
+    def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
         """Return the sum, over all iterations, of the maximum reach of the lines' variants."""
         pattern, in_place = messages.schedule, messages.in_place
-        rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
+        rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]
         return int(self._reaches(pattern, in_place=in_place)[rounds].max(axis=1).sum())
 
 

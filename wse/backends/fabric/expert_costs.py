@@ -80,7 +80,11 @@ class RoutedCosts:
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
         """Return the cost of a phase including the steps that depend on the choice of experts.
 
-        No such step depends on cache slots.
+        No such step depends on cache slots, so the result for an even choice is cached.
+
+        1. The classes of these steps are timed.
+        2. Their cycles are added to the steps, and delay all later steps.
+        3. The traffic is counted when it is requested.
 
         Args:
             cost: Cost of the phase without these steps.
@@ -92,13 +96,13 @@ class RoutedCosts:
         steps = phase.steps
         if not steps.routed.any():
             return cost
-        if pairs:
+        if pairs:  # 1
             routed_classes, count_traffic = self._routed_steps(phase, classes, slots, pairs)
         else:
             if steps not in self._even:
                 self._even[steps] = self._routed_steps(phase, classes, slots, pairs)
             routed_classes, count_traffic = self._even[steps]
-        delays = np.zeros(len(steps) + 1)  # a delay at index i applies to step i and all later steps
+        delays = np.zeros(len(steps) + 1)  # 2. a delay at index i applies to step i and all later steps
         by_cause, contention, streams = cost.by_cause.copy(), cost.contention.copy(), cost.streams.copy()
         crossings_by_step: dict[int, tuple[WaferPair, ...]] = {}
         for time, crossings, class_steps, _ in routed_classes:
@@ -114,7 +118,7 @@ class RoutedCosts:
             crossed=crossings_by_step,
             contention=contention,
             streams=streams,
-            count_traffic=partial(
+            count_traffic=partial(  # 3
                 _with_routed_traffic, (lambda: cost.traffic) if pairs else cost.count_traffic, count_traffic
             ),
         )
@@ -256,8 +260,8 @@ def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tup
         cost the same.
     """
     one_step, at = fullest_column_step(program, phase, step)
-    turns = phase.steps.turns(step)
+    iterations = phase.steps.turns(step)
     calls = [(one_step.steps.operands(at, slots), 1)]
-    if turns > 1:
-        calls.append((one_step.steps.operands(at, slots, 1), turns - 1))
+    if iterations > 1:
+        calls.append((one_step.steps.operands(at, slots, 1), iterations - 1))
     return KERNELS[one_step.steps.code[at]], calls

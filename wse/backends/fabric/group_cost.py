@@ -28,13 +28,14 @@ class GroupCost(NamedTuple):
         by_cause: float64 ``[steps, causes]``, as in ``phase_cost.PhaseCost``.
         contention: float64 ``[steps]``, as in ``phase_cost.PhaseCost``.
         streams: int64 ``[steps]``, as in ``phase_cost.PhaseCost``.
-        first_turn: float64 ``[steps]``, cycles of the group's first iteration, at its first step.
+        first_iteration: float64 ``[steps]``, cycles of the group's first iteration, at its first
+            step.
     """
 
     by_cause: F64
     contention: F64
     streams: I64
-    first_turn: F64
+    first_iteration: F64
 
 
 MOST_GROUPS: Final = 4096
@@ -104,10 +105,10 @@ class GroupCosts:
         group_classes, rows = self._of_steps[phase.steps]
         place = phase.steps, phase.begins
         if place not in self._at_first:
-            self._at_first[place] = _in_turn(
+            self._at_first[place] = _concatenated(
                 [self._of_class(phase, group_class, slots) for group_class in group_classes]
             )
-        costs, begin = _in_turn([self._at_first[place]]), 0
+        costs, begin = _concatenated([self._at_first[place]]), 0
         for group_class in group_classes:
             end = begin + len(group_class.group)
             # Only the cost of growing groups can differ from that of the first request. Routed groups cost nothing.
@@ -194,7 +195,7 @@ def first_steps(phase: Phase) -> I64:
     return np.flatnonzero(np.append(True, is_single[1:] | ~in_same_group))
 
 
-def _in_turn(costs: Sequence[GroupCost]) -> GroupCost:
+def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
     """Concatenate the costs of groups."""
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
@@ -216,14 +217,14 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) ->
     chain = [i for i, step in enumerate(group) if phase.steps.computes(step) or phase.steps.in_chain[step]]
     transfers = [i for i in range(len(group)) if i not in chain]
     moving = [i for i in transfers if costs.moves(phase, group[i])] if len(group) > 1 else []
-    for turn, repeat in costs.distinct_turns(phase, group, phase.steps.turns(group[0])):
-        times = [costs.time(phase, step, slots, turn) for step in group]
+    for iteration, repeat in costs.distinct_iterations(phase, group, phase.steps.turns(group[0])):
+        times = [costs.time(phase, step, slots, iteration) for step in group]
         critical_times = {}
         if transfers:  # 1
             slowest_transfer = max(transfers, key=lambda i: times[i].cycles)
             time = times[slowest_transfer]
             if moving:
-                overlap = costs.overlap_time(phase, [group[i] for i in moving], slots, turn)
+                overlap = costs.overlap_time(phase, [group[i] for i in moving], slots, iteration)
                 if overlap.cycles > time.cycles:
                     slowest_transfer, time = max(moving, key=lambda i: times[i].cycles), overlap
                 elif slowest_transfer in moving:
@@ -241,6 +242,6 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) ->
             cost.contention[i] += time.contention_cycles * repeat
             cost.streams[i] = max(cost.streams[i], time.streams)
             cost.by_cause[i] += time.cycles.times(repeat)[1:]
-        if turn == 0:
-            cost.first_turn[0] = sum(time.cycles.total for time in critical_times.values())
+        if iteration == 0:
+            cost.first_iteration[0] = sum(time.cycles.total for time in critical_times.values())
     return cost

@@ -216,7 +216,7 @@ def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
     first_of_group = np.repeat(first, np.diff(first, append=len(phase.steps)))
     first_of_loop = np.where(phase.steps.loop < 0, steps, np.append(phase.steps.loops[:, 0], 0)[phase.steps.loop])
     cycles_before, first_iteration_cycles = (
-        np.append(0.0, cycles.cumsum())[:-1] for cycles in (cost.by_cause.sum(axis=1), cost.first_turn)
+        np.append(0.0, cycles.cumsum())[:-1] for cycles in (cost.by_cause.sum(axis=1), cost.first_iteration)
     )
     return np.asarray(
         cycles_before[first_of_loop] + first_iteration_cycles[first_of_group] - first_iteration_cycles[first_of_loop],

@@ -68,7 +68,7 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
     Pattern and stage are not included.
     """
     loop = steps.loop[step_indices]
-    turns = np.append(steps.loops[:, 2], 1)[loop]
+    iterations = np.append(steps.loops[:, 2], 1)[loop]
     kinds = [values[step_indices] for values in (steps.kind, steps.code, steps.axis, steps.view)]
     flags = [
         loop >= 0,
@@ -77,7 +77,7 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
         steps.over_heads[step_indices],
         steps.in_chain[step_indices],
     ]
-    return np.stack([*kinds, *flags, turns], axis=1).astype(np.int64)
+    return np.stack([*kinds, *flags, iterations], axis=1).astype(np.int64)
 
 
 def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:

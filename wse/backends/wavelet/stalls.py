@@ -51,13 +51,19 @@ def _mixed_colour(plan: Plan) -> str:
 
 
 def _circular_wait(plan: Plan) -> str:
-    """Describe the first groups of messages that wait for each other in a circle; "" if none."""
+    """Describe the first groups of messages that wait for each other in a circle; "" if none.
+
+    1. If no operation both receives and sends, and operations are in the order of the streams, no
+       circle is possible.
+    2. Streams that one operation receives and sends are merged to a group (case 4 of the module).
+    3. For each group, the groups that it waits for are collected, and a circle is searched.
+    """
     number = {id(flow): i for i, flow in enumerate(plan.flows)}
     if all(step.receive is None or step.send is None for step in plan.operations):
         order = [number[id(step.flow)] for step in plan.operations]
-        if order == sorted(order):
+        if order == sorted(order):  # 1
             return ""  # each stream is a group on its own and waits only for earlier streams
-    group = list(range(len(plan.flows)))  # 4. streams of one operation, as a union-find structure
+    group = list(range(len(plan.flows)))  # 2. a union-find structure
 
     def root(i: int) -> int:
         """Return the representative of a stream's group."""
@@ -69,7 +75,7 @@ def _circular_wait(plan: Plan) -> str:
     for step in plan.operations:
         if step.receive is not None and step.send is not None:
             group[root(number[id(step.receive)])] = root(number[id(step.send)])
-    waits: dict[int, dict[int, tuple[Flow, Flow]]] = defaultdict(dict)
+    waits: dict[int, dict[int, tuple[Flow, Flow]]] = defaultdict(dict)  # 3
     for waiting_flow, awaited_flow in _waiting_pairs(plan):
         waits[root(number[id(waiting_flow)])].setdefault(root(number[id(awaited_flow)]), (waiting_flow, awaited_flow))
     circle = _first_circular_wait(waits)

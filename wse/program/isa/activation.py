@@ -21,6 +21,7 @@ vector operations of gating.
 
 
 def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
+    """Return the cycles of ``activate``: an activation function on M tokens of n features."""
     return M * n * _WORK[function][0] * c.function + _vectors_cycles(c, M * n, function, gated)
 
 

@@ -92,6 +92,7 @@ def gemv_cycles(c: PeCosts, M: int, K: int, N: int) -> float:
 
 
 def _products(M: int, K: int, N: int) -> int:
+    """Return the multiply-adds of M tokens times [K, N]."""
     return M * K * N
 
 

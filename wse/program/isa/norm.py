@@ -11,10 +11,12 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def _features(M: int, K: int) -> int:
+    """Return the number of features of M tokens."""
     return M * K
 
 
 def _parts(M: int, n: int, parts: int) -> int:
+    """Return the number of elements of M tokens with ``parts`` parts of n elements."""
     return M * parts * n
 
 
@@ -27,6 +29,7 @@ def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, gro
 
 
 def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
+    """Return the cycles of ``layer_scale``: mean, deviation, and four or five vector operations."""
     mean = 4 * c.vector(1, c.f32)
     return M * (c.loop + 2 * c.function + mean + (4 + (offset != 0)) * c.vector(K, c.act))
 

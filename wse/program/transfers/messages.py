@@ -40,7 +40,7 @@ class LineMessages:
     in_place: bool
 
     @property
-    def in_one_turn(self) -> LineMessages:
+    def with_reduced_round(self) -> LineMessages:
         """These messages, with the round reduced modulo the number of variants of the schedule."""
         return replace(self, round=self.round % len(self.schedule.variants))
 

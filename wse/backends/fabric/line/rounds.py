@@ -79,19 +79,19 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
     return Rounds(first=Cycles().plus(relays=first.end), period=Cycles().plus(relays=period))
 
 
-def _ends(schedule: LineSchedule, line: int, turns: range, template: _RoundState) -> list[float]:
+def _ends(schedule: LineSchedule, line: int, round_range: range, template: _RoundState) -> list[float]:
     """Return the cycles at which the rounds of a line end, starting with all PEs free.
 
     Args:
         schedule: The pattern.
         line: Index of the line.
-        turns: Rounds to compute.
+        round_range: Indices of the rounds to compute.
         template: A state with the same words and costs.
     """
     state = _RoundState(
         template.words, template.add, template.costs, template.places, store_and_forward=template.store_and_forward
     )
-    return [state.round(schedule.of_line(line, turn)) for turn in turns]
+    return [state.round(schedule.of_line(line, index)) for index in round_range]
 
 
 def exchange_cycles(words: int, costs: LineCosts) -> float:
