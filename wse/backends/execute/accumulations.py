@@ -22,8 +22,8 @@ def accumulation_of(schedule: LineSchedule) -> I32 | None:
     1. If the accumulator does not have the words of the sender, they are loaded. An accumulated
        value that is not yet stored is stored first. If the accumulator has the words of the
        receiver, nothing is loaded.
-    2. A combining message adds the words of the receiver (or of the sender) to the accumulator,
-       which then has the value of the receiver.
+    2. A combining message (sum or maximum) combines the accumulator with the words of the receiver,
+       or of the sender. The accumulator then has the value of the receiver.
     3. Another message stores the accumulator in the PEs that it reaches.
     4. Stores whose values are overwritten before they are read are removed.
 

@@ -111,7 +111,7 @@ class Outputs:
         values[:, part.cut[is_real]] = by_token[:, is_real]
 
     def _report(self, op: int, values: Values) -> None:
-        """Report a complete output."""
+        """Call ``on_output`` with a complete output."""
         self._on_output(op, values.copy())  # the next pass overwrites the array
 
 

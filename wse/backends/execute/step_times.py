@@ -134,7 +134,7 @@ class StepTimes:
         return sizes
 
     def _kernel_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
-        """Return the bytes that the calls of a kernel access on all PEs of its rows."""
+        """Return the bytes that a kernel step accesses on all its PEs, over all iterations."""
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
         iterations, total = phase.steps.turns(step), 0
@@ -149,7 +149,7 @@ class StepTimes:
         return int(total * arena.blocks_per_row * arena.lanes)
 
     def _transfer_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
-        """Return the bytes that a transfer moves, summed over the PEs that take part."""
+        """Return the bytes that a transfer step moves on all its PEs, over all iterations."""
         arena, iterations, total = self._arenas[phase.steps.stage[step]], phase.steps.turns(step), 0
         for iteration in range(iterations):
             transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))

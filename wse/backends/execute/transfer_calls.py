@@ -113,7 +113,7 @@ class TransferCalls:
                 return self._with_count(transfer, self._line(transfer, messages))
 
     def _with_count(self, transfer: Transfer, call: Call) -> list[Call]:
-        """Return the call, followed by a call that counts the transfer if it leaves its wafer."""
+        """Return the call; if the transfer leaves its wafer, also a call that counts its words."""
         return [call, (self._streams.count, (transfer,))] if transfer.leaves_wafer else [call]
 
     def _row_shift(self, transfer: Transfer, user: int) -> Call:

@@ -64,7 +64,11 @@ def phase_counts(
     grows, stage = by_slots(phase.steps), phase.steps.stage
 
     def class_counts(step: int, times: int, slots: Slots) -> list[F64]:
-        """Return the counts of all steps of a class, float64 ``[3]`` per type of iteration."""
+        """Return multiply-adds, bytes and vector operations of the steps of a class.
+
+        Returns:
+            One float64 ``[3]`` for each group of equal iterations.
+        """
         kernel, calls = kernel_calls(program, phase, step, slots)
         pes = float(calls[0][0][1]) * program.stages[stage[step]].cols
         if phase.steps.routed[step]:

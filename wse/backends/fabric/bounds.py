@@ -45,13 +45,13 @@ Bound = tuple[float, float, float, float]
 
 
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
-    """Return the maximum distance, in links, between a PE and the origin of a word combined there.
+    """Return how far, in links, words travel at most before a PE combines or stores them.
 
     Args:
         pattern: The pattern.
         variant: Index of the variant.
-        in_place: True if messages send on what earlier messages brought. False if all messages send
-            the initial values.
+        in_place: True if messages send on what earlier messages brought, so that distances add up.
+            False if all messages send the initial values.
     """
     messages, _, parts = pattern.of_variant(variant)
     wire = messages[messages[:, 2] != Arrival.COPY]
@@ -120,7 +120,7 @@ class PhaseBounds:
         return self._of_any_slots[key]
 
     def _step(self, phase: Phase, step: int, slots: Slots) -> Bound:
-        """Return the bounds of one step."""
+        """Return the bounds of one step, in cycles: sram, arithmetic, hops, crossing."""
         iterations = phase.steps.turns(step)
         if phase.steps.computes(step):
             kernel, calls = kernel_calls(self.program, phase, step, slots)

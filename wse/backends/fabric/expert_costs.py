@@ -63,7 +63,12 @@ class _RoutedTraffic(NamedTuple):
 
 
 class _RoutedSteps(NamedTuple):
-    """Classes of all steps of a phase that depend on the choice of experts, for one choice."""
+    """All routed steps of a phase (steps that depend on the choice of experts), for one choice.
+
+    Attributes:
+        classes: Classes of equal steps.
+        count_traffic: Function that computes the traffic of all these steps.
+    """
 
     classes: list[_RoutedClass]
     count_traffic: Callable[[], _RoutedTraffic]
@@ -192,7 +197,7 @@ class RoutedCosts:
         return self._known[key]
 
     def _cost(self, phase: Phase, step: int, step_class: int, slots: Slots, pairs: int) -> LineTime:
-        """Return the time of a step for ``pairs`` pairs, the number on its fullest column."""
+        """Return the time of a step whose fullest column has ``pairs`` (token, expert) pairs."""
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
             self._known[key] = self._steps.time(phase.of_pairs(step, pairs), 0, slots, 0)
@@ -213,7 +218,12 @@ def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClas
 def _with_routed_traffic(
     count_others: Callable[[], PhaseTraffic], count_routed: Callable[[], _RoutedTraffic]
 ) -> PhaseTraffic:
-    """Return the traffic of a phase including the steps that depend on the choice of experts."""
+    """Return the traffic of a phase including the steps that depend on the choice of experts.
+
+    Args:
+        count_others: Function that computes the traffic of all other steps.
+        count_routed: Function that computes the traffic of the steps that depend on the choice.
+    """
     traffic, (by_step, rectangles) = count_others(), count_routed()
     words, hops, payload = by_step
     return replace(

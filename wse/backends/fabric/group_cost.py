@@ -119,7 +119,7 @@ class GroupCosts:
         return GroupCost._make(column[rows] for column in costs)
 
     def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
-        """Group the groups of steps into classes.
+        """Divide the overlap groups of a phase into classes with equal costs.
 
         Two groups are in one class if their steps have pairwise the same class.
         """
@@ -196,12 +196,12 @@ def first_steps(phase: Phase) -> I64:
 
 
 def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
-    """Concatenate the costs of groups."""
+    """Return the costs of several groups as one, with the rows of the first group first."""
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 
 def _no_cost(steps: int) -> GroupCost:
-    """Return a cost of 0 cycles for ``steps`` steps."""
+    """Return the cost of a group that needs no cycles, with ``steps`` rows."""
     return GroupCost(np.zeros((steps, len(CAUSES))), np.zeros(steps), np.ones(steps, np.int64), np.zeros(steps))
 
 

@@ -95,7 +95,11 @@ class Fabric:
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
     def verify_use(self, length: int) -> CacheUse:
-        """Return the cache use of a verification pass after ``length`` tokens, for the cost."""
+        """Return the cache slots in use in a verification pass, on which its cost depends.
+
+        Args:
+            length: Number of tokens in the user's cache before the pass.
+        """
         return self.program.cache_slots(length + self.program.verify_tokens), ()
 
     def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
@@ -141,7 +145,13 @@ class Fabric:
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
-        """Return the cache use of a decode pass after ``lengths`` tokens, for the cost."""
+        """Return the cache slots in use in a decode pass, and the tokens in each cache before it.
+
+        The cost of the pass depends on them.
+
+        Args:
+            lengths: Number of tokens in each user's cache before the pass.
+        """
         return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
 
     def classes(self, phase: Phase) -> I64:

@@ -156,6 +156,11 @@ class StepCosts:
 
         Rounds of a pattern in a loop may overlap. The first round then costs more than each further
         one.
+
+        Args:
+            transfer: The transfer.
+            in_group: Whether it is part of an overlap group, whose start is paid for elsewhere.
+            in_loop: Whether its step is in a loop.
         """
         pattern, first = transfer.site.schedule, transfer.site.round == 0
         if not len(pattern.messages):
@@ -171,7 +176,12 @@ class StepCosts:
         return replace(time, cycles=self._launch().followed_by(rounds.first if first else rounds.period).whole())
 
     def _pattern_time(self, transfers: Sequence[Transfer], *, in_group: bool) -> LineTime:
-        """Return the time, in whole cycles, of patterns that start at the same time."""
+        """Return the time, in whole cycles, of patterns that start at the same time.
+
+        Args:
+            transfers: The transfers of the patterns.
+            in_group: Whether they are part of an overlap group, whose start is paid for elsewhere.
+        """
         time = self._times.time([self._slowest(transfer) for transfer in transfers])
         if not in_group:
             return replace(time, cycles=self._launch().followed_by(time.cycles).whole())

@@ -81,7 +81,7 @@ class _Flattening:
         self.links, self.link_number = np.unique(self.wiring.link, return_inverse=True)
 
     def result(self) -> Tables:
-        """Return the arrays."""
+        """Return all arrays of the kernel."""
         links, members, routers, router_component = self._link_table()
         threads, thread_order, op_order = self._thread_table()
         return Tables(

@@ -130,7 +130,7 @@ class Machine:
     operations: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are too large before anything is allocated."""
+        """Raise BadMesh or BadInput for sizes that are too large, before memory is allocated."""
         if self.rows < 1 or self.cols < 1 or self.memory_words < 1:
             msg = f"wavelet reference: a region of {self.rows}x{self.cols} PEs with {self.memory_words} words is empty"
             raise BadMesh(msg)
@@ -160,7 +160,7 @@ class Machine:
         return row * self.cols + col
 
     def pe_text(self, pe: int) -> str:
-        """Return a PE as text for people."""
+        """Return the row and column of a PE as text, for error messages."""
         return f"PE ({pe // self.cols}, {pe % self.cols})"
 
     def neighbours(self, pes: I32, side: int) -> I32:

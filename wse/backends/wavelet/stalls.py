@@ -37,9 +37,9 @@ def find_stall(plan: Plan) -> str:
 
 
 def _mixed_colour(plan: Plan) -> str:
-    """Describe a PE where two threads would read the same queue; return "" if there is none.
+    """Describe a PE that adds some words of a colour and stores others; return "" if none does.
 
-    This happens if the PE adds some words of a colour and stores others.
+    Two threads would read the same queue there.
     """
     combines: dict[tuple[int, int], bool] = {}
     for flow in plan.flows:
@@ -134,5 +134,5 @@ def _first_circular_wait(waits: dict[int, dict[int, tuple[Flow, Flow]]]) -> list
 
 
 def _message(flow: Flow) -> str:
-    """Return a message as text for people."""
+    """Return a message as text: its source, its last receiver and its colour."""
     return f"{flow.source} to {flow.receivers[-1]} on colour {flow.colour}"

@@ -156,6 +156,6 @@ class StepRuns:
         return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, add_cycles=add or 0, main=main)
 
     def _run(self, machine: Machine) -> StepRun:
-        """Simulate a machine."""
+        """Simulate a machine and return the results that depend on the step only."""
         result = run(machine, workers=self.workers, log=self.log)
         return StepRun(result.pe_cycles, result.link_words, result.moves)

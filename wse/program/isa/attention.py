@@ -104,9 +104,10 @@ def _finish_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
 
 
 def _exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
-    """Return the cycles of exp when the PEs of a set of columns divide the scores among them.
+    """Return the cycles of ``attention_exp_share`` on the PE with the most scores.
 
-    The PE with the most scores counts. It also writes zeros for the scores of the other PEs.
+    The PEs of a group of columns divide the scores among them. A PE also writes zeros for the
+    scores of the other PEs.
     """
     columns_of_group = columns // groups
     scores = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))

@@ -21,9 +21,9 @@ def _parts(M: int, n: int, parts: int) -> int:
 
 
 def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, groups: int) -> float:
-    """Return the cycles of ``rms_scale_share``, where the PEs of a group divide the features.
+    """Return the cycles of ``rms_scale_share`` on the PE with the largest shard.
 
-    The PE with the largest shard counts.
+    The PEs of a group divide the features among them.
     """
     return M * (c.loop + 2 * c.function + parts * c.vector(ceil_div(n, length // groups), c.scale_acc))
 

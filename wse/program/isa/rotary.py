@@ -36,8 +36,8 @@ def _turns(M: int, R: int, turned: int) -> int:
 def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
     """Return the cycles to compute the cosines and sines of a token.
 
-    If ``multiplier_pico`` is not 1, they are also multiplied. The result is 0 if the cosines and
-    sines were computed before (``turned``).
+    They are multiplied by a factor if that is not 1. The result is 0 if they were computed before
+    (``turned``).
     """
     if turned:
         return 0.0

@@ -30,11 +30,11 @@ words of the second piece that wait between its start and this place.
 
 
 class Conflict(NamedTuple):
-    """A resource that two pieces share.
+    """A link or ramp that two pieces (parts of message paths) both use.
 
     Attributes:
         other_piece: Index of the other piece in its plan.
-        resource: The resource.
+        resource: Type of the link or ramp.
         low, high: First and last place of the common span.
         shared_ends: Both ends of the common span, or all common places.
     """
@@ -47,7 +47,7 @@ class Conflict(NamedTuple):
 
 
 class Conflicts(NamedTuple):
-    """Conflicts of each piece of a plan with pieces of the same or another plan.
+    """Conflicts between pieces of message paths, by the index of the first piece.
 
     Attributes:
         on_other_colours: Conflicts with pieces on other colours, which alternate on a link.
@@ -119,7 +119,10 @@ def _single_message_conflicts(
 def _multi_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> list[Conflict | None]:
-    """Return the conflicts of pairs in which a piece has several messages; None for no conflict."""
+    """Return the conflicts of pairs in which a piece has several messages.
+
+    The result is None for a pair without a conflict.
+    """
     conflicts: list[Conflict | None] = []
     for piece, other_piece, kind in zip(i.tolist(), j.tolist(), resource.tolist(), strict=True):
         (low, high), (start, end) = (

@@ -60,11 +60,11 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """Plan of one line for one variant of a pattern.
+    """Plan of the messages of one line, for one variant of a pattern.
 
     Attributes:
         segments: Path segments, in order.
-        pieces: Pieces of the segments.
+        pieces: Pieces (parts of message paths) of the segments.
         hop_cycles: Cycles of the hops of each piece.
         colours: Colour of each piece.
         conflicts: Conflicts of each piece with earlier pieces.

@@ -69,12 +69,12 @@ class LayerLinks:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Moves:
-    """Steps of a phase that move words, one for each class of equal steps.
+    """Transfers of a phase, one for each class of equal steps.
 
     Attributes:
         regions: Region of each step on each of its wafers, as rectangles of ``link_map`` without
             words.
-        rectangles: Rectangles of each step, over all its runs.
+        rectangles: Rectangles of links that each step loads, over all its runs.
         counts: For each layer, int64 ``[n]``: its number of steps of each class.
     """
 
@@ -130,7 +130,7 @@ def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
 
 
 def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> _Moves:
-    """Return the moves of all runs of a phase.
+    """Return the transfers of all runs of a phase, and the links that they load.
 
     Args:
         fabric: Fabric model of the Program.
@@ -189,7 +189,7 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers:
 
 
 def _region(stage: Stage) -> I64:
-    """Return the region of a stage on all of its wafers, as rectangles without words."""
+    """Return the region of a stage on all of its wafers, as rectangles of links without words."""
     planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
     return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)
 

@@ -224,7 +224,10 @@ def _on_wafer(wafer: int, rectangles: I64) -> I64:
 
 
 def _unit_rectangles(pattern: LineSchedule, iterations: int, words: int) -> I64:
-    """Return the rectangles of links that a pattern uses, over all iterations."""
+    """Return the rectangles of links that a pattern uses, on a map with one row per line.
+
+    They cover all iterations of a loop.
+    """
     return line_rectangles(line_loads(pattern, iterations, words))
 
 
