@@ -66,7 +66,7 @@ def _names(candidate: Any) -> tuple[str]:
         TypeError: The object is not a Pattern.
     """
     if not isinstance(candidate, Pattern):
-        message = f"a {type(candidate).__name__} is no wse_mappings.patterns.pattern.Pattern"
+        message = f"an object of type {type(candidate).__name__} is not a wse_mappings.patterns.pattern.Pattern"
         raise TypeError(message)
     return (candidate.name,)
 
@@ -281,7 +281,7 @@ def _of_object(pattern_name: str, number: int | None, user_object: Any, path: Pa
             name=pattern_name, make=lambda length, _words, _level: user_object(length, 1, Arrival.ADD)
         )
     else:
-        message = f"{path}: {own_name}: is of type {type(user_object).__name__}, and no pattern; {REMEDY}"
+        message = f"{path}: {own_name}: is of type {type(user_object).__name__}, not a pattern; {REMEDY}"
         raise BadInput(message)
     return NamedPattern(
         name=pattern_name,
@@ -324,7 +324,7 @@ def _guarded(
             message = f"{path}: {own_name}: returned an object of type {type(schedule).__name__}; {REMEDY}"
             raise BadInput(message)
         if schedule.length != length:
-            message = f"{path}: {own_name}: made a pattern of {schedule.length} PEs where {length} were asked for"
+            message = f"{path}: {own_name}: made a pattern of {schedule.length} PEs instead of {length}"
             raise BadInput(message)
         return schedule
 

@@ -92,7 +92,7 @@ class Wiring:
             count = int((self.place == self.place[first]).sum())
             msg = (
                 f"wavelet reference: {count} switch positions of colour {self.colour[first]} on "
-                f"{machine.pe_text(int(self.pe[first]))}; {machine.wafer.name} has {max_positions} a colour: "
+                f"{machine.pe_text(int(self.pe[first]))}; {machine.wafer.name} has {max_positions} per colour: "
                 "send some of the streams on another colour"
             )
             raise BadInput(msg)

@@ -320,7 +320,6 @@ class _LineState:
     def _delay(self, piece: int, path: StreamPath, first: float, last: float) -> float:
         """Return the cycles that contention adds to a stream, and delay its competitors.
 
-
         Only stored streams are delayed afterwards, because others have been completed.
 
         Args:
