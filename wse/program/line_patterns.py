@@ -95,11 +95,11 @@ class NamedPattern:
 
         Calls with the same arguments return the same cached object.
         """
-        return _of_words(self.make, words, level_cycles)
+        return _for_words(self.make, words, level_cycles)
 
 
 @lru_cache(maxsize=1024)
-def _of_words(
+def _for_words(
     make: Callable[[int, int, int], LineSchedule], words: int, level_cycles: int
 ) -> Callable[[int], LineSchedule]:
     """Return ``make`` as a function of the number of PEs only."""
@@ -114,12 +114,12 @@ def kept_pattern(name: str) -> NamedPattern:
     """
     path = name.partition(NUMBER)[0]
     file_object = object_of_file(path) if names_file_object(path) else None
-    if name not in _kept or _kept[name][0] is not file_object:
-        _kept[name] = file_object, named_pattern(name)
-    return _kept[name][1]
+    if name not in _cached_patterns or _cached_patterns[name][0] is not file_object:
+        _cached_patterns[name] = file_object, named_pattern(name)
+    return _cached_patterns[name][1]
 
 
-_kept: dict[str, tuple[Any, NamedPattern]] = {}
+_cached_patterns: dict[str, tuple[Any, NamedPattern]] = {}
 """Cached patterns by name, each with the object in the user's file that it was made from.
 
 The object is None for other patterns.
@@ -150,7 +150,7 @@ def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
     """
     if not isinstance(requested, str):  # 1
         name = getattr(requested, "__name__", type(requested).__name__)
-        return _of_object(name, None, requested, Path(inspect.getsourcefile(requested) or name), name)
+        return _pattern_of_object(name, None, requested, Path(inspect.getsourcefile(requested) or name), name)
     name, _, number_text = requested.partition(NUMBER)
     number = None
     if NUMBER in requested:  # 2
@@ -160,7 +160,7 @@ def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
             raise BadInput(message)
     if names_file_object(name):  # 3
         path, _, own_name = name.rpartition(":")
-        return _of_object(requested, number, object_of_file(name), Path(path), own_name)
+        return _pattern_of_object(requested, number, object_of_file(name), Path(path), own_name)
     name = known_name(name, known_line_patterns()) or name  # 4
     if name in _reduces():
         base, finish = _reduces()[name]
@@ -169,11 +169,11 @@ def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
         has_form = "_both_sides" not in name[len(base) :] and number is None
         return NamedPattern(
             name=requested,
-            make=_of_reduce(requested, line_reduces()[base], number, finish),
+            make=_maker_of_reduce(requested, line_reduces()[base], number, finish),
             form=form if has_form else None,
         )
     if name in _collectives():
-        return _of_collective(requested, number, _collectives()[name])
+        return _pattern_of_collective(requested, number, _collectives()[name])
     refuse_file_alone(name)
     raise UnknownName("pattern", name, known_line_patterns())
 
@@ -211,7 +211,7 @@ def _collectives() -> dict[str, LineCollective]:
     return {name: collective for pattern in patterns().values() for name, collective in pattern.collectives.items()}
 
 
-def _of_reduce(
+def _maker_of_reduce(
     pattern_name: str, reduce: LineReduce, number: int | None, finish: Finish
 ) -> Callable[[int, int, int], LineSchedule]:
     """Return a function that makes a pattern from a reduce.
@@ -236,7 +236,7 @@ def _of_reduce(
     return make
 
 
-def _of_collective(pattern_name: str, number: int | None, collective: LineCollective) -> NamedPattern:
+def _pattern_of_collective(pattern_name: str, number: int | None, collective: LineCollective) -> NamedPattern:
     """Return the pattern of a collective; raise BadInput for a number that it does not accept."""
     if number is not None and not collective.takes_number:
         raise _without_number(pattern_name)
@@ -253,7 +253,9 @@ def _without_number(pattern_name: str) -> BadInput:
     return BadInput(message)
 
 
-def _of_object(pattern_name: str, number: int | None, user_object: Any, path: Path, own_name: str) -> NamedPattern:
+def _pattern_of_object(
+    pattern_name: str, number: int | None, user_object: Any, path: Path, own_name: str
+) -> NamedPattern:
     """Return the pattern that an object in a user's file defines.
 
     Args:
@@ -268,7 +270,7 @@ def _of_object(pattern_name: str, number: int | None, user_object: Any, path: Pa
             number.
     """
     if isinstance(user_object, Pattern):
-        pattern = _of_pattern(pattern_name, number, user_object)
+        pattern = _pattern_of_user_pattern(pattern_name, number, user_object)
     elif callable(user_object):
         try:
             inspect.signature(user_object).bind(2, 1, Arrival.ADD)
@@ -291,14 +293,16 @@ def _of_object(pattern_name: str, number: int | None, user_object: Any, path: Pa
     )
 
 
-def _of_pattern(pattern_name: str, number: int | None, pattern: Pattern) -> NamedPattern:
+def _pattern_of_user_pattern(pattern_name: str, number: int | None, pattern: Pattern) -> NamedPattern:
     """Return the named pattern of a user's Pattern: its reduce or else its first collective."""
     if pattern.reduce is not None:
         return NamedPattern(
-            name=pattern_name, make=_of_reduce(pattern_name, pattern.reduce, number, _into_end), reduce=pattern.reduce
+            name=pattern_name,
+            make=_maker_of_reduce(pattern_name, pattern.reduce, number, _into_end),
+            reduce=pattern.reduce,
         )
     for collective in pattern.collectives.values():
-        return _of_collective(pattern_name, number, collective)
+        return _pattern_of_collective(pattern_name, number, collective)
     message = f"{pattern_name}: this Pattern has neither a reduce nor a collective; {REMEDY}"
     raise BadInput(message)
 

@@ -59,6 +59,6 @@ class Phase:
         """
         return iteration if self.steps.loop[step] >= 0 else max(self.user, 0)
 
-    def of_pairs(self, step: int, pairs: int) -> Phase:
+    def with_pairs(self, step: int, pairs: int) -> Phase:
         """Return the phase with one step only, for ``pairs`` (token, expert) pairs on a column."""
-        return replace(self, steps=self.steps.of_pairs(step, pairs))
+        return replace(self, steps=self.steps.with_pairs(step, pairs))

@@ -103,14 +103,14 @@ class PhaseBounds:
         """
         kinds, class_of_step = np.unique(classes, return_inverse=True)
         grows = by_slots(phase.steps)
-        bounds_of_classes = [self._of_class(phase, step, slots, grows=bool(grows[step])) for step in kinds.tolist()]
+        bounds_of_classes = [self._class_bounds(phase, step, slots, grows=bool(grows[step])) for step in kinds.tolist()]
         bounds = np.array(bounds_of_classes)[class_of_step].reshape(len(phase.steps), len(BOUNDS))
         groups = first_steps(phase)
         group_maxima = np.zeros_like(bounds)
         group_maxima[groups] = np.maximum.reduceat(bounds, groups)
         return group_maxima
 
-    def _of_class(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
+    def _class_bounds(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
         """Return the bounds of a step, cached unless they depend on cache slots (``grows``)."""
         if grows:
             return self._step(phase, step, slots)

@@ -200,7 +200,7 @@ class RoutedCosts:
         """Return the time of a step whose fullest column has ``pairs`` (token, expert) pairs."""
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
-            self._known[key] = self._steps.time(phase.of_pairs(step, pairs), 0, slots, 0)
+            self._known[key] = self._steps.time(phase.with_pairs(step, pairs), 0, slots, 0)
         return self._known[key]
 
 
@@ -259,7 +259,7 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
     """
     if not phase.steps.routed[step]:
         return phase, step
-    return phase.of_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0
+    return phase.with_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0
 
 
 def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:

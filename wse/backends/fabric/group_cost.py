@@ -85,10 +85,10 @@ class GroupCosts:
 
     def __init__(self, costs: StepCosts) -> None:
         self._costs = costs
-        self._of_steps: dict[Steps, _GroupClasses] = {}
-        self._at_first: dict[tuple[Steps, bool], GroupCost] = {}  # all classes, for the slots of the first request
-        self._known: dict[tuple[_GroupClass, bool, tuple[int, ...]], GroupCost] = {}
-        self._of_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
+        self._classes_by_steps: dict[Steps, _GroupClasses] = {}
+        self._first_costs: dict[tuple[Steps, bool], GroupCost] = {}  # all classes, for the slots of the first request
+        self._known_costs: dict[tuple[_GroupClass, bool, tuple[int, ...]], GroupCost] = {}
+        self._costs_by_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
 
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
         """Return the cost of all groups of a phase, in order.
@@ -100,20 +100,20 @@ class GroupCosts:
                 steps.
             first: int64 ``[groups]``, the first step of each group.
         """
-        if phase.steps not in self._of_steps:
-            self._of_steps[phase.steps] = self._classes(phase.steps, classes, first)
-        group_classes, rows = self._of_steps[phase.steps]
+        if phase.steps not in self._classes_by_steps:
+            self._classes_by_steps[phase.steps] = self._classes(phase.steps, classes, first)
+        group_classes, rows = self._classes_by_steps[phase.steps]
         place = phase.steps, phase.begins
-        if place not in self._at_first:
-            self._at_first[place] = _concatenated(
-                [self._of_class(phase, group_class, slots) for group_class in group_classes]
+        if place not in self._first_costs:
+            self._first_costs[place] = _concatenated(
+                [self._class_cost(phase, group_class, slots) for group_class in group_classes]
             )
-        costs, begin = _concatenated([self._at_first[place]]), 0
+        costs, begin = _concatenated([self._first_costs[place]]), 0
         for group_class in group_classes:
             end = begin + len(group_class.group)
             # Only the cost of growing groups can differ from that of the first request. Routed groups cost nothing.
             if group_class.growing_stages and not group_class.routed:
-                for column, class_cost in zip(costs, self._of_class(phase, group_class, slots), strict=True):
+                for column, class_cost in zip(costs, self._class_cost(phase, group_class, slots), strict=True):
                     column[begin:end] = class_cost
             begin = end
         return GroupCost._make(column[rows] for column in costs)
@@ -146,26 +146,26 @@ class GroupCosts:
         rows = np.repeat([row[key] for key in keys] - first, np.diff(first, append=len(numbers)))
         return _GroupClasses(group_classes, rows + np.arange(len(numbers)))
 
-    def _of_class(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
+    def _class_cost(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
         """Return the cost of a group of a class, from the cache if possible."""
         if group_class.routed:
             return _no_cost(len(group_class.group))
         in_use = tuple(slots[stage] for stage in group_class.growing_stages)
         key = (group_class, phase.begins, in_use)
-        if key not in self._known:
-            self._known[key] = self._of_group(phase, group_class, in_use, slots)
-        return self._known[key]
+        if key not in self._known_costs:
+            self._known_costs[key] = self._group_cost(phase, group_class, in_use, slots)
+        return self._known_costs[key]
 
-    def _of_group(self, phase: Phase, group_class: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
+    def _group_cost(self, phase: Phase, group_class: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
         """Return the cost of a group, cached across Programs if it is independent of positions."""
         if group_class.content is None:
             return _cost(self._costs, phase, group_class.group, slots)
         key = (group_class.content, in_use)
-        cost = self._of_content.get(key)
+        cost = self._costs_by_content.get(key)
         if cost is None:
-            if len(self._of_content) >= MOST_GROUPS:
-                self._of_content.clear()
-            cost = self._of_content[key] = _cost(self._costs, phase, group_class.group, slots)
+            if len(self._costs_by_content) >= MOST_GROUPS:
+                self._costs_by_content.clear()
+            cost = self._costs_by_content[key] = _cost(self._costs, phase, group_class.group, slots)
         return cost
 
     def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:

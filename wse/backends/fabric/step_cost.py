@@ -182,14 +182,14 @@ class StepCosts:
             transfers: The transfers of the patterns.
             in_group: Whether they are part of an overlap group, whose start is paid for elsewhere.
         """
-        time = self._times.time([self._slowest(transfer) for transfer in transfers])
+        time = self._times.time([self._slowest_line(transfer) for transfer in transfers])
         if not in_group:
             return replace(time, cycles=self._launch().followed_by(time.cycles).whole())
         # The cost of starting the group already contains a hop between neighbours (`sync`).
         counted_hop = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
         return replace(time, cycles=time.cycles.plus(**counted_hop).whole())
 
-    def _slowest(self, transfer: Transfer) -> LinePattern:
+    def _slowest_line(self, transfer: Transfer) -> LinePattern:
         """Return the line of a pattern that needs the most time on its own."""
         pattern, axis, words = transfer.site.schedule, transfer.site.axis, transfer.words
         line = self._traffic.routes.line(transfer.site.stage, axis)

@@ -103,7 +103,7 @@ def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
                 yield from ((step.receive, user) for user in users.get(words, ()))
             storing_flows[words] = step.receive
             continue
-        yield from ((flow, previous) for flow in flows for previous in last.get(step.place, ()))  # 2. on a PE
+        yield from ((flow, earlier_flow) for flow in flows for earlier_flow in last.get(step.place, ()))  # 2. on a PE
         yield from ((flow, storing_flows[words]) for flow in flows if words in storing_flows)  # 3. in memory
         last[step.place] = users[words] = flows
 

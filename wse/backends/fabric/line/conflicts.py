@@ -60,7 +60,7 @@ class Conflicts(NamedTuple):
 
 
 def find_conflicts(
-    pieces: Pieces, other_pieces: Pieces, costs: LineCosts, *, same: bool, links: bool = True
+    pieces: Pieces, other_pieces: Pieces, costs: LineCosts, *, same_plan: bool, links: bool = True
 ) -> Conflicts:
     """Return the conflicts of each piece of ``pieces`` with ``other_pieces``.
 
@@ -68,16 +68,16 @@ def find_conflicts(
         pieces: Pieces of a plan.
         other_pieces: Pieces of another plan, or of the same plan.
         costs: Cycles of hops and relays, and words that wait there.
-        same: True if both plans are the same. Conflicts are then only those with earlier pieces,
-            and the main thread of a PE keeps its words apart.
+        same_plan: True if both plans are the same. Conflicts are then only those with earlier
+            pieces, and the main thread of a PE keeps its words apart.
         links: True if both plans are on the same line. False if their lines cross at each PE.
     """
-    resource, i, j = _pairs(pieces, other_pieces, same=same, links=links)
+    resource, i, j = _pairs(pieces, other_pieces, same_plan=same_plan, links=links)
     has_several_messages = pieces.side_by_side or other_pieces.side_by_side
     conflicts = (_multi_message_conflicts if has_several_messages else _single_message_conflicts)(
         pieces, i, other_pieces, j, resource, costs
     )
-    ordered = same & (pieces.colour[i] >= 0) & (pieces.colour[i] == other_pieces.colour[j])
+    ordered = same_plan & (pieces.colour[i] >= 0) & (pieces.colour[i] == other_pieces.colour[j])
     by_piece = Conflicts([[] for _ in range(len(pieces))], [[] for _ in range(len(pieces))])
     for number, is_ordered, conflict in zip(i.tolist(), ordered.tolist(), conflicts, strict=True):
         if conflict is not None:
@@ -85,17 +85,17 @@ def find_conflicts(
     return by_piece
 
 
-def _pairs(pieces: Pieces, other_pieces: Pieces, *, same: bool, links: bool) -> I64:
+def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool) -> I64:
     """Return the pairs of pieces that use a resource at the same PEs.
 
     Returns:
         Resource, piece and other piece of each pair, int32 ``[3, n]``.
     """
-    kinds = slice(Resource.UP if links else Resource.INTO_PE, Resource.OUT_OF_PE if same else None)
+    kinds = slice(Resource.UP if links else Resource.INTO_PE, Resource.OUT_OF_PE if same_plan else None)
     (low, high), (start, end) = (piece_list.spans[kinds].swapaxes(0, 1) for piece_list in (pieces, other_pieces))
     resource, i, j = np.nonzero((low[:, :, None] <= end[:, None]) & (start[:, None] <= high[:, :, None]))  # 1
     resource += kinds.start
-    if same:  # earlier pieces only, and only if no main thread processes both one after another
+    if same_plan:  # earlier pieces only, and only if no main thread processes both one after another
         serial = (resource == Resource.INTO_PE) | (pieces.target[i] == pieces.target[j])
         has_conflict = (j < i) & ~(serial & pieces.main[i] & pieces.main[j])
         resource, i, j = resource[has_conflict], i[has_conflict], j[has_conflict]

@@ -189,8 +189,8 @@ class _LineState:
 
     def finish(self) -> None:
         """Compute the receives after which a PE sends nothing."""
-        for pe, received in self.waiting.items():
-            self._receive(pe, received)
+        for pe, streams in self.waiting.items():
+            self._receive(pe, streams)
 
     def end(self) -> EventTime:
         """Return the time at which the last operation ended."""

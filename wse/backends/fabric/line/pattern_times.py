@@ -152,4 +152,4 @@ class PatternTimes:
     def _find_conflicts(self, later_section: LineSection, earlier_section: LineSection, *, links: bool) -> Conflicts:
         """Return the conflicts of a later pattern with an earlier one, on one section."""
         pieces, other_pieces = self._plan(later_section).pieces, self._plan(earlier_section).pieces
-        return find_conflicts(pieces, other_pieces, self.costs, same=False, links=links)
+        return find_conflicts(pieces, other_pieces, self.costs, same_plan=False, links=links)

@@ -116,7 +116,7 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
         receiving,
     )
     segments = list(map(PathSegment, *(column.tolist() for column in columns)))
-    conflicts = find_conflicts(pieces, pieces, costs, same=True)  # 4
+    conflicts = find_conflicts(pieces, pieces, costs, same_plan=True)  # 4
     return LinePlan(segments, pieces, hop_cycles.tolist(), pieces.colour.tolist(), conflicts)
 
 

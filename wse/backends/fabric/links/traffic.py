@@ -107,7 +107,7 @@ class Traffic:
         starts = [0, *(np.flatnonzero(np.diff(columns)) + 1).tolist(), len(columns)]
         parts = []
         for start, end in pairwise(starts):
-            one_step = phase.of_pairs(step, int(columns[start]))
+            one_step = phase.with_pairs(step, int(columns[start]))
             transfer = transfer_of(self.program, one_step, 0, slots)
             assert isinstance(transfer.messages, LineMessages)
             parts.append(self._line(one_step, 0, transfer, transfer.messages, range(start, end)))
