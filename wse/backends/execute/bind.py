@@ -161,23 +161,25 @@ class Binder:
         if stage not in self._arenas:
             return []
         arena = self._arenas[stage]
-        a = phase.steps.operands(step, slots, phase.round_of(step, iteration))
-        a[2] = arena.blocks_per_row
+        step_operands = phase.steps.operands(step, slots, phase.round_of(step, iteration))
+        rows = step_operands[1]  # operands 0 to 2: first row, rows, blocks of a row
+        step_operands[2] = arena.blocks_per_row
         compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user][stage])
-        function = compiled.for_time((kernel.core_s(a) * arena.lanes + BLOCK_S) * a[1] * arena.blocks_per_row)
-        operands = np.array([*a, *self._prefetch_ranges(kernel, stage, a)], np.int64)
+        core_s = (kernel.core_s(step_operands) * arena.lanes + BLOCK_S) * rows * arena.blocks_per_row
+        function = compiled.for_time(core_s)
+        operands = np.array([*step_operands, *self._prefetch_ranges(kernel, stage, step_operands)], np.int64)
         return [(function, (*(memory[i] for i in compiled.takes), operands))]
 
-    def _prefetch_ranges(self, kernel: Kernel, stage: int, a: list[int]) -> list[int]:
+    def _prefetch_ranges(self, kernel: Kernel, stage: int, operands: list[int]) -> list[int]:
         """Return the first byte and length of each operand that is worth prefetching."""
-        arena, found = self._arenas[stage], []
+        arena, ranges = self._arenas[stage], []
         for operand in kernel.operands:
             if operand.view and operand.extent is not None:
                 size = ELEMENT_BYTES[self._program.element_type(operand.view)] * arena.lanes
-                elements = kernel.elements(operand.name, a)
+                elements = kernel.elements(operand.name, operands)
                 if elements * size <= MOST_BYTES_AHEAD:
-                    found += [a[kernel.index[operand.name]] * size, elements * size]
-        return found
+                    ranges += [operands[kernel.index[operand.name]] * size, elements * size]
+        return ranges
 
     def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
         """Return the calls that record ids of chosen experts, by the last step of each router."""

@@ -139,13 +139,14 @@ class StepTimes:
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
         iterations, total = phase.steps.turns(step), 0
         for iteration in range(iterations):
-            a = phase.steps.operands(step, slots, phase.round_of(step, iteration))
+            operands = phase.steps.operands(step, slots, phase.round_of(step, iteration))
             accessed_bytes = sum(
-                kernel.elements_used(operand.name, a) * sizes[operand.view]
+                kernel.elements_used(operand.name, operands) * sizes[operand.view]
                 for operand in kernel.operands
                 if operand.view and operand.extent is not None
             )
-            total += a[1] * max(accessed_bytes, kernel.bytes_read(a, sizes))
+            rows = operands[1]
+            total += rows * max(accessed_bytes, kernel.bytes_read(operands, sizes))
         return int(total * arena.blocks_per_row * arena.lanes)
 
     def _transfer_bytes(self, phase: Phase, step: int, slots: Slots) -> int:

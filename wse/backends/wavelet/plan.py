@@ -183,23 +183,14 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
     for i, (source, target, arrival) in enumerate(messages.tolist()):
         if arrival == Arrival.COPY or source == target:
             continue
-        first_direction = (
-            flows.pop() if multicast and flows[-1].source == source and arrival == Arrival.MULTICAST else None
-        )
+        continues = bool(multicast) and flows[-1].source == source and arrival == Arrival.MULTICAST
+        first_direction = flows.pop() if continues else None
         multicast = [*(multicast if first_direction else ()), target] if arrival == Arrival.MULTICAST else []
         path = _along_line(source, multicast or [target], tap=bool(multicast))
         receivers = [place for place in path if place != source] if multicast else [target]
         message_colour, message_part = -1 if colours is None else int(colours[i]), 0 if part is None else int(part[i])
-        flows.append(
-            Flow(
-                source,
-                Arrival(arrival),
-                path,
-                receivers,
-                first_direction.colour if first_direction else message_colour,
-                message_part,
-            )
-        )
+        colour = first_direction.colour if first_direction else message_colour
+        flows.append(Flow(source, Arrival(arrival), path, receivers, colour, message_part))
     return flows
 
 

@@ -146,11 +146,12 @@ class PhaseWalk:
 
         ``idle`` is the cycle from which on each PE is free for kernels of the group; it is updated.
         """
-        a = self.phase.steps.operands(step, self.slots, iteration)
+        operands = self.phase.steps.operands(step, self.slots, iteration)
         over_heads = bool(self.phase.steps.over_heads[step])
-        cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a, self.pe, over_heads=over_heads)
-        self._work(int(self.phase.steps.stage[step]), a[0], a[1], cycles, idle)
-        idle[a[0] : a[0] + a[1]] += math.ceil(cycles - 1e-9)
+        cycles = KERNELS[self.phase.steps.code[step]].cycles_of(operands, self.pe, over_heads=over_heads)
+        first_row, rows = operands[:2]  # see `FIRST_OPERAND`
+        self._work(int(self.phase.steps.stage[step]), first_row, rows, cycles, idle)
+        idle[first_row : first_row + rows] += math.ceil(cycles - 1e-9)
 
     def _follow(self, step: int, transfer: Transfer, idle: I64) -> None:
         """Simulate a pattern in the chain of its group.
