@@ -15,7 +15,7 @@ from wse.program.steps import Steps
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Phase:
-    """A pass over a sequence of steps.
+    """One pass over a sequence of steps, such as a decode pass.
 
     Attributes:
         name: ``prefill``, ``decode`` or ``verify``.
@@ -38,7 +38,10 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """True if nothing is cached before the phase: the first phase of a run, or decode."""
+        """True for the first phase of a run: no tokens of the first user are cached before it.
+
+        Decode phases count as well.
+        """
         return self.cached == 0 and self.user <= 0
 
     def user_of(self, step: int, iteration: int) -> int:

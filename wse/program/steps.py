@@ -151,7 +151,7 @@ class Steps:
 
     @property
     def linear(self) -> tuple[I64, ...]:
-        """Terms of all operands, each ``[steps, OPERAND_COUNT]``."""
+        """Coefficients of the linear functions of all operands, each ``[steps, OPERAND_COUNT]``."""
         return tuple(getattr(self, name) for name in _OPERANDS)
 
     def with_pairs(self, step: int, pairs: int) -> Steps:

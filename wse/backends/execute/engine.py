@@ -330,5 +330,5 @@ class Engine:
 
 
 def chunk_of(phase: Phase, prompts: Sequence[Sequence[int]]) -> Sequence[int]:
-    """Return the token ids that a prefill phase reads."""
+    """Return the token ids of the prompt chunk that a prefill phase reads."""
     return prompts[phase.user][phase.cached : phase.cached + phase.tokens]

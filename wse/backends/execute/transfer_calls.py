@@ -334,7 +334,7 @@ def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
 
 @lru_cache(maxsize=64)
 def _sums_whole(schedule: LineSchedule) -> bool:
-    """Return True if PEs send all their words and some are added."""
+    """Return True if a pattern adds values, computes no maxima, and does not divide its words."""
     arrivals = set(schedule.messages[:, 2].tolist())
     return schedule.parts == 1 and Arrival.ADD in arrivals and not arrivals & {Arrival.MAX, Arrival.ARGMAX}
 

@@ -162,14 +162,14 @@ class RoutedCosts:
         return routed_classes
 
     def _class(self, phase: Phase, steps: I64, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
-        """Return the time and the traffic of a class of steps.
+        """Return the time and the traffic of a class of equal steps.
 
         Args:
             phase: The phase.
             steps: Steps of the class.
             step_class: Class of the steps in ``classes``, the key of cached times.
             slots: Cache slots in use.
-            columns: int64 ``[cols]``, pairs on each column.
+            columns: int64 ``[cols]``, (token, expert) pairs on each column.
         """
         step = int(steps[0])
         moves = not phase.steps.computes(step)

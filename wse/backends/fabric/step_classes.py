@@ -49,10 +49,11 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 
 
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
-    """Return what the costs of some steps depend on, except pattern, region and cache slots.
+    """Return keys for some steps, with all that their costs depend on, apart from their place.
 
-    Steps of different Programs cost the same if their contents are equal and their words do not
-    depend on the positions of regions.
+    Pattern, region and cache slots are not part of the key. Steps of different Programs cost the
+    same if their keys and these are equal, and their words do not depend on the positions of
+    regions.
 
     Args:
         steps: Steps of a phase.

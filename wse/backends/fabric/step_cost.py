@@ -120,7 +120,7 @@ class StepCosts:
         return bool(step > 0 and steps.in_chain[step - 1] and steps.overlap[step - 1] == steps.overlap[step])
 
     def _cycles(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a transfer that is not along lines."""
+        """Return the cycles of a shift, a copy, or words to another region, wafer or the host."""
         if not transfer.is_awaited:
             return NO_CYCLES
         if transfer.in_memory:

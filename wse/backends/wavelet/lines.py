@@ -35,7 +35,14 @@ SENDS, STORES = 1, 2  # threads in addition to the main one: for separate sends,
 
 @dataclass(frozen=True, slots=True)
 class _WordParts:
-    """Address of a pattern's words, and their division into parts."""
+    """Addresses of a pattern's words in the memory of a PE, and their division into parts.
+
+    Attributes:
+        words: Number of words.
+        parts: Number of parts, 1 if the words are not divided.
+        source: Address of the words that are sent.
+        target: Address where words arrive.
+    """
 
     words: int
     parts: int
@@ -275,7 +282,7 @@ class Lines:
             self._last(self.last_writes, address)[pes] = stores
 
     def _last(self, last_by_address: dict[int, I32], address: int) -> I32:
-        """Return the last operations ``[PEs]`` that are recorded for an address."""
+        """Return the last operations ``[PEs]`` recorded for an address; -1 for PEs without one."""
         if address not in last_by_address:
             last_by_address[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)
         return last_by_address[address]

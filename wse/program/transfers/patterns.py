@@ -173,7 +173,7 @@ class BetweenWafers(Transfer):
 
     @property
     def rounds(self) -> int:
-        """Number of messages from one wafer to another."""
+        """Number of messages that a wafer sends to another one, one after another."""
         return self.round_count
 
     @property

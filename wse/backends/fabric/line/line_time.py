@@ -177,7 +177,10 @@ class _LineState:
         self.waiting.setdefault(target, []).append(Stream(first, last, path, piece, hops))
 
     def _store(self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime) -> None:
-        """Store the words of pieces in the PEs that they reach, outside of their main threads."""
+        """Record when the words of a stream are stored in the PEs of some pieces of its path.
+
+        The words are received by threads other than the main threads of these PEs.
+        """
         delayed_cycles = 0.0
         if any(map(self.contended.__getitem__, pieces)):
             first, last, delayed_cycles = self._delayed_stream(pieces, path, first, last)  # 5
@@ -193,7 +196,7 @@ class _LineState:
             self._receive(pe, streams)
 
     def end(self) -> EventTime:
-        """Return the time at which the last operation ended."""
+        """Return the time at which the last operation or store ended."""
         stored = dict(self.stored)
         for piece in self.later_spans:
             stored[piece] = add_delay(stored[piece], self._later_delay(piece))

@@ -159,9 +159,9 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
 
 
 def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
-    """Return which messages are continued by the next one at a PE that does nothing else.
+    """Return which messages continue as the next message, through a relay, as bool ``[m]``.
 
-    The result is bool ``[m]``.
+    The PE in between must do nothing else. The two messages then belong to the same run.
     """
     sends, receives = np.bincount(source[~second]), np.bincount(target[combines])
     passes = np.zeros(len(source), bool)
