@@ -41,7 +41,7 @@ REMEDY = f"give a function of {ARGUMENTS} that returns a LineSchedule, or a Patt
 
 @cache
 def patterns() -> Mapping[str, Pattern]:
-    """Return all patterns by name, the bundled ones first.
+    """Return all communication patterns by name, the bundled ones first.
 
     Raises:
         BadInput: A package provides a pattern that cannot be used.

@@ -197,6 +197,6 @@ class Binder:
 
 
 def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:
-    """Append calls of a step to a bound phase."""
+    """Append calls of a step to a bound phase, and note the step of each."""
     bound.calls.extend(calls)
     bound.steps.extend([step] * len(calls))

@@ -177,7 +177,11 @@ class Fabric:
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
-        """Add the traffic of cache shifts, which depends on the tokens in each user's cache."""
+        """Return the cost with the traffic of cache shifts added.
+
+        This traffic depends on the number of tokens in each user's cache, and is counted when it is
+        requested.
+        """
         if not lengths or not len(by_counters(phase.steps)):
             return cost
         return replace(cost, count_traffic=partial(self._traffic_with_shift, cost, phase, slots, lengths))
@@ -185,7 +189,14 @@ class Fabric:
     def _traffic_with_shift(
         self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]
     ) -> PhaseTraffic:
-        """Return the traffic of a phase including its cache shifts."""
+        """Return the traffic of a phase including its cache shifts.
+
+        Args:
+            cost: Cost of the phase, whose traffic has no cache shifts.
+            phase: The phase.
+            slots: Cache slots in use.
+            lengths: Number of tokens in each user's cache.
+        """
         traffic, steps = cost.traffic, by_counters(phase.steps)
         (words, hops, _), rectangles = self._counts.shifts(phase, steps, slots, lengths)
         shifts = np.concatenate([traffic.shifts, rectangles])

@@ -277,7 +277,14 @@ class PhaseWalk:
         return at_edge.astype(np.int64) + base
 
     def _note_end(self, step: int, stage: int, base: int, step_run: StepRun) -> None:
-        """Record a simulation on a region whose cycle 0 was ``base``."""
+        """Record a simulation on a stage's region: words on links, moves, and ends of PEs.
+
+        Args:
+            step: Index of the step.
+            stage: Index of the stage.
+            base: Cycle of the phase at which the simulation began.
+            step_run: Result of the simulation.
+        """
         wafer, rect = self.program.stages[stage].wafer, self.program.stages[stage].rect
         self.links[(wafer, slice(None), *_area(rect))] += step_run.link_words
         self._log(step, base, wafer, rect.row, rect.col, step_run.moves)
@@ -291,7 +298,13 @@ class PhaseWalk:
             self.on_moves(step, np.stack(columns, axis=1))
 
     def _free(self, stage: int, base: int, ends: I32) -> None:
-        """Make the PEs of a stage busy until their ends in a simulation."""
+        """Make the PEs of a stage busy until they have ended in a simulation.
+
+        Args:
+            stage: Index of the stage.
+            base: Cycle of the phase at which the simulation began.
+            ends: Cycle of the simulation in which each PE ended; 0 if it was idle.
+        """
         free = self.free[stage]
         free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))
 

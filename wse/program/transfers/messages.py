@@ -41,7 +41,10 @@ class LineMessages:
 
     @property
     def with_reduced_round(self) -> LineMessages:
-        """These messages, with the round reduced modulo the number of variants of the schedule."""
+        """These messages, with the round reduced modulo the number of variants of the schedule.
+
+        Rounds that run the same messages then have equal keys in caches.
+        """
         return replace(self, round=self.round % len(self.schedule.variants))
 
 

@@ -69,7 +69,7 @@ class CacheShift(Transfer):
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """Return two colours, which alternate with the parity of the row."""
+        """Return 2: the two colours alternate with the parity of the row."""
         return COLOURS
 
     @property
