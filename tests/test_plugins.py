@@ -182,7 +182,11 @@ def test_bundled_presets_are_read_without_looking_for_packages(entry_points: lis
 @pytest.mark.parametrize(
     ("group", "ask", "told"),
     [
-        (plugins.PATTERNS, line_patterns.patterns, "a object is no wse_mappings.patterns.pattern.Pattern"),
+        (
+            plugins.PATTERNS,
+            line_patterns.patterns,
+            "an object of type object is not a wse_mappings.patterns.pattern.Pattern",
+        ),
         (plugins.REWRITES, catalogue.known_rewrites, "a object is not a wse.compiler.rewrites.rewrite.Rewrite"),
         (plugins.FAMILIES, config.known_families, "a object is no wse.models.family.Family"),
         (plugins.WAFERS, hardware.known_wafers, "a object is no pathlib.Path of a TOML file"),

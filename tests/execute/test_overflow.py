@@ -34,7 +34,9 @@ def engine(scale: float, dtype: str = "float16", sampling: str = "wafer") -> Eng
 
 
 def test_a_weight_beyond_float16_is_named_with_the_remedy() -> None:
-    with pytest.raises(BadModel, match=r"^final_norm: contains .*e\+06, more than float16's 65,504; use --dtype bfloat16"):
+    with pytest.raises(
+        BadModel, match=r"^final_norm: contains .*e\+06, more than float16's 65,504; use --dtype bfloat16"
+    ):
         engine(1e6)
 
 

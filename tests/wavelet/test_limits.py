@@ -47,7 +47,9 @@ def busy(threads: int) -> Machine:
 def test_a_colour_has_so_many_switch_positions_and_no_more() -> None:
     limit = WSE2.switch_positions
     assert run(switched(limit)).hops == limit
-    with pytest.raises(BadInput, match=rf"{limit + 1} switch positions of colour 5 on PE \(0, 1\); wse2 has {limit} a"):
+    with pytest.raises(
+        BadInput, match=rf"{limit + 1} switch positions of colour 5 on PE \(0, 1\); wse2 has {limit} per"
+    ):
         run(switched(limit + 1))
 
 

@@ -41,7 +41,7 @@ REMEDY = f"give a function of {ARGUMENTS} that returns a LineSchedule, or a Patt
 
 @cache
 def patterns() -> Mapping[str, Pattern]:
-    """Return all patterns by name, the bundled ones first.
+    """Return all communication patterns by name, the bundled ones first.
 
     Raises:
         BadInput: A package provides a pattern that cannot be used.
@@ -66,7 +66,7 @@ def _names(candidate: Any) -> tuple[str]:
         TypeError: The object is not a Pattern.
     """
     if not isinstance(candidate, Pattern):
-        message = f"a {type(candidate).__name__} is no wse_mappings.patterns.pattern.Pattern"
+        message = f"an object of type {type(candidate).__name__} is not a wse_mappings.patterns.pattern.Pattern"
         raise TypeError(message)
     return (candidate.name,)
 
@@ -95,11 +95,11 @@ class NamedPattern:
 
         Calls with the same arguments return the same cached object.
         """
-        return _of_words(self.make, words, level_cycles)
+        return _for_words(self.make, words, level_cycles)
 
 
 @lru_cache(maxsize=1024)
-def _of_words(
+def _for_words(
     make: Callable[[int, int, int], LineSchedule], words: int, level_cycles: int
 ) -> Callable[[int], LineSchedule]:
     """Return ``make`` as a function of the number of PEs only."""
@@ -114,12 +114,12 @@ def kept_pattern(name: str) -> NamedPattern:
     """
     path = name.partition(NUMBER)[0]
     file_object = object_of_file(path) if names_file_object(path) else None
-    if name not in _kept or _kept[name][0] is not file_object:
-        _kept[name] = file_object, named_pattern(name)
-    return _kept[name][1]
+    if name not in _cached_patterns or _cached_patterns[name][0] is not file_object:
+        _cached_patterns[name] = file_object, named_pattern(name)
+    return _cached_patterns[name][1]
 
 
-_kept: dict[str, tuple[Any, NamedPattern]] = {}
+_cached_patterns: dict[str, tuple[Any, NamedPattern]] = {}
 """Cached patterns by name, each with the object in the user's file that it was made from.
 
 The object is None for other patterns.
@@ -134,6 +134,12 @@ def known_line_patterns() -> list[str]:
 def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
     """Return the pattern that a name or a function stands for.
 
+    1. A function makes a pattern on its own.
+    2. A number after ``@`` is separated from the name.
+    3. ``FILE.py:NAME`` is an object in a user's file.
+    4. Other names are those of a reduce, of a collective based on a reduce, or of another
+       collective.
+
     Args:
         requested: ``NAME``, ``NAME@NUMBER``, ``FILE.py:NAME``, or a function that makes a pattern.
 
@@ -142,32 +148,32 @@ def named_pattern(requested: str | Callable[..., Any]) -> NamedPattern:
         BadInput: The pattern does not accept the number; or a file or a package contains something
             that is not a pattern.
     """
-    if not isinstance(requested, str):
+    if not isinstance(requested, str):  # 1
         name = getattr(requested, "__name__", type(requested).__name__)
-        return _of_object(name, None, requested, Path(inspect.getsourcefile(requested) or name), name)
+        return _pattern_of_object(name, None, requested, Path(inspect.getsourcefile(requested) or name), name)
     name, _, number_text = requested.partition(NUMBER)
     number = None
-    if NUMBER in requested:
+    if NUMBER in requested:  # 2
         number = int(number_text) if re.fullmatch("[0-9]{1,9}", number_text) else 0
         if number < 1:
             message = f"pattern {requested!r}: after {NUMBER} give a whole number of at least 1"
             raise BadInput(message)
-    if names_file_object(name):
+    if names_file_object(name):  # 3
         path, _, own_name = name.rpartition(":")
-        return _of_object(requested, number, object_of_file(name), Path(path), own_name)
-    name = known_name(name, known_line_patterns()) or name
+        return _pattern_of_object(requested, number, object_of_file(name), Path(path), own_name)
+    name = known_name(name, known_line_patterns()) or name  # 4
     if name in _reduces():
         base, finish = _reduces()[name]
         # A closed form exists for the authors' own number and for a reduce into an end only.
         form = (("all_reduce" if "_multicast" in name[len(base) :] else "reduce"), base)
-        plain = "_both_sides" not in name[len(base) :] and number is None
+        has_form = "_both_sides" not in name[len(base) :] and number is None
         return NamedPattern(
             name=requested,
-            make=_of_reduce(requested, line_reduces()[base], number, finish),
-            form=form if plain else None,
+            make=_maker_of_reduce(requested, line_reduces()[base], number, finish),
+            form=form if has_form else None,
         )
     if name in _collectives():
-        return _of_collective(requested, number, _collectives()[name])
+        return _pattern_of_collective(requested, number, _collectives()[name])
     refuse_file_alone(name)
     raise UnknownName("pattern", name, known_line_patterns())
 
@@ -205,7 +211,7 @@ def _collectives() -> dict[str, LineCollective]:
     return {name: collective for pattern in patterns().values() for name, collective in pattern.collectives.items()}
 
 
-def _of_reduce(
+def _maker_of_reduce(
     pattern_name: str, reduce: LineReduce, number: int | None, finish: Finish
 ) -> Callable[[int, int, int], LineSchedule]:
     """Return a function that makes a pattern from a reduce.
@@ -223,13 +229,14 @@ def _of_reduce(
         raise _without_number(pattern_name)
 
     def make(length: int, words: int, level_cycles: int) -> LineSchedule:
+        """Make the pattern for a line of ``length`` PEs with ``words`` words each."""
         chosen_number = number or (reduce.authors_number(length, words, level_cycles) if reduce.authors_number else 1)
         return finish(length, reduce.make(chosen_number))
 
     return make
 
 
-def _of_collective(pattern_name: str, number: int | None, collective: LineCollective) -> NamedPattern:
+def _pattern_of_collective(pattern_name: str, number: int | None, collective: LineCollective) -> NamedPattern:
     """Return the pattern of a collective; raise BadInput for a number that it does not accept."""
     if number is not None and not collective.takes_number:
         raise _without_number(pattern_name)
@@ -246,7 +253,9 @@ def _without_number(pattern_name: str) -> BadInput:
     return BadInput(message)
 
 
-def _of_object(pattern_name: str, number: int | None, user_object: Any, path: Path, own_name: str) -> NamedPattern:
+def _pattern_of_object(
+    pattern_name: str, number: int | None, user_object: Any, path: Path, own_name: str
+) -> NamedPattern:
     """Return the pattern that an object in a user's file defines.
 
     Args:
@@ -261,7 +270,7 @@ def _of_object(pattern_name: str, number: int | None, user_object: Any, path: Pa
             number.
     """
     if isinstance(user_object, Pattern):
-        pattern = _of_pattern(pattern_name, number, user_object)
+        pattern = _pattern_of_user_pattern(pattern_name, number, user_object)
     elif callable(user_object):
         try:
             inspect.signature(user_object).bind(2, 1, Arrival.ADD)
@@ -274,7 +283,7 @@ def _of_object(pattern_name: str, number: int | None, user_object: Any, path: Pa
             name=pattern_name, make=lambda length, _words, _level: user_object(length, 1, Arrival.ADD)
         )
     else:
-        message = f"{path}: {own_name}: is of type {type(user_object).__name__}, and no pattern; {REMEDY}"
+        message = f"{path}: {own_name}: is of type {type(user_object).__name__}, not a pattern; {REMEDY}"
         raise BadInput(message)
     return NamedPattern(
         name=pattern_name,
@@ -284,14 +293,16 @@ def _of_object(pattern_name: str, number: int | None, user_object: Any, path: Pa
     )
 
 
-def _of_pattern(pattern_name: str, number: int | None, pattern: Pattern) -> NamedPattern:
+def _pattern_of_user_pattern(pattern_name: str, number: int | None, pattern: Pattern) -> NamedPattern:
     """Return the named pattern of a user's Pattern: its reduce or else its first collective."""
     if pattern.reduce is not None:
         return NamedPattern(
-            name=pattern_name, make=_of_reduce(pattern_name, pattern.reduce, number, _into_end), reduce=pattern.reduce
+            name=pattern_name,
+            make=_maker_of_reduce(pattern_name, pattern.reduce, number, _into_end),
+            reduce=pattern.reduce,
         )
     for collective in pattern.collectives.values():
-        return _of_collective(pattern_name, number, collective)
+        return _pattern_of_collective(pattern_name, number, collective)
     message = f"{pattern_name}: this Pattern has neither a reduce nor a collective; {REMEDY}"
     raise BadInput(message)
 
@@ -317,7 +328,7 @@ def _guarded(
             message = f"{path}: {own_name}: returned an object of type {type(schedule).__name__}; {REMEDY}"
             raise BadInput(message)
         if schedule.length != length:
-            message = f"{path}: {own_name}: made a pattern of {schedule.length} PEs where {length} were asked for"
+            message = f"{path}: {own_name}: made a pattern of {schedule.length} PEs instead of {length}"
             raise BadInput(message)
         return schedule
 

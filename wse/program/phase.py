@@ -15,7 +15,7 @@ from wse.program.steps import Steps
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Phase:
-    """A pass over a sequence of steps.
+    """One pass over a sequence of steps, such as a decode pass.
 
     Attributes:
         name: ``prefill``, ``decode`` or ``verify``.
@@ -38,27 +38,30 @@ class Phase:
 
     @property
     def begins(self) -> bool:
-        """True if nothing is cached before the phase: the first phase of a run, or decode."""
+        """True for the first phase of a run: no tokens of the first user are cached before it.
+
+        Decode phases count as well.
+        """
         return self.cached == 0 and self.user <= 0
 
-    def user_of(self, step: int, turn: int) -> int:
+    def user_of(self, step: int, iteration: int) -> int:
         """Return the user whose counters a step depends on.
 
         Args:
             step: Index of the step.
-            turn: Iteration of the step's loop. In a loop over users it is the user.
+            iteration: Iteration of the step's loop. In a loop over users it is the user.
         """
         loop = int(self.steps.loop[step])
-        return turn if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
+        return iteration if loop >= 0 and self.steps.over_users[loop] else max(self.user, 0)
 
-    def round_of(self, step: int, turn: int) -> int:
+    def round_of(self, step: int, iteration: int) -> int:
         """Return the round of a step, by which the values of the operands of that step vary.
 
         The round is the iteration of the step's loop. Outside of loops, the round is the user (0
         for decode).
         """
-        return turn if self.steps.loop[step] >= 0 else max(self.user, 0)
+        return iteration if self.steps.loop[step] >= 0 else max(self.user, 0)
 
-    def of_pairs(self, step: int, pairs: int) -> Phase:
+    def with_pairs(self, step: int, pairs: int) -> Phase:
         """Return the phase with one step only, for ``pairs`` (token, expert) pairs on a column."""
-        return replace(self, steps=self.steps.of_pairs(step, pairs))
+        return replace(self, steps=self.steps.with_pairs(step, pairs))

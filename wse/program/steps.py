@@ -151,10 +151,10 @@ class Steps:
 
     @property
     def linear(self) -> tuple[I64, ...]:
-        """Terms of all operands, each ``[steps, OPERAND_COUNT]``."""
+        """Coefficients of the linear functions of all operands, each ``[steps, OPERAND_COUNT]``."""
         return tuple(getattr(self, name) for name in _OPERANDS)
 
-    def of_pairs(self, step: int, pairs: int) -> Steps:
+    def with_pairs(self, step: int, pairs: int) -> Steps:
         """Return a sequence of one step, for a column with ``pairs`` (token, expert) pairs."""
         arrays: dict[str, Any] = {name: getattr(self, name)[step : step + 1] for name in (*_OF_STEPS, *_OPERANDS)}
         arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.most_pairs[step] - pairs)

@@ -50,7 +50,7 @@ class TilePart:
         return -(-index_count // self.sharers)
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Return the elements, without padding, on all PEs of a ``rows`` x ``cols`` region."""
+        """Return the number of elements without padding, over all PEs of a region."""
         positions = (cols, rows)  # PEs along each mesh axis: a row has `cols` PEs, a column has `rows`
         inner_count = np.count_nonzero(self.inner >= 0)
         if self.offset is not None:
@@ -89,9 +89,9 @@ class Tile:
 
     @property
     def elements(self) -> int:
-        """Elements of ``view`` that the tile occupies."""
+        """Number of elements of ``view`` that the tile occupies."""
         return CODINGS[self.coding].code_bytes(self.outer, self.inner) if self.coding else self.outer * self.inner
 
     def real_elements(self, rows: int, cols: int) -> int:
-        """Return the elements, without padding, on all PEs of a ``rows`` x ``cols`` region."""
+        """Return the number of elements without padding, over all PEs of a region."""
         return sum(part.real_elements(rows, cols) for part in self.parts)

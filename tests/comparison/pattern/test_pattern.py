@@ -121,7 +121,7 @@ def test_a_wrong_pattern_has_a_fault_and_no_cycles(own: Any, fault: str) -> None
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("mine = 3", "mine.py: mine: is of type int, and no pattern; give a function of (length, lines, arrival)"),
+        ("mine = 3", "mine.py: mine: is of type int, not a pattern; give a function of (length, lines, arrival)"),
         ("def mine(length): ...", "mine.py: mine: is called with (length, lines, arrival), which it does not take"),
         ("def mine(*_):\n    return []", "mine.py: mine: returned an object of type list; give a function of"),
         ("def mine(*_):\n    return 1 / 0", "mine on 4 PEs: mine.py: line 2: ZeroDivisionError: division by zero"),
@@ -129,7 +129,7 @@ def test_a_wrong_pattern_has_a_fault_and_no_cycles(own: Any, fault: str) -> None
         ("import no_such_module_of_anybody", "mine.py: line 1: ModuleNotFoundError: No module named"),
         (
             "from wse_mappings.patterns.chain import chain\ndef mine(*_):\n    return chain(3, 1, 1)",
-            "mine.py: mine: made a pattern of 3 PEs where 4 were asked for",
+            "mine.py: mine: made a pattern of 3 PEs instead of 4",
         ),
     ],
 )

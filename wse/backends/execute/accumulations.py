@@ -19,7 +19,13 @@ Step = tuple[int, int, int]
 def accumulation_of(schedule: LineSchedule) -> I32 | None:
     """Return accumulator steps with the same effect as the messages of an in-place schedule.
 
-    Values that a later step overwrites before they are read are not stored.
+    1. If the accumulator does not have the words of the sender, they are loaded. An accumulated
+       value that is not yet stored is stored first. If the accumulator has the words of the
+       receiver, nothing is loaded.
+    2. A combining message (sum or maximum) combines the accumulator with the words of the receiver,
+       or of the sender. The accumulator then has the value of the receiver.
+    3. Another message stores the accumulator in the PEs that it reaches.
+    4. Stores whose values are overwritten before they are read are removed.
 
     Returns:
         int32 ``[steps, 3]``. None if lines differ, if parts of words are sent, if pairs are
@@ -33,25 +39,25 @@ def accumulation_of(schedule: LineSchedule) -> I32 | None:
     for source, target, arrival in schedule.messages.tolist():
         if arrival == Arrival.DROP or source == target:
             continue
-        adds = arrival == Arrival.ADD and accumulated_pe == target
+        adds = arrival == Arrival.ADD and accumulated_pe == target  # 1
         if accumulated_pe != source and not adds:
             if not is_stored:
                 steps.append((STORE, accumulated_pe, accumulated_pe))
             steps.append((LOAD, source, source))
             accumulated_pe, is_stored = source, True
-        if arrival in (Arrival.ADD, Arrival.MAX):
+        if arrival in (Arrival.ADD, Arrival.MAX):  # 2
             if not adds and not is_stored:
                 steps.append((STORE, accumulated_pe, accumulated_pe))
             kind, added_pe = (ACCUMULATE if arrival == Arrival.ADD else KEEP_LARGER), source if adds else target
             steps.append((kind, added_pe, added_pe))
             accumulated_pe, is_stored = target, False
-        else:
+        else:  # 3
             first, last = (target, target) if arrival == Arrival.REPLACE else sorted((source, target))
             steps.append((STORE, first, last))
             is_stored = is_stored or arrival == Arrival.MULTICAST
     if not is_stored:
         steps.append((STORE, accumulated_pe, accumulated_pe))
-    return np.array(_without_dead_stores(steps, schedule.length), np.int32).reshape(-1, 3)
+    return np.array(_without_dead_stores(steps, schedule.length), np.int32).reshape(-1, 3)  # 4
 
 
 def _without_dead_stores(steps: list[Step], length: int) -> list[Step]:

@@ -140,7 +140,7 @@ class Arena:
 
     @property
     def memory(self) -> npt.NDArray[np.uint8]:
-        """All bytes, in the order of the arena."""
+        """All bytes of the SRAM, in the order of the arena: block, address, lane."""
         return self._memory
 
 

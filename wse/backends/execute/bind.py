@@ -131,53 +131,55 @@ class Binder:
                 _append(bound, step, calls_after_step.get(step, []))
                 step += 1
                 continue
-            first, end, turns = (int(v) for v in phase.steps.loops[loop])
-            for turn in range(turns):
+            first, end, iterations = (int(v) for v in phase.steps.loops[loop])
+            for iteration in range(iterations):
                 for loop_step in range(first, end):
-                    self._add(bound, loop_step, turn)
-                    if turn == turns - 1:
+                    self._add(bound, loop_step, iteration)
+                    if iteration == iterations - 1:
                         _append(bound, loop_step, content_calls.get(loop_step, []))
             for loop_step in range(first, end):
                 _append(bound, loop_step, calls_after_step.get(loop_step, []))
             step = end
         return bound
 
-    def _add(self, bound: BoundPhase, step: int, turn: int) -> None:
+    def _add(self, bound: BoundPhase, step: int, iteration: int) -> None:
         """Append the calls of a step in one iteration of its loop."""
         phase, slots = bound.phase, bound.slots
-        place = phase, step, slots, turn, phase.user_of(step, turn)
+        place = phase, step, slots, iteration, phase.user_of(step, iteration)
         if phase.steps.computes(step):
             _append(bound, step, self._compute(*place))
             return
         _append(bound, step, self._moves.calls(*place))
         stage = int(phase.steps.stage[step])
-        loads = self._moves.loads(phase, step, slots, turn) if stage in self._arenas else None
+        loads = self._moves.loads(phase, step, slots, iteration) if stage in self._arenas else None
         if loads is not None:
             bound.loads[stage, loads] += 1
 
-    def _compute(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
+    def _compute(self, phase: Phase, step: int, slots: Slots, iteration: int, user: int) -> list[Call]:
         """Return the call of a kernel; empty if its stage is in another process."""
         kernel, stage = KERNELS[phase.steps.code[step]], int(phase.steps.stage[step])
         if stage not in self._arenas:
             return []
         arena = self._arenas[stage]
-        a = phase.steps.operands(step, slots, phase.round_of(step, turn))
-        a[2] = arena.blocks_per_row
+        step_operands = phase.steps.operands(step, slots, phase.round_of(step, iteration))
+        rows = step_operands[1]  # operands 0 to 2: first row, rows, blocks of a row
+        step_operands[2] = arena.blocks_per_row
         compiled, memory = compiled_kernel(kernel.name), (*self._views[stage], self._control[user][stage])
-        function = compiled.for_time((kernel.core_s(a) * arena.lanes + BLOCK_S) * a[1] * arena.blocks_per_row)
-        operands = np.array([*a, *self._prefetch_ranges(kernel, stage, a)], np.int64)
+        core_s = (kernel.core_s(step_operands) * arena.lanes + BLOCK_S) * rows * arena.blocks_per_row
+        function = compiled.for_time(core_s)
+        operands = np.array([*step_operands, *self._prefetch_ranges(kernel, stage, step_operands)], np.int64)
         return [(function, (*(memory[i] for i in compiled.takes), operands))]
 
-    def _prefetch_ranges(self, kernel: Kernel, stage: int, a: list[int]) -> list[int]:
+    def _prefetch_ranges(self, kernel: Kernel, stage: int, operands: list[int]) -> list[int]:
         """Return the first byte and length of each operand that is worth prefetching."""
-        arena, found = self._arenas[stage], []
+        arena, ranges = self._arenas[stage], []
         for operand in kernel.operands:
             if operand.view and operand.extent is not None:
                 size = ELEMENT_BYTES[self._program.element_type(operand.view)] * arena.lanes
-                elements = kernel.elements(operand.name, a)
+                elements = kernel.elements(operand.name, operands)
                 if elements * size <= MOST_BYTES_AHEAD:
-                    found += [a[kernel.index[operand.name]] * size, elements * size]
-        return found
+                    ranges += [operands[kernel.index[operand.name]] * size, elements * size]
+        return ranges
 
     def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
         """Return the calls that record ids of chosen experts, by the last step of each router."""
@@ -195,6 +197,6 @@ class Binder:
 
 
 def _append(bound: BoundPhase, step: int, calls: list[Call]) -> None:
-    """Append calls of a step to a bound phase."""
+    """Append calls of a step to a bound phase, and note the step of each."""
     bound.calls.extend(calls)
     bound.steps.extend([step] * len(calls))

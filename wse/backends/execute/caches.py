@@ -9,10 +9,11 @@ from wse_mappings.cuts.cache_balance import CacheBalance
 
 
 class Caches:
-    """Cache counters of each user.
+    """KV cache counters of each user: which rows of PEs store how many tokens.
 
     Attributes:
-        by_user: For each user, the counters by the number of rows of the regions.
+        by_user: For each user, the counters by number of rows. Regions with different numbers of
+            rows distribute the tokens differently.
     """
 
     def __init__(self, program: Program) -> None:
@@ -29,7 +30,7 @@ class Caches:
         return self.by_user[user][self._heights[0]].length
 
     def append(self, phase: Phase) -> None:
-        """Add the tokens of a phase that begins."""
+        """Count the tokens of a phase in the caches, when the phase begins."""
         for cache in (cache for by_rows in self._caches_of(phase) for cache in by_rows.values()):
             if phase.name == "prefill":
                 cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
@@ -39,7 +40,7 @@ class Caches:
                 cache.append_one()
 
     def take_back(self, user: int, tokens: int) -> None:
-        """Remove the last tokens of a user."""
+        """Remove the last tokens of a user from the counters, such as rejected draft tokens."""
         for cache in self.by_user[user].values():
             cache.take_back(tokens)
 

@@ -80,7 +80,7 @@ class Engine:
         wafers: Collection[int] | None = None,
     ) -> None:
         if program.sampling == "host" and len(draws) != program.batch:
-            message = f"the Program samples on the host: give draws, {program.batch} of them"
+            message = f"the Program samples on the host: give {program.batch} functions in draws, one per user"
             raise ValueError(message)
         if not program.fits:
             max_used_bytes = max(stage.sram_top_byte for stage in program.stages)
@@ -89,7 +89,7 @@ class Engine:
             message = f"a Program that needs {used} on a PE can be timed, not executed"
             raise WseBug(message)
         if program.ids_address < 0:
-            message = "a Program of layers alone can be timed, not executed"
+            message = "a Program that has only layers can be timed, not executed"
             raise WseBug(message)
         self.program = program
         wafer_indices = range(program.wafers) if wafers is None else wafers
@@ -330,5 +330,5 @@ class Engine:
 
 
 def chunk_of(phase: Phase, prompts: Sequence[Sequence[int]]) -> Sequence[int]:
-    """Return the token ids that a prefill phase reads."""
+    """Return the token ids of the prompt chunk that a prefill phase reads."""
     return prompts[phase.user][phase.cached : phase.cached + phase.tokens]

@@ -129,7 +129,11 @@ class EnginePart:
         return self.engine.link_words()
 
     def step_times(self) -> tuple[dict[int, tuple[F64, I64]], float]:
-        """Return the seconds and bytes of the steps by phase, and the seconds of all passes."""
+        """Return the wall times of the steps in this process.
+
+        Returns:
+            Seconds and bytes of the steps, by phase; and the seconds of all passes.
+        """
         times = self.engine.step_times
         assert times is not None
         return times.by_phase, times.passes_s
@@ -152,7 +156,7 @@ class EnginePart:
         self.engine.restore(arrays)
 
     def _draw(self, user: int) -> Draw:
-        """Return a function that returns the id that the host sampled for a user."""
+        """Return a substitute for sampling: a function that returns what the host has sampled."""
         return lambda logits: self._drawn_ids[user]
 
 

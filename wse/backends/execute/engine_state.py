@@ -85,7 +85,11 @@ def restore(engine: StatefulParts, arrays: Mapping[str, npt.NDArray[Any]]) -> No
 
 
 def counters_of(caches: Caches) -> dict[str, npt.NDArray[np.int32]]:
-    """Return the cache counters of each user by name; they depend only on the passes so far."""
+    """Return the cache counters of each user by name.
+
+    The counters depend only on the sequence of passes, so that another process can compute them,
+    too.
+    """
     return {
         f"cache.{user}.{rows}.{name}": array
         for user, by_rows in enumerate(caches.by_user)

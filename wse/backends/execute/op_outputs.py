@@ -91,7 +91,7 @@ def at_the_end(op: Op) -> bool:
 
 
 def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
-    """Return the shape of an op's output for one token."""
+    """Return the shape of an op's output for one token, such as (heads, head size)."""
     match op.kind:
         case "qkv":
             return spec.head_count + 2 * spec.kv_head_count, spec.head_size
@@ -177,7 +177,10 @@ def _hidden_of(program: Program, stage: int) -> I32:
 
 
 def _outputs_of(program: Program, stage: int, tensor: str) -> I32:
-    """Return the outputs of a linear layer on each column of a stage, int32 ``[cols, n]``."""
+    """Return the outputs of a linear layer on each column of a stage, int32 ``[cols, n]``.
+
+    They are read from the tiles of decode; -1 is padding.
+    """
     names = (tensor, codes_name(tensor))
     tiles = (tile for tile in program.tiles if tile.stage == stage and not tile.name.startswith("prefill."))
     return next(part.inner for tile in tiles for part in tile.parts if part.tensor in names and part.outer is not None)

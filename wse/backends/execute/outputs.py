@@ -66,7 +66,7 @@ class Outputs:
         self._ops = {index: by_name[names[index]] for index in ops}
 
     def calls(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
-        """Return the calls that read outputs, by the step after which they are made."""
+        """Return the calls that read the outputs in a phase, by the step that they follow."""
         calls: defaultdict[int, list[Call]] = defaultdict(list)
         for index, op in self._ops.items():
             steps = np.flatnonzero(phase.steps.op == index).tolist()
@@ -111,7 +111,7 @@ class Outputs:
         values[:, part.cut[is_real]] = by_token[:, is_real]
 
     def _report(self, op: int, values: Values) -> None:
-        """Report a complete output."""
+        """Call ``on_output`` with a complete output."""
         self._on_output(op, values.copy())  # the next pass overwrites the array
 
 

@@ -107,7 +107,7 @@ class _Part:
         return is_read_whole(self._source)
 
     def decoded_values(self, first: int, last: int) -> int:
-        """Return the number of values that the source decodes at a time to compute some rows."""
+        """Return the maximum number of values that the source decodes at a time for some rows."""
         begin, end = first * self._unit, min(last * self._unit, self._source.shape[0])
         return decoded_values(self._source, begin, min(begin + self._step, end))
 
@@ -171,12 +171,12 @@ def _powers(top: F32, largest_code: int) -> tuple[Codes, F32]:
     """Return the e8m0 scales of groups, and the powers of two that they stand for.
 
     The scale is the largest power of two that is not above max|w| divided by the largest code (OCP
-    Microscaling Formats 1.0, section 6.3). A larger ratio than the largest code is then rounded to
+    Microscaling Formats 1.0, section 6.3). A quotient w / scale beyond the largest code becomes
     that code.
 
     Args:
         top: Largest magnitude of each group.
-        largest: Largest code.
+        largest_code: Largest code.
     """
     is_finite = np.isfinite(top)
     exponent = np.frexp(np.where(is_finite, top, np.float32(1)))[1] - np.frexp(np.float32(largest_code))[1]

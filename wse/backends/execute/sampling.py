@@ -54,9 +54,11 @@ class Sampler:
 
     A draw is the arg max of the scores plus one Gumbel variate per id. This has the probabilities
     softmax(scores) (Gumbel, Statistical Theory of Extreme Values, 1954; Maddison et al., arXiv
-    1411.0030). The variate of an id depends only on the seed and the number of the draw. If logits
-    differ in their last bits, as on two meshes, a draw changes only if the two best sums are
-    equally close. An id at the edge of a limit such as top-k matters only if it wins.
+    1411.0030).
+
+    The variate of an id depends only on the seed and the number of the draw. Logits on two meshes
+    may differ in their last bits. They lead to different draws only if the two best sums differ as
+    little. An id at the edge of a limit such as top-k matters only if it wins.
     """
 
     def __init__(self, sampling: Sampling, prompt: Sequence[int] = ()) -> None:
@@ -84,8 +86,8 @@ class Sampler:
         """Return the draft ids that are accepted, and one more id.
 
         The ids have the same distribution as if they were drawn one by one (Leviathan, Kalman,
-        Matias, arXiv 2211.17192, algorithm 1). With p for the probabilities of the model and q for
-        those of the draft:
+        Matias, arXiv 2211.17192, algorithm 1). Let p be the probabilities of the model and q those
+        of the draft.
 
         1. A draft id is accepted with probability min(1, p / q). Otherwise the next id is drawn
            from the normalised max(0, p - q), and the remaining draft ids are dropped.

@@ -65,7 +65,9 @@ def segments(program: Program, steps: Steps) -> tuple[Segment, ...]:
     for step, stage in enumerate(steps.stage.tolist()):
         placed_stage, kind = program.stages[stage], _transfer_kind(steps, step)
         if placed_stage.span > 1 or (kind is Crossing and steps.loop[step] >= 0):
-            message = f"{program.op_names[steps.op[step]]}: spans wafers, or crosses in a loop: it has no segments"
+            message = (
+                f"{program.op_names[steps.op[step]]}: an op that spans wafers or crosses in a loop has no segments"
+            )
             raise WseBug(message)
         draws = kind is DrawnIn
         segment = (

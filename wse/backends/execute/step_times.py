@@ -134,25 +134,26 @@ class StepTimes:
         return sizes
 
     def _kernel_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
-        """Return the bytes that the calls of a kernel access on all PEs of its rows."""
+        """Return the bytes that a kernel step accesses on all its PEs, over all iterations."""
         kernel, arena = KERNELS[phase.steps.code[step]], self._arenas[phase.steps.stage[step]]
         sizes = {view: ELEMENT_BYTES[name] for view, name in zip(VIEWS, self._program.element_types, strict=True)}
-        turns, total = phase.steps.turns(step), 0
-        for turn in range(turns):
-            a = phase.steps.operands(step, slots, phase.round_of(step, turn))
+        iterations, total = phase.steps.turns(step), 0
+        for iteration in range(iterations):
+            operands = phase.steps.operands(step, slots, phase.round_of(step, iteration))
             accessed_bytes = sum(
-                kernel.elements_used(operand.name, a) * sizes[operand.view]
+                kernel.elements_used(operand.name, operands) * sizes[operand.view]
                 for operand in kernel.operands
                 if operand.view and operand.extent is not None
             )
-            total += a[1] * max(accessed_bytes, kernel.bytes_read(a, sizes))
+            rows = operands[1]
+            total += rows * max(accessed_bytes, kernel.bytes_read(operands, sizes))
         return int(total * arena.blocks_per_row * arena.lanes)
 
     def _transfer_bytes(self, phase: Phase, step: int, slots: Slots) -> int:
-        """Return the bytes that a transfer moves, summed over the PEs that take part."""
-        arena, turns, total = self._arenas[phase.steps.stage[step]], phase.steps.turns(step), 0
-        for turn in range(turns):
-            transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
+        """Return the bytes that a transfer step moves on all its PEs, over all iterations."""
+        arena, iterations, total = self._arenas[phase.steps.stage[step]], phase.steps.turns(step), 0
+        for iteration in range(iterations):
+            transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))
             size = ELEMENT_BYTES[self._program.element_types[transfer.site.view]] * transfer.elements
             match transfer.messages:
                 case HostWords():

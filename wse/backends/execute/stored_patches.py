@@ -71,5 +71,5 @@ def _with_error(jobs: Iterable[PatchJob]) -> Iterator[PatchJob]:
 
 
 def _fail(error: Exception) -> None:
-    """Raise an exception."""
+    """Raise an exception: the body of the job that reports an error."""
     raise error

@@ -210,12 +210,18 @@ def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I3
 
 
 def _by_lane(index: I32) -> I32:
-    """Transpose an index ``[rows or 1, cols or 1, n]`` to ``[rows or 1, n, cols or 1]``."""
+    """Return an index ``[rows or 1, cols or 1, n]`` as ``[rows or 1, n, cols or 1]``.
+
+    Kernels read one element of all lanes (columns) at a time.
+    """
     return np.ascontiguousarray(index.transpose(0, 2, 1), np.int32)
 
 
 def _index_of_patch(index: I32, axis: int, patch: Patch) -> I32:
-    """Return the indices of a patch, ``[rows or 1, cols or 1, n]``; 1 where they do not vary."""
+    """Return the indices of the PEs of a patch, ``[rows or 1, cols or 1, n]``.
+
+    A dimension is 1 if the indices do not vary along it.
+    """
     cols = slice(patch.first_col, patch.last_col)
     if axis == ROWS:
         return index[None, cols]
@@ -252,5 +258,5 @@ def _shift_indices(index: I32, first: int) -> I32:
 
 
 def _row_axis(part: TilePart) -> int:
-    """Return the mesh axis along which the rows of the tensor vary."""
+    """Return the mesh axis along which PEs store different rows of the tensor."""
     return part.inner_axis if part.transposed or part.outer is None else part.outer_axis

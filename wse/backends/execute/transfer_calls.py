@@ -81,20 +81,20 @@ class TransferCalls:
         self._streams, self._routing = streams, routing
         self.crossings: dict[int, npt.NDArray[Any]] = {}
 
-    def calls(self, phase: Phase, step: int, slots: Slots, turn: int, user: int) -> list[Call]:
+    def calls(self, phase: Phase, step: int, slots: Slots, iteration: int, user: int) -> list[Call]:
         """Return the calls of a step in one iteration of its loop.
 
         Args:
             phase: The phase.
             step: Index of the step.
             slots: Cache slots in use.
-            turn: Iteration of the loop.
+            iteration: Iteration of the loop.
             user: User whose counters the step depends on.
         """
         stage = int(phase.steps.stage[step])
         if stage not in self._arenas and not issubclass(TRANSFERS[phase.steps.code[step]], Crossing):
             return []
-        transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
+        transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))
         match transfer.messages:
             case HostWords():
                 element_type, places = self._program.element_types[transfer.site.view], self._program.host_places(phase)
@@ -106,14 +106,14 @@ class TransferCalls:
             case Translation() as messages:
                 return self._with_count(transfer, self._translation(transfer, messages))
             case LineMessages() if transfer.leaves_wafer and phase.steps.routed[step]:
-                return [(self._move_between_chosen, (phase, step, slots, turn))]
+                return [(self._move_between_chosen, (phase, step, slots, iteration))]
             case LineMessages() as messages if phase.steps.per_pair[step].any():
                 return [self._counted_line(phase, step, transfer, messages)]
             case LineMessages() as messages:
                 return self._with_count(transfer, self._line(transfer, messages))
 
     def _with_count(self, transfer: Transfer, call: Call) -> list[Call]:
-        """Return the call, followed by a call that counts the transfer if it leaves its wafer."""
+        """Return the call; if the transfer leaves its wafer, also a call that counts its words."""
         return [call, (self._streams.count, (transfer,))] if transfer.leaves_wafer else [call]
 
     def _row_shift(self, transfer: Transfer, user: int) -> Call:
@@ -196,12 +196,12 @@ class TransferCalls:
         )
         return compiled_kernel("hand_over").serial, arguments
 
-    def loads(self, phase: Phase, step: int, slots: Slots, turn: int) -> LineLoads | None:
+    def loads(self, phase: Phase, step: int, slots: Slots, iteration: int) -> LineLoads | None:
         """Return the words that a step puts on links, in one iteration of its loop.
 
         The result is None if a kernel or `Streams` counts the words.
         """
-        transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, turn))
+        transfer = transfer_of(self._program, phase, step, slots, phase.round_of(step, iteration))
         messages = transfer.messages
         if not isinstance(messages, LineMessages) or transfer.leaves_wafer or phase.steps.per_pair[step].any():
             return None
@@ -303,14 +303,14 @@ class TransferCalls:
             np.int64,
         )
 
-    def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, turn: int) -> None:
+    def _move_between_chosen(self, phase: Phase, step: int, slots: Slots, iteration: int) -> None:
         """Execute only the messages of wafers whose experts the layer's router has just chosen."""
         stage = int(phase.steps.stage[step])
         mixture = self._program.mixtures[stage]
         assert mixture is not None
         pairs = self._routing.pairs[self._program.op_layers[phase.steps.op[step]]]
         chosen_wafers = self._program.chosen_wafers(stage, mixture.pairs_by_column(pairs))
-        transfer = transfer_of(self._program, phase, step, slots, turn, chosen_wafers)
+        transfer = transfer_of(self._program, phase, step, slots, iteration, chosen_wafers)
         assert isinstance(transfer.messages, LineMessages)
         function, arguments = self._line(transfer, transfer.messages)
         function(*arguments)
@@ -334,7 +334,7 @@ def _is_exchange(schedule: LineSchedule, *, along_rows: bool) -> bool:
 
 @lru_cache(maxsize=64)
 def _sums_whole(schedule: LineSchedule) -> bool:
-    """Return True if PEs send all their words and some are added."""
+    """Return True if a pattern adds values, computes no maxima, and does not divide its words."""
     arrivals = set(schedule.messages[:, 2].tolist())
     return schedule.parts == 1 and Arrival.ADD in arrivals and not arrivals & {Arrival.MAX, Arrival.ARGMAX}
 

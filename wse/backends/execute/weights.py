@@ -123,7 +123,7 @@ def _patch_jobs(
 
 
 class _Reading(NamedTuple):
-    """Rows of a tensor that a patch reads for a part of a tile."""
+    """Range of rows of a tensor that a patch of PEs needs for a part of its tile."""
 
     part: TilePart
     source: Source
@@ -185,7 +185,7 @@ class _Reader:
         return result
 
     def _round(self, values: Tensor) -> Tensor:
-        """Return values in the element type."""
+        """Return values rounded to the element type of the reader."""
         with np.errstate(over="ignore", invalid="ignore"):  # values that overflow here are allowed or exceed bfloat16
             return values.astype(self._type, copy=False)
 

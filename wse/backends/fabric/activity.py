@@ -42,8 +42,11 @@ def phase_counts(
 ) -> list[Counts]:
     """Return the operation counts of several runs of a phase, if tokens choose experts evenly.
 
-    The number of vector operations is derived from the cycles. They are linear in the issue cost of
-    a vector operation, so raising this cost by one cycle adds one cycle per operation.
+    1. The number of vector operations is derived from the cycles. They are linear in the issue cost
+       of a vector operation, so raising this cost by one cycle adds one cycle per operation.
+    2. A class of equal steps is counted once, and multiplied by the number of its PEs, steps and
+       iterations.
+    3. Classes that do not depend on cache slots are counted once for all runs.
 
     Args:
         program: The Program.
@@ -55,13 +58,17 @@ def phase_counts(
             ``Fabric.shape_classes``.
     """
     costs = pe_costs(wafer, software, program.element_type("act"), program.element_type("acc"))
-    slower = replace(costs, issue=costs.issue + 1, mapped_issue=costs.mapped_issue + 1)
+    slower = replace(costs, issue=costs.issue + 1, mapped_issue=costs.mapped_issue + 1)  # 1
     element_bytes = {view: ELEMENT_BYTES[program.element_type(view)] for view in VIEWS}
     kinds, repeats = np.unique(classes[phase.steps.kind == Kind.COMPUTE], return_counts=True)
     grows, stage = by_slots(phase.steps), phase.steps.stage
 
     def class_counts(step: int, times: int, slots: Slots) -> list[F64]:
-        """Return the counts of all steps of a class, float64 ``[3]`` per type of iteration."""
+        """Return multiply-adds, bytes and vector operations of the steps of a class.
+
+        Returns:
+            One float64 ``[3]`` for each group of equal iterations.
+        """
         kernel, calls = kernel_calls(program, phase, step, slots)
         pes = float(calls[0][0][1]) * program.stages[stage[step]].cols
         if phase.steps.routed[step]:
@@ -74,10 +81,10 @@ def phase_counts(
                 call, costs, over_heads=over_heads
             )
             counts = [kernel.macs_of(call), kernel.bytes_read(call, element_bytes), operations]
-            counts_of_calls.append(np.array(counts) * (pes * repeat * times))
+            counts_of_calls.append(np.array(counts) * (pes * repeat * times))  # 2
         return counts_of_calls
 
-    cached_counts: dict[tuple[int, int], list[F64]] = {}
+    cached_counts: dict[tuple[int, int], list[F64]] = {}  # 3
     counts_of_runs = []
     for slots in slots_of_runs:
         total = np.zeros(3)

@@ -45,13 +45,13 @@ Bound = tuple[float, float, float, float]
 
 
 def reach(pattern: LineSchedule, variant: int, *, in_place: bool) -> int:
-    """Return the maximum distance, in links, between a PE and the origin of a word combined there.
+    """Return how far, in links, words travel at most before a PE combines or stores them.
 
     Args:
         pattern: The pattern.
         variant: Index of the variant.
-        in_place: True if messages send on what earlier messages brought. False if all messages send
-            the initial values.
+        in_place: True if messages send on what earlier messages brought, so that distances add up.
+            False if all messages send the initial values.
     """
     messages, _, parts = pattern.of_variant(variant)
     wire = messages[messages[:, 2] != Arrival.COPY]
@@ -103,14 +103,14 @@ class PhaseBounds:
         """
         kinds, class_of_step = np.unique(classes, return_inverse=True)
         grows = by_slots(phase.steps)
-        bounds_of_classes = [self._of_class(phase, step, slots, grows=bool(grows[step])) for step in kinds.tolist()]
+        bounds_of_classes = [self._class_bounds(phase, step, slots, grows=bool(grows[step])) for step in kinds.tolist()]
         bounds = np.array(bounds_of_classes)[class_of_step].reshape(len(phase.steps), len(BOUNDS))
         groups = first_steps(phase)
         group_maxima = np.zeros_like(bounds)
         group_maxima[groups] = np.maximum.reduceat(bounds, groups)
         return group_maxima
 
-    def _of_class(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
+    def _class_bounds(self, phase: Phase, step: int, slots: Slots, *, grows: bool) -> Bound:
         """Return the bounds of a step, cached unless they depend on cache slots (``grows``)."""
         if grows:
             return self._step(phase, step, slots)
@@ -120,8 +120,8 @@ class PhaseBounds:
         return self._of_any_slots[key]
 
     def _step(self, phase: Phase, step: int, slots: Slots) -> Bound:
-        """Return the bounds of one step."""
-        turns = phase.steps.turns(step)
+        """Return the bounds of one step, in cycles: sram, arithmetic, hops, crossing."""
+        iterations = phase.steps.turns(step)
         if phase.steps.computes(step):
             kernel, calls = kernel_calls(self.program, phase, step, slots)
             macs = sum(kernel.macs_of(call) * repeat for call, repeat in calls)
@@ -129,8 +129,8 @@ class PhaseBounds:
             return read / self.wafer.sram_bytes_per_cycle, macs / self._macs_per_cycle, 0.0, 0.0
         transfer = transfer_of(self.program, phase, step, slots, chosen_wafers=self._chosen_wafers(phase, step))
         if transfer.leaves_wafer:
-            return self._off_wafer(transfer, turns)
-        return 0.0, 0.0, float(self._links(transfer, turns) * self.wafer.hop_cycles), 0.0
+            return self._off_wafer(transfer, iterations)
+        return 0.0, 0.0, float(self._links(transfer, iterations) * self.wafer.hop_cycles), 0.0
 
     def _chosen_wafers(self, phase: Phase, step: int) -> frozenset[int] | None:
         """Return the wafers with chosen experts, for tokens that choose evenly.
@@ -141,7 +141,7 @@ class PhaseBounds:
             return None
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
 
-    def _off_wafer(self, transfer: Transfer, turns: int) -> Bound:
+    def _off_wafer(self, transfer: Transfer, iterations: int) -> Bound:
         """Return the bounds of a transfer between wafers, or to and from the host.
 
         The links between wafers work in parallel.
@@ -154,13 +154,13 @@ class PhaseBounds:
         else:
             waits = transfer.link_latencies * wafer.wafer_link_latency_s
             seconds = waits + most_peers(transfer.crossings) * transfer.crossing_bytes / wafer.wafer_link_bytes_per_s
-        return 0.0, 0.0, 0.0, turns * seconds * wafer.clock_hz
+        return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
-    def _links(self, transfer: Transfer, turns: int) -> int:
+    def _links(self, transfer: Transfer, iterations: int) -> int:
         """Return the number of links that the words of a step cross, over all iterations."""
         messages = transfer.messages
         if isinstance(messages, LineMessages):
-            return self._pattern_links(messages, turns)
+            return self._pattern_links(messages, iterations)
         if isinstance(messages, Translation):
             if transfer.in_memory:
                 return 0
@@ -168,12 +168,12 @@ class PhaseBounds:
             col_distance = target.col + messages.target_col - source.col - messages.source_col
             row_distances = target.row + messages.pieces[:, RECEIVER] - source.row - messages.pieces[:, SENDER]
             return int(np.abs(row_distances).max()) + abs(col_distance)
-        return turns  # a cache shift: one row up
+        return iterations  # a cache shift: one row up
 
-    def _pattern_links(self, messages: LineMessages, turns: int) -> int:
+    def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
         """Return the sum, over all iterations, of the maximum reach of the lines' variants."""
         pattern, in_place = messages.schedule, messages.in_place
-        rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
+        rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]
         return int(self._reaches(pattern, in_place=in_place)[rounds].max(axis=1).sum())
 
 

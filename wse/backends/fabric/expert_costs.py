@@ -63,7 +63,12 @@ class _RoutedTraffic(NamedTuple):
 
 
 class _RoutedSteps(NamedTuple):
-    """Classes of all steps of a phase that depend on the choice of experts, for one choice."""
+    """All routed steps of a phase (steps that depend on the choice of experts), for one choice.
+
+    Attributes:
+        classes: Classes of equal steps.
+        count_traffic: Function that computes the traffic of all these steps.
+    """
 
     classes: list[_RoutedClass]
     count_traffic: Callable[[], _RoutedTraffic]
@@ -80,7 +85,11 @@ class RoutedCosts:
     def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
         """Return the cost of a phase including the steps that depend on the choice of experts.
 
-        No such step depends on cache slots.
+        No such step depends on cache slots, so the result for an even choice is cached.
+
+        1. The classes of these steps are timed.
+        2. Their cycles are added to the steps, and delay all later steps.
+        3. The traffic is counted when it is requested.
 
         Args:
             cost: Cost of the phase without these steps.
@@ -92,13 +101,13 @@ class RoutedCosts:
         steps = phase.steps
         if not steps.routed.any():
             return cost
-        if pairs:
+        if pairs:  # 1
             routed_classes, count_traffic = self._routed_steps(phase, classes, slots, pairs)
         else:
             if steps not in self._even:
                 self._even[steps] = self._routed_steps(phase, classes, slots, pairs)
             routed_classes, count_traffic = self._even[steps]
-        delays = np.zeros(len(steps) + 1)  # a delay at index i applies to step i and all later steps
+        delays = np.zeros(len(steps) + 1)  # 2. a delay at index i applies to step i and all later steps
         by_cause, contention, streams = cost.by_cause.copy(), cost.contention.copy(), cost.streams.copy()
         crossings_by_step: dict[int, tuple[WaferPair, ...]] = {}
         for time, crossings, class_steps, _ in routed_classes:
@@ -114,7 +123,7 @@ class RoutedCosts:
             crossed=crossings_by_step,
             contention=contention,
             streams=streams,
-            count_traffic=partial(
+            count_traffic=partial(  # 3
                 _with_routed_traffic, (lambda: cost.traffic) if pairs else cost.count_traffic, count_traffic
             ),
         )
@@ -153,14 +162,14 @@ class RoutedCosts:
         return routed_classes
 
     def _class(self, phase: Phase, steps: I64, step_class: int, slots: Slots, columns: I64) -> _RoutedClass:
-        """Return the time and the traffic of a class of steps.
+        """Return the time and the traffic of a class of equal steps.
 
         Args:
             phase: The phase.
             steps: Steps of the class.
             step_class: Class of the steps in ``classes``, the key of cached times.
             slots: Cache slots in use.
-            columns: int64 ``[cols]``, pairs on each column.
+            columns: int64 ``[cols]``, (token, expert) pairs on each column.
         """
         step = int(steps[0])
         moves = not phase.steps.computes(step)
@@ -188,10 +197,10 @@ class RoutedCosts:
         return self._known[key]
 
     def _cost(self, phase: Phase, step: int, step_class: int, slots: Slots, pairs: int) -> LineTime:
-        """Return the time of a step for ``pairs`` pairs, the number on its fullest column."""
+        """Return the time of a step whose fullest column has ``pairs`` (token, expert) pairs."""
         key = (phase.steps, step_class, pairs)
         if key not in self._known:
-            self._known[key] = self._steps.time(phase.of_pairs(step, pairs), 0, slots, 0)
+            self._known[key] = self._steps.time(phase.with_pairs(step, pairs), 0, slots, 0)
         return self._known[key]
 
 
@@ -209,7 +218,12 @@ def _count_traffic(traffic: Traffic, phase: Phase, classes: Sequence[_RoutedClas
 def _with_routed_traffic(
     count_others: Callable[[], PhaseTraffic], count_routed: Callable[[], _RoutedTraffic]
 ) -> PhaseTraffic:
-    """Return the traffic of a phase including the steps that depend on the choice of experts."""
+    """Return the traffic of a phase including the steps that depend on the choice of experts.
+
+    Args:
+        count_others: Function that computes the traffic of all other steps.
+        count_routed: Function that computes the traffic of the steps that depend on the choice.
+    """
     traffic, (by_step, rectangles) = count_others(), count_routed()
     words, hops, payload = by_step
     return replace(
@@ -245,7 +259,7 @@ def fullest_column_step(program: Program, phase: Phase, step: int) -> tuple[Phas
     """
     if not phase.steps.routed[step]:
         return phase, step
-    return phase.of_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0
+    return phase.with_pairs(step, int(by_column(program, phase, step, EVEN).max())), 0
 
 
 def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tuple[Kernel, list[tuple[list[int], int]]]:
@@ -256,8 +270,8 @@ def kernel_calls(program: Program, phase: Phase, step: int, slots: Slots) -> tup
         cost the same.
     """
     one_step, at = fullest_column_step(program, phase, step)
-    turns = phase.steps.turns(step)
+    iterations = phase.steps.turns(step)
     calls = [(one_step.steps.operands(at, slots), 1)]
-    if turns > 1:
-        calls.append((one_step.steps.operands(at, slots, 1), turns - 1))
+    if iterations > 1:
+        calls.append((one_step.steps.operands(at, slots, 1), iterations - 1))
     return KERNELS[one_step.steps.code[at]], calls

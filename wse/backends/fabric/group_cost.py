@@ -28,13 +28,14 @@ class GroupCost(NamedTuple):
         by_cause: float64 ``[steps, causes]``, as in ``phase_cost.PhaseCost``.
         contention: float64 ``[steps]``, as in ``phase_cost.PhaseCost``.
         streams: int64 ``[steps]``, as in ``phase_cost.PhaseCost``.
-        first_turn: float64 ``[steps]``, cycles of the group's first iteration, at its first step.
+        first_iteration: float64 ``[steps]``, cycles of the group's first iteration, at its first
+            step.
     """
 
     by_cause: F64
     contention: F64
     streams: I64
-    first_turn: F64
+    first_iteration: F64
 
 
 MOST_GROUPS: Final = 4096
@@ -84,10 +85,10 @@ class GroupCosts:
 
     def __init__(self, costs: StepCosts) -> None:
         self._costs = costs
-        self._of_steps: dict[Steps, _GroupClasses] = {}
-        self._at_first: dict[tuple[Steps, bool], GroupCost] = {}  # all classes, for the slots of the first request
-        self._known: dict[tuple[_GroupClass, bool, tuple[int, ...]], GroupCost] = {}
-        self._of_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
+        self._classes_by_steps: dict[Steps, _GroupClasses] = {}
+        self._first_costs: dict[tuple[Steps, bool], GroupCost] = {}  # all classes, for the slots of the first request
+        self._known_costs: dict[tuple[_GroupClass, bool, tuple[int, ...]], GroupCost] = {}
+        self._costs_by_content = costs_by_content(costs.wafer, costs.software, costs.program.element_types)
 
     def of(self, phase: Phase, slots: Slots, classes: I64, first: I64) -> GroupCost:
         """Return the cost of all groups of a phase, in order.
@@ -99,26 +100,26 @@ class GroupCosts:
                 steps.
             first: int64 ``[groups]``, the first step of each group.
         """
-        if phase.steps not in self._of_steps:
-            self._of_steps[phase.steps] = self._classes(phase.steps, classes, first)
-        group_classes, rows = self._of_steps[phase.steps]
+        if phase.steps not in self._classes_by_steps:
+            self._classes_by_steps[phase.steps] = self._classes(phase.steps, classes, first)
+        group_classes, rows = self._classes_by_steps[phase.steps]
         place = phase.steps, phase.begins
-        if place not in self._at_first:
-            self._at_first[place] = _in_turn(
-                [self._of_class(phase, group_class, slots) for group_class in group_classes]
+        if place not in self._first_costs:
+            self._first_costs[place] = _concatenated(
+                [self._class_cost(phase, group_class, slots) for group_class in group_classes]
             )
-        costs, begin = _in_turn([self._at_first[place]]), 0
+        costs, begin = _concatenated([self._first_costs[place]]), 0
         for group_class in group_classes:
             end = begin + len(group_class.group)
             # Only the cost of growing groups can differ from that of the first request. Routed groups cost nothing.
             if group_class.growing_stages and not group_class.routed:
-                for column, class_cost in zip(costs, self._of_class(phase, group_class, slots), strict=True):
+                for column, class_cost in zip(costs, self._class_cost(phase, group_class, slots), strict=True):
                     column[begin:end] = class_cost
             begin = end
         return GroupCost._make(column[rows] for column in costs)
 
     def _classes(self, steps: Steps, classes: I64, first: I64) -> _GroupClasses:
-        """Group the groups of steps into classes.
+        """Divide the overlap groups of a phase into classes with equal costs.
 
         Two groups are in one class if their steps have pairwise the same class.
         """
@@ -145,26 +146,26 @@ class GroupCosts:
         rows = np.repeat([row[key] for key in keys] - first, np.diff(first, append=len(numbers)))
         return _GroupClasses(group_classes, rows + np.arange(len(numbers)))
 
-    def _of_class(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
+    def _class_cost(self, phase: Phase, group_class: _GroupClass, slots: Slots) -> GroupCost:
         """Return the cost of a group of a class, from the cache if possible."""
         if group_class.routed:
             return _no_cost(len(group_class.group))
         in_use = tuple(slots[stage] for stage in group_class.growing_stages)
         key = (group_class, phase.begins, in_use)
-        if key not in self._known:
-            self._known[key] = self._of_group(phase, group_class, in_use, slots)
-        return self._known[key]
+        if key not in self._known_costs:
+            self._known_costs[key] = self._group_cost(phase, group_class, in_use, slots)
+        return self._known_costs[key]
 
-    def _of_group(self, phase: Phase, group_class: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
+    def _group_cost(self, phase: Phase, group_class: _GroupClass, in_use: tuple[int, ...], slots: Slots) -> GroupCost:
         """Return the cost of a group, cached across Programs if it is independent of positions."""
         if group_class.content is None:
             return _cost(self._costs, phase, group_class.group, slots)
         key = (group_class.content, in_use)
-        cost = self._of_content.get(key)
+        cost = self._costs_by_content.get(key)
         if cost is None:
-            if len(self._of_content) >= MOST_GROUPS:
-                self._of_content.clear()
-            cost = self._of_content[key] = _cost(self._costs, phase, group_class.group, slots)
+            if len(self._costs_by_content) >= MOST_GROUPS:
+                self._costs_by_content.clear()
+            cost = self._costs_by_content[key] = _cost(self._costs, phase, group_class.group, slots)
         return cost
 
     def _goes_by_place(self, steps: Steps) -> npt.NDArray[np.bool_]:
@@ -194,13 +195,13 @@ def first_steps(phase: Phase) -> I64:
     return np.flatnonzero(np.append(True, is_single[1:] | ~in_same_group))
 
 
-def _in_turn(costs: Sequence[GroupCost]) -> GroupCost:
-    """Concatenate the costs of groups."""
+def _concatenated(costs: Sequence[GroupCost]) -> GroupCost:
+    """Return the costs of several groups as one, with the rows of the first group first."""
     return GroupCost._make(np.concatenate(columns) for columns in zip(*costs, strict=True))
 
 
 def _no_cost(steps: int) -> GroupCost:
-    """Return a cost of 0 cycles for ``steps`` steps."""
+    """Return the cost of a group that needs no cycles, with ``steps`` rows."""
     return GroupCost(np.zeros((steps, len(CAUSES))), np.zeros(steps), np.ones(steps, np.int64), np.zeros(steps))
 
 
@@ -216,14 +217,14 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) ->
     chain = [i for i, step in enumerate(group) if phase.steps.computes(step) or phase.steps.in_chain[step]]
     transfers = [i for i in range(len(group)) if i not in chain]
     moving = [i for i in transfers if costs.moves(phase, group[i])] if len(group) > 1 else []
-    for turn, repeat in costs.distinct_turns(phase, group, phase.steps.turns(group[0])):
-        times = [costs.time(phase, step, slots, turn) for step in group]
+    for iteration, repeat in costs.distinct_iterations(phase, group, phase.steps.turns(group[0])):
+        times = [costs.time(phase, step, slots, iteration) for step in group]
         critical_times = {}
         if transfers:  # 1
             slowest_transfer = max(transfers, key=lambda i: times[i].cycles)
             time = times[slowest_transfer]
             if moving:
-                overlap = costs.overlap_time(phase, [group[i] for i in moving], slots, turn)
+                overlap = costs.overlap_time(phase, [group[i] for i in moving], slots, iteration)
                 if overlap.cycles > time.cycles:
                     slowest_transfer, time = max(moving, key=lambda i: times[i].cycles), overlap
                 elif slowest_transfer in moving:
@@ -241,6 +242,6 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) ->
             cost.contention[i] += time.contention_cycles * repeat
             cost.streams[i] = max(cost.streams[i], time.streams)
             cost.by_cause[i] += time.cycles.times(repeat)[1:]
-        if turn == 0:
-            cost.first_turn[0] = sum(time.cycles.total for time in critical_times.values())
+        if iteration == 0:
+            cost.first_iteration[0] = sum(time.cycles.total for time in critical_times.values())
     return cost

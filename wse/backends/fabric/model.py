@@ -95,7 +95,11 @@ class Fabric:
         return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
 
     def verify_use(self, length: int) -> CacheUse:
-        """Return the cache use of a verification pass after ``length`` tokens, for the cost."""
+        """Return the cache slots in use in a verification pass, on which its cost depends.
+
+        Args:
+            length: Number of tokens in the user's cache before the pass.
+        """
         return self.program.cache_slots(length + self.program.verify_tokens), ()
 
     def decode_costs(self, lengths: Sequence[int], tokens: int, pairs: Pairs = EVEN) -> list[TokenClass]:
@@ -141,7 +145,13 @@ class Fabric:
         return moved_by_step
 
     def cache_use(self, lengths: Sequence[int]) -> CacheUse:
-        """Return the cache use of a decode pass after ``lengths`` tokens, for the cost."""
+        """Return the cache slots in use in a decode pass, and the tokens in each cache before it.
+
+        The cost of the pass depends on them.
+
+        Args:
+            lengths: Number of tokens in each user's cache before the pass.
+        """
         return self.program.cache_slots(max(lengths) + 1), tuple(lengths)
 
     def classes(self, phase: Phase) -> I64:
@@ -167,7 +177,11 @@ class Fabric:
         return self._with_shift(cost, phase, slots, lengths)
 
     def _with_shift(self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]) -> PhaseCost:
-        """Add the traffic of cache shifts, which depends on the tokens in each user's cache."""
+        """Return the cost with the traffic of cache shifts added.
+
+        This traffic depends on the number of tokens in each user's cache, and is counted when it is
+        requested.
+        """
         if not lengths or not len(by_counters(phase.steps)):
             return cost
         return replace(cost, count_traffic=partial(self._traffic_with_shift, cost, phase, slots, lengths))
@@ -175,7 +189,14 @@ class Fabric:
     def _traffic_with_shift(
         self, cost: PhaseCost, phase: Phase, slots: Slots, lengths: tuple[int, ...]
     ) -> PhaseTraffic:
-        """Return the traffic of a phase including its cache shifts."""
+        """Return the traffic of a phase including its cache shifts.
+
+        Args:
+            cost: Cost of the phase, whose traffic has no cache shifts.
+            phase: The phase.
+            slots: Cache slots in use.
+            lengths: Number of tokens in each user's cache.
+        """
         traffic, steps = cost.traffic, by_counters(phase.steps)
         (words, hops, _), rectangles = self._counts.shifts(phase, steps, slots, lengths)
         shifts = np.concatenate([traffic.shifts, rectangles])
@@ -216,7 +237,7 @@ def _starts(phase: Phase, first: I64, cost: GroupCost) -> F64:
     first_of_group = np.repeat(first, np.diff(first, append=len(phase.steps)))
     first_of_loop = np.where(phase.steps.loop < 0, steps, np.append(phase.steps.loops[:, 0], 0)[phase.steps.loop])
     cycles_before, first_iteration_cycles = (
-        np.append(0.0, cycles.cumsum())[:-1] for cycles in (cost.by_cause.sum(axis=1), cost.first_turn)
+        np.append(0.0, cycles.cumsum())[:-1] for cycles in (cost.by_cause.sum(axis=1), cost.first_iteration)
     )
     return np.asarray(
         cycles_before[first_of_loop] + first_iteration_cycles[first_of_group] - first_iteration_cycles[first_of_loop],

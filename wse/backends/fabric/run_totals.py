@@ -28,7 +28,7 @@ _Key = Steps | CostClass | bytes
 
 @dataclass(kw_only=True, eq=False)
 class PhaseTotals:
-    """Totals over the runs of prefill or of decode.
+    """Totals over the runs of prefill, of decode or of verification.
 
     Attributes:
         runs: Number of runs.
@@ -193,7 +193,7 @@ class RunTotals:
         return classes
 
     def _add(self, totals: PhaseTotals, index: int, cost: PhaseCost, runs: int = 1) -> None:
-        """Add runs of the phase with an index to the totals of prefill, decode or verification."""
+        """Add runs of the phase at ``index`` to the totals of prefill, decode or verification."""
         program = self.fabric.program
         totals.add(program, program.phases[index], self._layers, cost, runs)
 

@@ -49,10 +49,11 @@ def step_classes(steps: Steps, shapes: I64 | None = None) -> I64:
 
 
 def contents_of(steps: Steps, step_indices: I64) -> list[bytes]:
-    """Return what the costs of some steps depend on, except pattern, region and cache slots.
+    """Return keys for some steps, with all that their costs depend on, apart from their place.
 
-    Steps of different Programs cost the same if their contents are equal and their words do not
-    depend on the positions of regions.
+    Pattern, region and cache slots are not part of the key. Steps of different Programs cost the
+    same if their keys and these are equal, and their words do not depend on the positions of
+    regions.
 
     Args:
         steps: Steps of a phase.
@@ -68,7 +69,7 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
     Pattern and stage are not included.
     """
     loop = steps.loop[step_indices]
-    turns = np.append(steps.loops[:, 2], 1)[loop]
+    iterations = np.append(steps.loops[:, 2], 1)[loop]
     kinds = [values[step_indices] for values in (steps.kind, steps.code, steps.axis, steps.view)]
     flags = [
         loop >= 0,
@@ -77,7 +78,7 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
         steps.over_heads[step_indices],
         steps.in_chain[step_indices],
     ]
-    return np.stack([*kinds, *flags, turns], axis=1).astype(np.int64)
+    return np.stack([*kinds, *flags, iterations], axis=1).astype(np.int64)
 
 
 def _numbers(steps: Steps, step_indices: _Which) -> Iterator[I64]:

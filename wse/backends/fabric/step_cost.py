@@ -50,33 +50,33 @@ class StepCosts:
         transfer = transfer_of(self.program, phase, step, self.program.cache_slots(0))
         return _is_along_lines(transfer) and not transfer.in_memory
 
-    def distinct_turns(self, phase: Phase, group: Sequence[int], turns: int) -> list[tuple[int, int]]:
+    def distinct_iterations(self, phase: Phase, group: Sequence[int], iterations: int) -> list[tuple[int, int]]:
         """Return the iterations of a loop with different costs, as (iteration, repetitions) pairs.
 
         Args:
             phase: The phase.
             group: Steps in the loop.
-            turns: Number of iterations.
+            iterations: Number of iterations.
         """
         patterns = [self.program.patterns[phase.steps.pattern[s]] for s in group if phase.steps.pattern[s] >= 0]
         if any(len(p.variants) > 1 and p.changes_with_round for p in patterns):
-            return [(turn, 1) for turn in range(turns)]
-        return [(0, 1), (1, turns - 1)] if turns > 1 else [(0, 1)]
+            return [(iteration, 1) for iteration in range(iterations)]
+        return [(0, 1), (1, iterations - 1)] if iterations > 1 else [(0, 1)]
 
-    def overlap_time(self, phase: Phase, steps: Sequence[int], slots: Slots, turn: int) -> LineTime:
+    def overlap_time(self, phase: Phase, steps: Sequence[int], slots: Slots, iteration: int) -> LineTime:
         """Return the time, in whole cycles, of transfers that start at the same time.
 
         Args:
             phase: The phase.
             steps: Transfers along lines, of one overlap group.
             slots: Cache slots in use.
-            turn: Iteration of the loop.
+            iteration: Iteration of the loop.
         """
-        transfers = [transfer_of(self.program, phase, step, slots, turn) for step in steps]
+        transfers = [transfer_of(self.program, phase, step, slots, iteration) for step in steps]
         return self._pattern_time(transfers, in_group=True)
 
     def time(
-        self, phase: Phase, step: int, slots: Slots, turn: int, chosen_wafers: frozenset[int] | None = None
+        self, phase: Phase, step: int, slots: Slots, iteration: int, chosen_wafers: frozenset[int] | None = None
     ) -> LineTime:
         """Return the time, in whole cycles, of one iteration of a step.
 
@@ -84,26 +84,26 @@ class StepCosts:
             phase: The phase.
             step: Index of the step.
             slots: Cache slots in use.
-            turn: Iteration of the step's loop.
+            iteration: Iteration of the step's loop.
             chosen_wafers: Wafers with chosen experts; None if all wafers may have them.
         """
-        time = self._dispatched_time(phase, step, slots, turn, chosen_wafers)
+        time = self._dispatched_time(phase, step, slots, iteration, chosen_wafers)
         if not phase.steps.joined[step] or not time.cycles.total:
             return time
         return replace(time, cycles=time.cycles.plus(launch=-float(self.software.task_dispatch_cycles)))
 
     def _dispatched_time(
-        self, phase: Phase, step: int, slots: Slots, turn: int, chosen_wafers: frozenset[int] | None
+        self, phase: Phase, step: int, slots: Slots, iteration: int, chosen_wafers: frozenset[int] | None
     ) -> LineTime:
         """Return the time of one iteration of a step, including the dispatch of a task for it."""
         in_group = bool(phase.steps.overlap[step] >= 0) and not self._is_dispatched(phase, step)
         if phase.steps.computes(step):
             kernel = KERNELS[phase.steps.code[step]]
             launch = NO_CYCLES if in_group else self._task()
-            operands = phase.steps.operands(step, slots, turn)
+            operands = phase.steps.operands(step, slots, iteration)
             cycles = kernel.cycles_of(operands, self._pe, over_heads=bool(phase.steps.over_heads[step]))
             return LineTime(launch.plus(compute=cycles).whole())
-        transfer = transfer_of(self.program, phase, step, slots, turn, chosen_wafers)
+        transfer = transfer_of(self.program, phase, step, slots, iteration, chosen_wafers)
         if _is_along_lines(transfer):
             return self._line_time(transfer, in_group=in_group, in_loop=bool(phase.steps.loop[step] >= 0))
         return LineTime(self._cycles(transfer).whole())
@@ -120,7 +120,7 @@ class StepCosts:
         return bool(step > 0 and steps.in_chain[step - 1] and steps.overlap[step - 1] == steps.overlap[step])
 
     def _cycles(self, transfer: Transfer) -> Cycles:
-        """Return the cycles of a transfer that is not along lines."""
+        """Return the cycles of a shift, a copy, or words to another region, wafer or the host."""
         if not transfer.is_awaited:
             return NO_CYCLES
         if transfer.in_memory:
@@ -156,6 +156,11 @@ class StepCosts:
 
         Rounds of a pattern in a loop may overlap. The first round then costs more than each further
         one.
+
+        Args:
+            transfer: The transfer.
+            in_group: Whether it is part of an overlap group, whose start is paid for elsewhere.
+            in_loop: Whether its step is in a loop.
         """
         pattern, first = transfer.site.schedule, transfer.site.round == 0
         if not len(pattern.messages):
@@ -171,15 +176,20 @@ class StepCosts:
         return replace(time, cycles=self._launch().followed_by(rounds.first if first else rounds.period).whole())
 
     def _pattern_time(self, transfers: Sequence[Transfer], *, in_group: bool) -> LineTime:
-        """Return the time, in whole cycles, of patterns that start at the same time."""
-        time = self._times.time([self._slowest(transfer) for transfer in transfers])
+        """Return the time, in whole cycles, of patterns that start at the same time.
+
+        Args:
+            transfers: The transfers of the patterns.
+            in_group: Whether they are part of an overlap group, whose start is paid for elsewhere.
+        """
+        time = self._times.time([self._slowest_line(transfer) for transfer in transfers])
         if not in_group:
             return replace(time, cycles=self._launch().followed_by(time.cycles).whole())
         # The cost of starting the group already contains a hop between neighbours (`sync`).
         counted_hop = {"relays": -float(self._ramps), "hops": -float(self._line.hop)}
         return replace(time, cycles=time.cycles.plus(**counted_hop).whole())
 
-    def _slowest(self, transfer: Transfer) -> LinePattern:
+    def _slowest_line(self, transfer: Transfer) -> LinePattern:
         """Return the line of a pattern that needs the most time on its own."""
         pattern, axis, words = transfer.site.schedule, transfer.site.axis, transfer.words
         line = self._traffic.routes.line(transfer.site.stage, axis)
@@ -208,11 +218,11 @@ class StepCosts:
         """
         if transfer.leaves_wafer and not transfer.crossings:
             return self._launch()
-        stretches, wafer = self._traffic.stretches(transfer), self.wafer
+        path_segments, wafer = self._traffic.path_segments(transfer), self.wafer
         cycles = self._launch()  # 1
-        if stretches:
-            distance = sum(map(self._traffic.routes.farthest, stretches)) * self._line.hop  # 2
-            stream = self._busiest_words(transfer, stretches) / self._line.words_per_cycle
+        if path_segments:
+            distance = sum(map(self._traffic.routes.farthest, path_segments)) * self._line.hop  # 2
+            stream = self._busiest_words(transfer, path_segments) / self._line.words_per_cycle
             cycles = cycles.plus(relays=transfer.rounds * self._ramps, hops=transfer.rounds * distance + stream)
         if not transfer.leaves_wafer:
             return cycles
@@ -226,7 +236,7 @@ class StepCosts:
         add = (peers + 1) * self._pe.vector(transfer.added_elements, self._pe.acc) if transfer.added_elements else 0.0
         return cycles.plus(compute=add, crossing=seconds * wafer.clock_hz)
 
-    def _busiest_words(self, transfer: Transfer, stretches: Sequence[I64]) -> int:
+    def _busiest_words(self, transfer: Transfer, path_segments: Sequence[I64]) -> int:
         """Return the words on the busiest link of a transfer between regions.
 
         At the edge of a wafer all its words share one link.
@@ -235,7 +245,7 @@ class StepCosts:
         if not transfer.leaves_wafer:
             assert isinstance(messages, Translation)
             streams_per_link = self._traffic.routes.contention(stage, messages.target_stage)
-            return max(map(cached_most_words, stretches)) * streams_per_link
+            return max(map(cached_most_words, path_segments)) * streams_per_link
         words = Counter[tuple[int, bool]]()
         for edge in transfer.edges:
             words[edge.wafer, edge.leaving] += edge.words * edge.cols

@@ -34,7 +34,10 @@ class TrafficCounts:
         self._of_any_slots: dict[Steps, tuple[I64, I64]] = {}  # traffic that does not depend on cache slots
 
     def of(self, phase: Phase, slots: Slots) -> PhaseTraffic:
-        """Return the traffic of all steps except routed steps and cache shifts."""
+        """Return the traffic of all steps, except cache shifts and routed steps.
+
+        Routed steps depend on which experts the tokens choose.
+        """
         grows, unrouted = by_slots(phase.steps), ~phase.steps.routed
 
         def moved_by(step: int) -> StepTraffic:

@@ -38,7 +38,7 @@ def check_finished(machine: Machine, table: Tables) -> None:
 
 
 class _Waits:
-    """Graph of the queues and threads that wait for each other.
+    """Graph of what each queue and thread of a stopped machine waits for.
 
     The node of a queue is its index, the node of a thread is -1 - index.
     """

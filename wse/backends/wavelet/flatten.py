@@ -57,7 +57,7 @@ def tables(machine: Machine, *, shuffle: int | None = None) -> Tables:
 
 
 class _Flattening:
-    """Conversion of one Machine."""
+    """Converter from a Machine to the arrays of the simulation kernel."""
 
     def __init__(self, machine: Machine, shuffle: int | None) -> None:
         self.wiring = Wiring(machine)
@@ -81,7 +81,7 @@ class _Flattening:
         self.links, self.link_number = np.unique(self.wiring.link, return_inverse=True)
 
     def result(self) -> Tables:
-        """Return the arrays."""
+        """Return all arrays of the kernel."""
         links, members, routers, router_component = self._link_table()
         threads, thread_order, op_order = self._thread_table()
         return Tables(
@@ -100,7 +100,7 @@ class _Flattening:
         )
 
     def _route_table(self) -> I32:
-        """Return the switch positions: their output queues, control counts and successors."""
+        """Return the table of switch positions: output queues, control counts and successors."""
         table = np.zeros((len(self.wiring.place), 10), np.int32)
         table[:, 0] = self.wiring.targets.sum(axis=1)
         front = np.argsort(~self.wiring.targets, axis=1, kind="stable")  # targets first, in their order
@@ -115,7 +115,7 @@ class _Flattening:
         return table
 
     def _queue_table(self) -> I32:
-        """Return the queues: link, latency, capacity, and their first switch position."""
+        """Return the table of queues: link, latency, capacity and first switch position."""
         machine, table = self.wiring.machine, np.zeros((len(self.wiring.key), k.QUEUE_WORDS), np.int32)
         latency = [machine.wafer.hop_cycles] * 4 + [machine.wafer.ramp_cycles + 1, machine.wafer.ramp_cycles]
         side, routes = self.wiring.identity[self.order, 1], self._route_table()
@@ -131,7 +131,7 @@ class _Flattening:
         return table
 
     def _link_table(self) -> tuple[I32, I32, I32, I32]:
-        """Return links, members, routers and the component of each router.
+        """Return the tables of links, members and routers, and the batch of each router.
 
         Members of a link are the queues that may send over it, sorted by colour and then by port.
         If a queue shares one of its links, all of its links have members, even if it is the only
@@ -154,7 +154,7 @@ class _Flattening:
         return table, self.renumbered[user].astype(np.int32), routers, keys[:, 0].astype(np.int32)
 
     def _thread_table(self) -> tuple[I32, I64, I64]:
-        """Return the threads, their order, and the order of the operations."""
+        """Return the table of threads, the order of threads, and the order of operations."""
         component = self.component[len(self.wiring.key) :]
         thread_order = np.lexsort((self.wiring.thread_key, component))
         rank = np.empty(len(thread_order), np.int64)
@@ -169,7 +169,7 @@ class _Flattening:
         return table, thread_order, op_order
 
     def _op_table(self, op_order: I64) -> I32:
-        """Return the operations: queues, arrival, address, words and delays."""
+        """Return the table of operations: queues, arrival, address, words and delays."""
         machine, table = self.wiring.machine, np.zeros((len(op_order), k.OP_WORDS), np.int32)
         new = np.empty(len(op_order) + 1, np.int64)
         new[op_order], new[NONE] = np.arange(len(op_order)), NONE
@@ -183,7 +183,7 @@ class _Flattening:
         return table
 
     def _spans(self, router_component: I32, thread_component: I32) -> I32:
-        """Return the ranges of plain queues, routers and threads of each batch."""
+        """Return the ranges of plain queues, routers and threads of each batch, as a table."""
         component_numbers = np.unique(np.concatenate([self.component[: len(self.wiring.key)], thread_component]))
         table = np.zeros((len(component_numbers), 8), np.int32)
         plain = self.component[self.order] * 3 + self.kind[self.order]

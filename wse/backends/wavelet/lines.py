@@ -35,7 +35,14 @@ SENDS, STORES = 1, 2  # threads in addition to the main one: for separate sends,
 
 @dataclass(frozen=True, slots=True)
 class _WordParts:
-    """Address of a pattern's words, and their division into parts."""
+    """Addresses of a pattern's words in the memory of a PE, and their division into parts.
+
+    Attributes:
+        words: Number of words.
+        parts: Number of parts, 1 if the words are not divided.
+        source: Address of the words that are sent.
+        target: Address where words arrive.
+    """
 
     words: int
     parts: int
@@ -218,6 +225,12 @@ class Lines:
     def _operations(self, plan: Plan, numbers: I32, word_parts: _WordParts, colour: int) -> None:
         """Add the operations of a plan to the PEs of parallel lines.
 
+        1. Operations without words are skipped.
+        2. A receive that only stores runs on a thread of its own.
+        3. Other operations run on the main thread. If words are divided into parts, sends run on
+           the thread for sends.
+        4. The operation is recorded as the last one that reads, and perhaps writes, its address.
+
         Args:
             plan: The plan.
             numbers: int32 ``[lines, places]``, PEs of the lines.
@@ -228,9 +241,9 @@ class Lines:
         for step in plan.operations:
             pes, part = numbers[:, step.place], step.flow.part
             words = word_parts.words_of(part) if step.flow.words is None else step.flow.words
-            if words == 0:
+            if words == 0:  # 1
                 continue
-            if step.receive and step.receive.arrival not in COMBINING:
+            if step.receive and step.receive.arrival not in COMBINING:  # 2
                 at = word_parts.address(part, word_parts.target) + step.receive.slot * word_parts.words
                 self._store(pes, colour, step.receive, at, words, first)
                 continue
@@ -245,11 +258,11 @@ class Lines:
                 gap_cycles=self.gap_cycles + (self.add_cycles if self.adding[pes].any() else 0),
                 delay_cycles=self.relay_cycles if step.receive and step.send else 0,
             )
-            thread = SENDS if step.send and word_parts.parts > 1 else 0
+            thread = SENDS if step.send and word_parts.parts > 1 else 0  # 3
             numbers_of = self.machine.operate(
                 pes, self.main + thread, operation, self._last(self.last_writes, address)[pes]
             )
-            self.adding[pes] = step.send is None
+            self.adding[pes] = step.send is None  # 4
             self._last(self.last_reads, address)[pes] = numbers_of
             if word_parts.parts > 1 and step.receive:
                 self._last(self.last_writes, address)[pes] = numbers_of
@@ -269,7 +282,7 @@ class Lines:
             self._last(self.last_writes, address)[pes] = stores
 
     def _last(self, last_by_address: dict[int, I32], address: int) -> I32:
-        """Return the last operations ``[PEs]`` that are recorded for an address."""
+        """Return the last operations ``[PEs]`` recorded for an address; -1 for PEs without one."""
         if address not in last_by_address:
             last_by_address[address] = np.full(self.machine.rows * self.machine.cols, -1, np.int32)
         return last_by_address[address]

@@ -130,7 +130,7 @@ class Machine:
     operations: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are too large before anything is allocated."""
+        """Raise BadMesh or BadInput for sizes that are too large, before memory is allocated."""
         if self.rows < 1 or self.cols < 1 or self.memory_words < 1:
             msg = f"wavelet reference: a region of {self.rows}x{self.cols} PEs with {self.memory_words} words is empty"
             raise BadMesh(msg)
@@ -146,7 +146,7 @@ class Machine:
         if deepest > SLOT_COUNT:
             msg = (
                 f"wavelet reference: router_queue_words = {self.wafer.router_queue_words} with hop_cycles = "
-                f"{self.wafer.hop_cycles} and ramp_cycles = {self.wafer.ramp_cycles} needs {deepest} places a queue, "
+                f"{self.wafer.hop_cycles} and ramp_cycles = {self.wafer.ramp_cycles} needs {deepest} places per queue, "
                 f"at most {SLOT_COUNT} fit: use a shallower queue or shorter latencies"
             )
             raise BadInput(msg)
@@ -160,7 +160,7 @@ class Machine:
         return row * self.cols + col
 
     def pe_text(self, pe: int) -> str:
-        """Return a PE as text for people."""
+        """Return the row and column of a PE as text, for error messages."""
         return f"PE ({pe // self.cols}, {pe % self.cols})"
 
     def neighbours(self, pes: I32, side: int) -> I32:
@@ -184,7 +184,7 @@ class Machine:
         numbers, usable = np.atleast_1d(np.asarray(pes, np.int32)), self.wafer.colours - self.wafer.reserved_colours
         if not 0 <= colour < usable:
             pe_text = self.pe_text(int(numbers[0]))
-            msg = f"wavelet reference: colour {colour} on {pe_text}; {self.wafer.name} has 0 to {usable - 1}"
+            msg = f"wavelet reference: colour {colour} on {pe_text}; {self.wafer.name} has colours 0 to {usable - 1}"
             raise BadInput(msg)
         self.route_blocks.append(RouteBlock(numbers, colour, position))
 
@@ -209,7 +209,7 @@ class Machine:
             end = operation.address + operation.words
             msg = (
                 f"wavelet reference: words {operation.address} to {end} of {self.pe_text(int(numbers[0]))}; "
-                f"it has {self.memory_words}, and an operation has at least one"
+                f"the PE has {self.memory_words} words, and an operation needs at least one"
             )
             raise BadInput(msg)
         waits = np.broadcast_to(np.asarray(after, np.int32), numbers.shape)

@@ -85,7 +85,7 @@ def phase_run(
     while step < len(phase.steps):
         end = int(phase.steps.loops[phase.steps.loop[step], 1]) if phase.steps.loop[step] >= 0 else step + 1
         overlaps = phase.steps.loop[step] >= 0 and any(walk.overlaps(s) for s in range(step, end))
-        for turn in range(phase.steps.turns(step)):
+        for iteration in range(phase.steps.turns(step)):
             first = step
             while first < end:
                 last = first + 1
@@ -95,7 +95,7 @@ def phase_run(
                     and phase.steps.overlap[last] == phase.steps.overlap[first]
                 ):
                     last += 1
-                walk.carry_out(range(first, last), turn)
+                walk.carry_out(range(first, last), iteration)
                 if not (eager or overlaps):
                     walk.wait()
                 first = last

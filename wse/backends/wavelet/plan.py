@@ -49,7 +49,14 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class PlannedOperation:
-    """A vector operation of a PE: it receives a stream, sends a stream, or both at once."""
+    """A vector operation of a PE: it receives a stream, sends a stream, or both at once.
+
+    Attributes:
+        place: The PE.
+        flow: The received or the sent stream.
+        receive: Stream that is received, or None.
+        send: Stream that is sent, or None.
+    """
 
     place: int
     flow: Flow  # the received or the sent stream; both have the same words
@@ -59,7 +66,14 @@ class PlannedOperation:
 
 @dataclass(slots=True)
 class PlannedPosition:
-    """A switch position at a place: its routing, the streams that cross it, and how it ends."""
+    """A switch position at a place: its routing, the streams that cross it, and how it ends.
+
+    Attributes:
+        config: Side that words come from, and sides that they go to.
+        flows: Streams that cross it, in order.
+        waits_for_release: As in `SwitchPosition`.
+        releases: As in `SwitchPosition`.
+    """
 
     config: Config
     flows: list[Flow]
@@ -84,11 +98,17 @@ class Plan:
     colours: int = 0
 
     def carries_control_bit(self, flow: Flow) -> bool:
-        """Return True if a switch on the path of the stream counts its control bit."""
+        """Return True if the last word of a stream must carry the control bit.
+
+        Switches on its path count such words, to advance to their next positions.
+        """
         return any(self._counts(pe, flow.colour) for pe in flow.path)
 
     def _counts(self, pe: int, colour: int) -> bool:
-        """Return True if a PE counts the control bits of a colour."""
+        """Return True if a PE counts the control bits of a colour.
+
+        This is so if the colour has several switch positions there, or releases another colour.
+        """
         positions = self.positions[pe, colour]
         return len(positions) > 1 or positions[0].releases is not None
 
@@ -183,23 +203,14 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
     for i, (source, target, arrival) in enumerate(messages.tolist()):
         if arrival == Arrival.COPY or source == target:
             continue
-        first_direction = (
-            flows.pop() if multicast and flows[-1].source == source and arrival == Arrival.MULTICAST else None
-        )
+        continues = bool(multicast) and flows[-1].source == source and arrival == Arrival.MULTICAST
+        first_direction = flows.pop() if continues else None
         multicast = [*(multicast if first_direction else ()), target] if arrival == Arrival.MULTICAST else []
         path = _along_line(source, multicast or [target], tap=bool(multicast))
         receivers = [place for place in path if place != source] if multicast else [target]
         message_colour, message_part = -1 if colours is None else int(colours[i]), 0 if part is None else int(part[i])
-        flows.append(
-            Flow(
-                source,
-                Arrival(arrival),
-                path,
-                receivers,
-                first_direction.colour if first_direction else message_colour,
-                message_part,
-            )
-        )
+        colour = first_direction.colour if first_direction else message_colour
+        flows.append(Flow(source, Arrival(arrival), path, receivers, colour, message_part))
     return flows
 
 
@@ -219,7 +230,7 @@ def _along_line(source: int, targets: list[int], *, tap: bool) -> dict[int, Conf
 
 
 def _tree(stream: PlaneStream, cols: int, colour: int) -> Flow:
-    """Return a stream of a plane, with its links from the source outward."""
+    """Return a stream of a plane, which may branch, with the routing at each of its PEs."""
     entered: dict[int, int] = {stream.source[0] * cols + stream.source[1]: Port.RAMP}
     leaving: dict[int, list[int]] = {place: [] for place in entered}
     for row, col, side in stream.links.tolist():

@@ -36,8 +36,8 @@ class MachineRun:
         link_words: int64 ``[4, rows, cols]``, words that left each PE to the north, east, south and
             west.
         visits: Number of queues and threads that the simulator processed: its own work.
-        moves: int32 ``[n, 6]``, moves of wavelets in order of cycles; empty unless requested. The
-            columns are: cycle in which the wavelet leaves a router; row and column of the PE;
+        moves: int32 ``[n, 6]``, moves of wavelets in order of cycles; empty unless requested.
+            Columns are the cycle in which the wavelet leaves a router; row and column of the PE;
             colour; Port that it leaves through (RAMP: into the PE); Port that it came by (RAMP:
             from the PE). The moves of a wavelet through several ports are next to each other.
     """

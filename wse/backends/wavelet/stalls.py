@@ -37,9 +37,9 @@ def find_stall(plan: Plan) -> str:
 
 
 def _mixed_colour(plan: Plan) -> str:
-    """Describe a PE where two threads would read the same queue; return "" if there is none.
+    """Describe a PE that adds some words of a colour and stores others; return "" if none does.
 
-    This happens if the PE adds some words of a colour and stores others.
+    Two threads would read the same queue there.
     """
     combines: dict[tuple[int, int], bool] = {}
     for flow in plan.flows:
@@ -51,13 +51,19 @@ def _mixed_colour(plan: Plan) -> str:
 
 
 def _circular_wait(plan: Plan) -> str:
-    """Describe the first groups of messages that wait for each other in a circle; "" if none."""
+    """Describe the first groups of messages that wait for each other in a circle; "" if none.
+
+    1. If no operation both receives and sends, and operations are in the order of the streams, no
+       circle is possible.
+    2. Streams that one operation receives and sends are merged to a group (case 4 of the module).
+    3. For each group, the groups that it waits for are collected, and a circle is searched.
+    """
     number = {id(flow): i for i, flow in enumerate(plan.flows)}
     if all(step.receive is None or step.send is None for step in plan.operations):
         order = [number[id(step.flow)] for step in plan.operations]
-        if order == sorted(order):
+        if order == sorted(order):  # 1
             return ""  # each stream is a group on its own and waits only for earlier streams
-    group = list(range(len(plan.flows)))  # 4. streams of one operation, as a union-find structure
+    group = list(range(len(plan.flows)))  # 2. a union-find structure
 
     def root(i: int) -> int:
         """Return the representative of a stream's group."""
@@ -69,7 +75,7 @@ def _circular_wait(plan: Plan) -> str:
     for step in plan.operations:
         if step.receive is not None and step.send is not None:
             group[root(number[id(step.receive)])] = root(number[id(step.send)])
-    waits: dict[int, dict[int, tuple[Flow, Flow]]] = defaultdict(dict)
+    waits: dict[int, dict[int, tuple[Flow, Flow]]] = defaultdict(dict)  # 3
     for waiting_flow, awaited_flow in _waiting_pairs(plan):
         waits[root(number[id(waiting_flow)])].setdefault(root(number[id(awaited_flow)]), (waiting_flow, awaited_flow))
     circle = _first_circular_wait(waits)
@@ -97,7 +103,7 @@ def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:
                 yield from ((step.receive, user) for user in users.get(words, ()))
             storing_flows[words] = step.receive
             continue
-        yield from ((flow, previous) for flow in flows for previous in last.get(step.place, ()))  # 2. on a PE
+        yield from ((flow, earlier_flow) for flow in flows for earlier_flow in last.get(step.place, ()))  # 2. on a PE
         yield from ((flow, storing_flows[words]) for flow in flows if words in storing_flows)  # 3. in memory
         last[step.place] = users[words] = flows
 
@@ -128,5 +134,5 @@ def _first_circular_wait(waits: dict[int, dict[int, tuple[Flow, Flow]]]) -> list
 
 
 def _message(flow: Flow) -> str:
-    """Return a message as text for people."""
+    """Return a message as text: its source, its last receiver and its colour."""
     return f"{flow.source} to {flow.receivers[-1]} on colour {flow.colour}"

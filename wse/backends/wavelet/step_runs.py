@@ -69,7 +69,8 @@ class StepRuns:
     def lines(self, messages_and_transfers: Sequence[tuple[LineMessages, Transfer]], start: I32) -> StepRun:
         """Simulate patterns on lines of one region at the same time.
 
-        Each pattern has colours and threads of its own.
+        Each pattern has its own colours, threads and addresses: ``words`` words to send, then
+        ``words`` words to receive. A PE is busy until it has added its last stored message.
 
         Args:
             messages_and_transfers: Messages of each pattern, and the transfer whose words they
@@ -79,7 +80,7 @@ class StepRuns:
         patterns: list[tuple[LineMessages, int, int]] = []
         for messages, transfer in messages_and_transfers:
             add = math.ceil(self.pe.vector(transfer.elements, self.pe.acc))
-            patterns.append((messages.in_one_turn, transfer.words, add))
+            patterns.append((messages.with_reduced_round, transfer.words, add))
         key = ("lines", start.shape, start.tobytes(), *patterns)
         if key not in self.runs_by_key:
             machine = self._machine(start, max(1, 2 * sum(words for _, words, _ in patterns)))
@@ -155,6 +156,6 @@ class StepRuns:
         return Lines(machine=machine, gap_cycles=gap, relay_cycles=relay, add_cycles=add or 0, main=main)
 
     def _run(self, machine: Machine) -> StepRun:
-        """Simulate a machine."""
+        """Simulate a machine and return the results that depend on the step only."""
         result = run(machine, workers=self.workers, log=self.log)
         return StepRun(result.pe_cycles, result.link_words, result.moves)

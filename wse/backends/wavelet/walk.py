@@ -87,17 +87,17 @@ class PhaseWalk:
         self.step_cycles, self.hops = np.zeros(len(phase.steps), np.int64), np.zeros(len(phase.steps), np.int64)
         self.links = np.zeros((program.wafers, 4, program.wafer_rows, program.wafer_cols), np.int64)
 
-    def carry_out(self, steps: range, turn: int) -> None:
+    def carry_out(self, steps: range, iteration: int) -> None:
         """Simulate a step, or the steps of an overlap group, in one iteration of their loop.
 
         The numbers in the body refer to the module docstring.
         """
         phase, first, hops = self.phase, steps.start, int(self.links.sum())
-        transfers = {step: self._transfer(step, turn) for step in steps if not phase.steps.computes(step)}
+        transfers = {step: self._transfer(step, iteration) for step in steps if not phase.steps.computes(step)}
         working = [step for step in steps if step not in transfers or _works(transfers[step])]
         stage = int(phase.steps.stage[first])
         # 1
-        repaints = int(phase.steps.repaints[steps.start : steps.stop].sum()) if turn == 0 else 0
+        repaints = int(phase.steps.repaints[steps.start : steps.stop].sum()) if iteration == 0 else 0
         self.free[stage] += self.software.route_rewrite_cycles * repaints
         if working and not phase.steps.joined[first]:
             self.free[stage] += self.sync if phase.steps.overlap[first] >= 0 else self.software.task_dispatch_cycles
@@ -108,13 +108,13 @@ class PhaseWalk:
             if transfer is None:
                 if step > first and phase.steps.in_chain[step - 1]:
                     idle += self.software.task_dispatch_cycles
-                self._compute(step, turn, idle)  # 2
+                self._compute(step, iteration, idle)  # 2
             elif phase.steps.in_chain[step]:
                 self._follow(step, transfer, idle)  # 2
             elif len(steps) > 1 and isinstance(transfer.messages, RowShift):
-                lines += self._shift_lines(transfer, turn)
+                lines += self._shift_lines(transfer, iteration)
             elif not isinstance(transfer.messages, LineMessages):
-                self._stream(step, transfer, turn, begin)  # 4
+                self._stream(step, transfer, iteration, begin)  # 4
             elif transfer.in_memory:
                 self._copy(transfer, begin)  # 2
             else:
@@ -137,20 +137,21 @@ class PhaseWalk:
         pattern = int(self.phase.steps.pattern[step])
         return pattern >= 0 and self.program.patterns[pattern].overlaps
 
-    def _transfer(self, step: int, turn: int) -> Transfer:
+    def _transfer(self, step: int, iteration: int) -> Transfer:
         """Return the transfer of a step in an iteration of its loop."""
-        return transfer_of(self.program, self.phase, step, self.slots, turn)
+        return transfer_of(self.program, self.phase, step, self.slots, iteration)
 
-    def _compute(self, step: int, turn: int, idle: I64) -> None:
+    def _compute(self, step: int, iteration: int, idle: I64) -> None:
         """Simulate a kernel on some rows.
 
         ``idle`` is the cycle from which on each PE is free for kernels of the group; it is updated.
         """
-        a = self.phase.steps.operands(step, self.slots, turn)
+        operands = self.phase.steps.operands(step, self.slots, iteration)
         over_heads = bool(self.phase.steps.over_heads[step])
-        cycles = KERNELS[self.phase.steps.code[step]].cycles_of(a, self.pe, over_heads=over_heads)
-        self._work(int(self.phase.steps.stage[step]), a[0], a[1], cycles, idle)
-        idle[a[0] : a[0] + a[1]] += math.ceil(cycles - 1e-9)
+        cycles = KERNELS[self.phase.steps.code[step]].cycles_of(operands, self.pe, over_heads=over_heads)
+        first_row, rows = operands[:2]  # see `FIRST_OPERAND`
+        self._work(int(self.phase.steps.stage[step]), first_row, rows, cycles, idle)
+        idle[first_row : first_row + rows] += math.ceil(cycles - 1e-9)
 
     def _follow(self, step: int, transfer: Transfer, idle: I64) -> None:
         """Simulate a pattern in the chain of its group.
@@ -188,23 +189,23 @@ class PhaseWalk:
             step, messages_and_transfers[0][1].site.stage, base, self.runs.lines(messages_and_transfers, start)
         )
 
-    def _shift_lines(self, transfer: Transfer, turn: int) -> list[tuple[LineMessages, Transfer]]:
+    def _shift_lines(self, transfer: Transfer, iteration: int) -> list[tuple[LineMessages, Transfer]]:
         """Return a cache shift as a pattern along columns of its region; empty if no row sends."""
         rect = transfer.site.placed_stage.rect
-        passing = CacheBalance.passing_rows(self.lengths[turn], rect.rows)
+        passing = CacheBalance.passing_rows(self.lengths[iteration], rect.rows)
         if not passing:
             return []
         pattern = cache_shift(rect.rows, rect.cols, passing)
         shifted = LineMessages(schedule=pattern, axis=COLUMNS, round=0, first_row=0, rows=rect.rows, in_place=False)
         return [(shifted, transfer)]
 
-    def _stream(self, step: int, transfer: Transfer, turn: int, begin: I64) -> None:
+    def _stream(self, step: int, transfer: Transfer, iteration: int, begin: I64) -> None:
         """Simulate a cache shift, words between regions, or the parts of a crossing on a mesh."""
         stage, issued = transfer.site.stage, begin + self.issue
         self.free[stage] += self.issue
         match transfer.messages:
             case RowShift():
-                for shifted in self._shift_lines(transfer, turn):
+                for shifted in self._shift_lines(transfer, iteration):
                     start, base = _relative(issued)
                     self._note_end(step, stage, base, self.runs.lines([shifted], start))
             case Translation() as messages if transfer.leaves_wafer:
@@ -276,7 +277,14 @@ class PhaseWalk:
         return at_edge.astype(np.int64) + base
 
     def _note_end(self, step: int, stage: int, base: int, step_run: StepRun) -> None:
-        """Record a simulation on a region whose cycle 0 was ``base``."""
+        """Record a simulation on a stage's region: words on links, moves, and ends of PEs.
+
+        Args:
+            step: Index of the step.
+            stage: Index of the stage.
+            base: Cycle of the phase at which the simulation began.
+            step_run: Result of the simulation.
+        """
         wafer, rect = self.program.stages[stage].wafer, self.program.stages[stage].rect
         self.links[(wafer, slice(None), *_area(rect))] += step_run.link_words
         self._log(step, base, wafer, rect.row, rect.col, step_run.moves)
@@ -290,7 +298,13 @@ class PhaseWalk:
             self.on_moves(step, np.stack(columns, axis=1))
 
     def _free(self, stage: int, base: int, ends: I32) -> None:
-        """Make the PEs of a stage busy until their ends in a simulation."""
+        """Make the PEs of a stage busy until they have ended in a simulation.
+
+        Args:
+            stage: Index of the stage.
+            base: Cycle of the phase at which the simulation began.
+            ends: Cycle of the simulation in which each PE ended; 0 if it was idle.
+        """
         free = self.free[stage]
         free[:] = np.maximum(free, np.where(ends > 0, base + ends, 0))
 

@@ -32,7 +32,7 @@ def _pes(blocks: list[Any]) -> I32:
 
 
 def _ranks(sorted_keys: I64) -> I64:
-    """Return the position of each item among equal items, for sorted keys."""
+    """Return the rank of each item, from 0, among the items with the same key; keys are sorted."""
     first = np.searchsorted(sorted_keys, sorted_keys)
     return np.asarray(np.arange(len(sorted_keys)) - first, np.int64)
 
@@ -63,7 +63,10 @@ class Wiring:
         self._operations()
 
     def _positions(self) -> None:
-        """Sort switch positions by PE and colour; equal ones stay in order."""
+        """Collect all switch positions as arrays, sorted by PE and colour.
+
+        Positions of the same PE and colour stay in order.
+        """
         blocks = self.machine.route_blocks
         pe, colour = _pes(blocks), _per_pe(blocks, [block.colour for block in blocks])
         key = pe.astype(np.int64) * self.machine.wafer.colours + colour
@@ -92,7 +95,7 @@ class Wiring:
             count = int((self.place == self.place[first]).sum())
             msg = (
                 f"wavelet reference: {count} switch positions of colour {self.colour[first]} on "
-                f"{machine.pe_text(int(self.pe[first]))}; {machine.wafer.name} has {max_positions} a colour: "
+                f"{machine.pe_text(int(self.pe[first]))}; {machine.wafer.name} has {max_positions} per colour: "
                 "send some of the streams on another colour"
             )
             raise BadInput(msg)

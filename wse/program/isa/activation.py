@@ -21,6 +21,7 @@ vector operations of gating.
 
 
 def _cycles(c: PeCosts, M: int, n: int, function: int, gated: int) -> float:
+    """Return the cycles of ``activate``: an activation function on M tokens of n features."""
     return M * n * _WORK[function][0] * c.function + _vectors_cycles(c, M * n, function, gated)
 
 
@@ -40,11 +41,11 @@ def _vectors_cycles(c: PeCosts, elements: int, function: int, gated: int) -> flo
 def _share_cycles(
     c: PeCosts, M: int, n: int, function: int, gated: int, length: int, groups: int, shared_tokens: int, padding: int
 ) -> float:
-    """Return the cycles of ``activate_share``.
+    """Return the cycles of ``activate_share`` on the PE with the largest shard.
 
-    The PEs of a group divide the features among them. The PE with the largest shard counts. It also
-    writes zeros for the features of the other PEs. A shard may begin and end inside the features of
-    a token, and has separate vectors for each token.
+    The PEs of a group divide the features among them. A PE also writes zeros for the features of
+    the other PEs. A shard may begin and end inside the features of a token, and has separate
+    vectors for each token.
     """
     shard_elements, iterations = ceil_div(shared_tokens * n, length // groups), M // shared_tokens
     tokens_reached = min(shared_tokens, ceil_div(shard_elements - 1, n) + 1)

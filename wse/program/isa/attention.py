@@ -16,49 +16,61 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def _products(M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> int:
+    """Return the multiply-adds of scores or values: one per token, query head, feature and slot."""
     return M * Hk * queries_per_kv * F * T
 
 
 def _scores(M: int, H: int, T: int) -> int:
+    """Return the number of scores: one per token, query head and cache slot."""
     return M * H * T
 
 
 def _scores_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int, add: int) -> float:
+    """Return the cycles of ``attention_scores``, vectorised over the cache slots of a head."""
     heads = M * Hk * queries_per_kv
     zero = 0.0 if add else c.vector(heads * T, c.acc)
     return zero + heads * (c.loop + c.rows(F, T, c.mac))
 
 
 def _max_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
+    """Return the cycles of ``attention_max``, vectorised over the cache slots of a head."""
     return M * H * (c.vector(T, c.f32) + c.vector(T, c.largest))
 
 
 def _exp_cycles(c: PeCosts, M: int, H: int, T: int) -> float:
+    """Return the cycles of ``attention_exp``, vectorised over the cache slots of a head."""
     one_head = 2 * c.vector(T, c.f32) + T * c.function + c.vector(T, c.convert)
     return M * H * (c.loop + one_head)
 
 
 def _scores_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int, add: int) -> float:
+    """Return the cycles of ``attention_scores``, vectorised over the query heads of a KV head."""
     zero = 0.0 if add else c.vector(M * Hk * queries_per_kv * T, c.acc)
     return zero + M * Hk * F * (c.loop + c.strided_rows(T, queries_per_kv, c.mac))
 
 
 def _max_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
+    """Return the cycles of ``attention_max``, vectorised over tokens and heads."""
     return c.vector(M * H * T, c.f32) + c.loop + T * c.strided_vector(M * H, c.largest)
 
 
 def _exp_cycles_over_heads(c: PeCosts, M: int, H: int, T: int) -> float:
-    neighbours = c.vector(M * H * T, c.f32) + c.vector(M * H * T, c.convert)
-    return neighbours + M * H * T * c.function + 2 * (c.loop + T * c.strided_vector(M * H, c.f32))
+    """Return the cycles of ``attention_exp``, vectorised over tokens and heads.
+
+    Operations that need no sum or maximum of a head are vectorised over all scores.
+    """
+    elementwise = c.vector(M * H * T, c.f32) + c.vector(M * H * T, c.convert)
+    return elementwise + M * H * T * c.function + 2 * (c.loop + T * c.strided_vector(M * H, c.f32))
 
 
 def _values_cycles_over_heads(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    """Return the cycles of ``attention_values``, vectorised over the query heads of a KV head."""
     zero = c.vector(M * Hk * queries_per_kv * F, c.acc)
     return zero + M * Hk * F * (c.loop + c.strided_rows(T, queries_per_kv, c.mac))
 
 
 def _round_cycles(c: PeCosts, n: int) -> float:
-    """Return the cycles of exp's range reduction: round to an integer, clamp, multiply by ln 2."""
+    """Return the cycles of rounding n maxima to multiples of ln 2, with a lower limit."""
     return 4 * c.vector(n, c.f32) + c.vector(n, c.largest)
 
 
@@ -69,39 +81,49 @@ def _powers_cycles(c: PeCosts, heads: int) -> float:
 
 
 def _rescale_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
+    """Return the cycles of ``softmax_rescale``, vectorised over the features of a head."""
     return _powers_cycles(c, M * H) + M * H * (c.loop + c.vector(F, c.scale_acc))
 
 
 def _rescale_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
+    """Return the cycles of ``softmax_rescale``, vectorised over tokens and heads."""
     return _powers_cycles(c, M * H) + c.loop + F * c.strided_vector(M * H, c.scale_acc)
 
 
 def _finish_cycles(c: PeCosts, M: int, H: int, F: int) -> float:
+    """Return the cycles of ``attention_finish``, vectorised over the features of a head.
+
+    Each head needs one division, which is a scalar function.
+    """
     return M * H * (c.loop + c.function + c.vector(F, c.convert))
 
 
 def _finish_cycles_over_heads(c: PeCosts, M: int, H: int, F: int) -> float:
+    """Return the cycles of ``attention_finish``, vectorised over tokens and heads."""
     return M * H * c.function + c.loop + F * c.strided_vector(M * H, c.convert)
 
 
 def _exp_share_cycles(c: PeCosts, M: int, H: int, T: int, columns: int, groups: int, sharers: int) -> float:
-    """Return the cycles of exp when the PEs of a set of columns divide the scores among them.
+    """Return the cycles of ``attention_exp_share`` on the PE with the most scores.
 
-    The PE with the most scores counts. It also writes zeros for the scores of the other PEs.
+    The PEs of a group of columns divide the scores among them. A PE also writes zeros for the
+    scores of the other PEs.
     """
     columns_of_group = columns // groups
-    weights = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))
-    in_a_row = min(weights, T)
-    vectors = c.loop + 2 * c.vector(in_a_row, c.f32) + c.vector(in_a_row, c.convert)
-    return c.vector(M * H * T, c.act) + weights * c.function + ceil_div(weights, max(1, T)) * vectors
+    scores = ceil_div(M * H * T, columns_of_group // max(1, columns_of_group // sharers))
+    scores_per_vector = min(scores, T)
+    vectors = c.loop + 2 * c.vector(scores_per_vector, c.f32) + c.vector(scores_per_vector, c.convert)
+    return c.vector(M * H * T, c.act) + scores * c.function + ceil_div(scores, max(1, T)) * vectors
 
 
 def _values_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    """Return the cycles of ``attention_values``, vectorised over the features of a head."""
     heads = M * Hk * queries_per_kv
     return c.vector(heads * F, c.acc) + heads * (c.loop + c.rows(T, F, c.mac))
 
 
 def _online_cycles(c: PeCosts, M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> float:
+    """Return the cycles of ``attention_online``: softmax weights, then values, for each head."""
     heads = M * Hk * queries_per_kv
     weights = c.vector(T, c.f32) + c.vector(T, c.largest) + (T + 1) * c.function
     values = c.vector(F, c.acc) + c.rows(T, F, c.mac)

@@ -9,6 +9,7 @@ from wse.program.isa.operands import acc, act, f32, numbers, wgt
 
 
 def _elements(n: int) -> int:
+    """Return the number of elements."""
     return n
 
 

@@ -21,6 +21,7 @@ _NAMES: Final = tuple(CODINGS)
 
 
 def _products(P: int, K: int, N: int) -> int:
+    """Return the multiply-adds of P pairs, each with a [K, N] matrix."""
     return P * K * N
 
 
@@ -35,6 +36,7 @@ def _code_rows(K: int, coding: int) -> int:
 
 
 def _coded_tile_extent(K: int, N: int, local_experts: int, k_stride: int, coding: int) -> int:
+    """Return the extent of the codes of all experts of a column, in elements."""
     return (_code_rows(K, coding) - 1) * k_stride + local_experts * N
 
 
@@ -102,22 +104,27 @@ def _tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: in
 
 
 def _coded_tiles_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, coding: int, G: int) -> int:
+    """Return the bytes of quantised expert tiles that are read, including scales of groups."""
     return min(P, local_experts) * tile_bytes(_NAMES[coding], b, K, N, G)
 
 
 def _mxfp4_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, G: int) -> int:
+    """Return the bytes of mxfp4 expert tiles that are read."""
     return min(P, local_experts) * tile_bytes("mxfp4", b, K, N, G)
 
 
 def _fp8_blocks_bytes(b: Mapping[str, int], P: int, K: int, N: int, local_experts: int, G: int, B: int) -> int:
+    """Return the bytes of fp8 expert tiles with block scales that are read."""
     return min(P, local_experts) * blocks_bytes(b, K, N, G, B)
 
 
 def _mxfp4_cycles(c: PeCosts, K: int, N: int, G: int, rows: int) -> float:
+    """Return the cycles of the product of one token with one mxfp4 expert."""
     return one_expert_cycles(c, _MXFP4, K, N, rows) + power_cycles(c, N, G)
 
 
 def _fp8_blocks_cycles(c: PeCosts, K: int, N: int, G: int, B: int, rows: int) -> float:
+    """Return the cycles of the product of one token with one fp8 expert that has block scales."""
     return one_expert_cycles(c, _FP8, K, N, rows) + run_cycles(c, N, G, B)
 
 

@@ -102,8 +102,8 @@ class Kernel:
         Args:
             operands: Operands of the step.
             costs: Costs of operations on the PE.
-            over_heads: Whether the call may vectorise over heads. If so, the cheaper variant
-                counts.
+            over_heads: Whether the call may vectorise over heads. If so, the result is that of the
+                cheaper variant.
         """
         cycles = float(self._value(self.cycles, operands, costs))
         if not over_heads or self.cycles_over_heads is None:
@@ -124,13 +124,23 @@ class Kernel:
         return int(self._value(self.read_bytes, operands, element_bytes))
 
     def elements(self, name: str, operands: Sequence[int]) -> int:
-        """Return the number of elements at the address operand ``name`` that a call may access."""
+        """Return the number of elements that a call may access, starting at an address operand.
+
+        Args:
+            name: Name of the address operand.
+            operands: Operands of the step.
+        """
         extent = self.operands[self.index[name] - FIRST_OPERAND].extent
         assert extent is not None
         return self._product(extent, operands) if isinstance(extent, str) else int(self._value(extent, operands))
 
     def elements_used(self, name: str, operands: Sequence[int]) -> int:
-        """Return the number of elements at the address operand ``name`` that a call uses."""
+        """Return the number of elements that a call uses, starting at an address operand.
+
+        Args:
+            name: Name of the address operand.
+            operands: Operands of the step.
+        """
         reads = self.operands[self.index[name] - FIRST_OPERAND].reads
         return self._product(reads, operands) if reads else self.elements(name, operands)
 
@@ -139,7 +149,7 @@ class Kernel:
         return prod(int(operands[self.index[name]]) for name in names.split())
 
     def _value(self, formula: Formula, operands: Sequence[int], *first: object) -> Any:
-        """Evaluate a formula on the operands of a step; ``first`` are its arguments before these."""
+        """Evaluate a formula on ``first`` (additional arguments) and the operands of a step."""
         return formula(*first, *(operands[i] for i in self._parameters[formula]))
 
     @cached_property

@@ -15,10 +15,12 @@ from wse.program.isa.pe_costs import PeCosts
 
 
 def _placed_elements(M: int, H: int, n: int) -> int:
+    """Return the number of elements of M tokens with H heads of n features."""
     return M * H * n
 
 
 def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
+    """Return the cycles of ``place_heads``: clear the output, then copy the heads of the row."""
     return c.vector(M * H * n, c.acc) + M * Hl * (c.loop + c.vector(n, c.acc))
 
 

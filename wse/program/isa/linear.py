@@ -27,7 +27,7 @@ class Unpacking:
     """Cost of unpacking codes that share 16-bit words to float16 values.
 
     Attributes:
-        operations: Vector operations of one unpacking loop iteration.
+        operations: Vector operations that unpack one group of rows.
         shifts: Elements shifted, per code.
         logic: Elements of bitwise operations, per code.
         adds: Elements of additions, per code.
@@ -92,16 +92,17 @@ def gemv_cycles(c: PeCosts, M: int, K: int, N: int) -> float:
 
 
 def _products(M: int, K: int, N: int) -> int:
+    """Return the multiply-adds of M tokens times [K, N]."""
     return M * K * N
 
 
 def _right(K: int, N: int, k_stride: int, n_stride: int) -> int:
-    """Return the elements from the first to the last one of a [K, N] operand with strides."""
+    """Return the extent of a [K, N] operand with strides, from its first to its last element."""
     return (K - 1) * k_stride + (N - 1) * n_stride + 1
 
 
 def _spaced_rows(M: int, N: int, out_stride: int) -> int:
-    """Return the elements from the first to the last one of M rows with stride ``out_stride``."""
+    """Return the extent of M rows with a stride, from their first to their last element."""
     return (M - 1) * out_stride + N
 
 
@@ -176,9 +177,9 @@ def _unpacking_cycles(c: PeCosts, u: Unpacking, K: int, N: int, rows: int) -> fl
 
 
 def _unpacked_products(c: PeCosts, M: int, K: int, N: int, rows: int) -> float:
-    """Return the cycles of a product with unpacked codes, vectorised over tokens or outputs.
+    """Return the cycles of a product with unpacked codes.
 
-    The cheaper of the two counts.
+    The product is vectorised over tokens or over outputs, whichever is cheaper.
     """
     iterations = math.ceil(K / rows)
     by_outputs = M * (iterations * c.loop + c.rows(K, N, c.mac))

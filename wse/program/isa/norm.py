@@ -11,22 +11,25 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def _features(M: int, K: int) -> int:
+    """Return the number of features of M tokens."""
     return M * K
 
 
 def _parts(M: int, n: int, parts: int) -> int:
+    """Return the number of elements of M tokens with ``parts`` parts of n elements."""
     return M * parts * n
 
 
 def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, groups: int) -> float:
-    """Return the cycles of ``rms_scale_share``, where the PEs of a group divide the features.
+    """Return the cycles of ``rms_scale_share`` on the PE with the largest shard.
 
-    The PE with the largest shard counts.
+    The PEs of a group divide the features among them.
     """
     return M * (c.loop + 2 * c.function + parts * c.vector(ceil_div(n, length // groups), c.scale_acc))
 
 
 def _layer_scale_cycles(c: PeCosts, M: int, K: int, offset: int) -> float:
+    """Return the cycles of ``layer_scale``: mean, deviation, and four or five vector operations."""
     mean = 4 * c.vector(1, c.f32)
     return M * (c.loop + 2 * c.function + mean + (4 + (offset != 0)) * c.vector(K, c.act))
 

@@ -10,14 +10,17 @@ from wse.program.isa.pe_costs import PeCosts
 
 
 def _queries(M: int, Hq: int, F: int) -> int:
+    """Return the number of query elements of M tokens."""
     return M * Hq * F
 
 
 def _projection_elements(M: int, Hq: int, Hk: int, F: int) -> int:
+    """Return the number of elements of the queries, keys and values of M tokens."""
     return M * (Hq + 2 * Hk) * F
 
 
 def _pairs(R: int) -> int:
+    """Return the number of rotary pairs of a head."""
     return R // 2
 
 
@@ -33,8 +36,8 @@ def _turns(M: int, R: int, turned: int) -> int:
 def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
     """Return the cycles to compute the cosines and sines of a token.
 
-    If ``multiplier_pico`` is not 1, they are also multiplied. The result is 0 if the cosines and
-    sines were computed before (``turned``).
+    They are multiplied by a factor if that is not 1. The result is 0 if they were computed before
+    (``turned``).
     """
     if turned:
         return 0.0
@@ -43,6 +46,11 @@ def _angles(c: PeCosts, R: int, multiplier_pico: int, turned: int = 0) -> float:
 
 
 def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int) -> float:
+    """Return the cycles of ``rope``, vectorised over the pairs of a head.
+
+    The operations are the cosines and sines, six vector operations per head, and the rounding of
+    all queries, keys and values.
+    """
     heads = Hq + Hk
     rounding = c.vector((heads + Hk) * F, c.convert)
     return M * (c.loop + _angles(c, R, multiplier_pico, turned) + heads * 6 * c.vector(R // 2, c.acc) + rounding)
@@ -51,6 +59,7 @@ def _rope_cycles(c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplie
 def _rope_cycles_over_heads(
     c: PeCosts, M: int, Hq: int, Hk: int, F: int, R: int, multiplier_pico: int, turned: int
 ) -> float:
+    """Return the cycles of ``rope``, vectorised over heads."""
     rounding = c.vector((Hq + 2 * Hk) * F, c.convert)
     return M * (
         c.loop + _angles(c, R, multiplier_pico, turned) + R // 2 * 6 * c.strided_vector(Hq + Hk, c.acc) + rounding
@@ -58,10 +67,12 @@ def _rope_cycles_over_heads(
 
 
 def _rotate_cycles_over_heads(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
+    """Return the cycles of ``rotate``, vectorised over heads."""
     return M * (c.loop + _angles(c, R, multiplier_pico, turned) + R // 2 * 6 * c.strided_vector(H, c.act))
 
 
 def _rotate_cycles(c: PeCosts, M: int, H: int, R: int, multiplier_pico: int, turned: int) -> float:
+    """Return the cycles of ``rotate``, vectorised over the pairs of a head."""
     return M * (c.loop + _angles(c, R, multiplier_pico, turned) + H * 6 * c.vector(R // 2, c.act))
 
 

@@ -15,6 +15,7 @@ from wse_mappings.cuts.split import ceil_div
 
 
 def _scores(M: int, E: int) -> int:
+    """Return the number of router scores of M tokens."""
     return M * E
 
 

@@ -40,8 +40,11 @@ class LineMessages:
     in_place: bool
 
     @property
-    def in_one_turn(self) -> LineMessages:
-        """These messages, with the round reduced modulo the number of variants of the schedule."""
+    def with_reduced_round(self) -> LineMessages:
+        """These messages, with the round reduced modulo the number of variants of the schedule.
+
+        Rounds that run the same messages then have equal keys in caches.
+        """
         return replace(self, round=self.round % len(self.schedule.variants))
 
 

@@ -69,7 +69,7 @@ class CacheShift(Transfer):
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """Return two colours, which alternate with the parity of the row."""
+        """Return 2: the two colours alternate with the parity of the row."""
         return COLOURS
 
     @property
@@ -148,7 +148,8 @@ class BetweenWafers(Transfer):
     def crossings(self) -> tuple[WaferPair, ...]:
         """Pairs of wafers that exchange messages.
 
-        If the choice of experts matters, one wafer of each pair (`chosen_end`) has chosen experts.
+        If only wafers with chosen experts take part, one wafer of each pair (`chosen_end`) has
+        chosen experts.
         """
         pairs = tuple(dict.fromkeys((sender, receiver) for sender, receiver in self._ends if sender != receiver))
         if not self.by_choice or self.site.chosen is None:
@@ -172,12 +173,12 @@ class BetweenWafers(Transfer):
 
     @property
     def rounds(self) -> int:
-        """Number of messages from one wafer to another."""
+        """Number of messages that a wafer sends to another one, one after another."""
         return self.round_count
 
     @property
     def added_elements(self) -> int:
-        """Elements of a message if the pattern combines values, else 0."""
+        """Elements that a PE adds for each message from another wafer, or 0."""
         return self.part if np.isin(self.site.schedule.messages[:, 2], COMBINING).any() else 0
 
     @property
@@ -189,8 +190,12 @@ class BetweenWafers(Transfer):
 
 @lru_cache(maxsize=256)
 def _schedule_of_some(schedule: LineSchedule, is_chosen: tuple[bool, ...]) -> LineSchedule:
-    """Return the schedule with only the chosen messages.
+    """Return the schedule with only some of its messages.
 
     Equal choices return the same object, because readers use the identity of a schedule as a key.
+
+    Args:
+        schedule: The schedule.
+        is_chosen: Whether each message is kept.
     """
     return schedule.with_messages(is_chosen)

@@ -21,14 +21,14 @@ class StageStream(Transfer):
         target_col: First receiving column.
         cols: Number of sending columns.
         bytes: Payload in bytes, without padding.
-        vectors: Number of vectors that are divided among the rows. They are divided anew if the
-            other region has a different number of rows. 0 means that whole tiles are sent: to the
-            same row, or, if rows store equal tiles, to rows in proportion.
+        vectors: Number of vectors that are divided among the rows. If the regions have different
+            numbers of rows, the vectors are divided anew. 0 means that whole tiles are sent, either
+            to the same row or, if several rows store equal tiles, to rows in proportion.
         extent: Elements of a vector, over all rows.
         group, target_group: Group sizes at which the rows of the two regions divide a vector; 0 if
             they divide it evenly.
-        stride: Number of columns that divide the rows among them. Receiving row j gets its pieces
-            in columns j mod ``stride``, j mod ``stride`` + ``stride``, and so on.
+        stride: Number of columns among which the receiving rows are divided. Row j gets its pieces
+            in every ``stride``-th column, starting with column j mod ``stride``.
     """
 
     by_place: ClassVar[bool] = True

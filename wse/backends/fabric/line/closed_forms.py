@@ -3,8 +3,8 @@
 The published model has these terms, for B words on each of P PEs:
 
 - contention: maximum number of words that one PE sends or receives
-- energy: sum over all words of the hops of each; the number of links that are used. Energy / links
-  is the mean load of a link.
+- energy: sum over all words of the hops of each. Energy divided by the number of links that are
+  used is the mean load of a link.
 - distance: hops of the longest path
 - depth: length of the longest chain of operations that wait for each other
 
@@ -49,7 +49,7 @@ def model_cycles(terms: Terms, wafer: WaferSpec, grouping: Grouping = Grouping.A
     Args:
         terms: Contention, energy, links, distance and depth of the pattern.
         wafer: Wafer with the cycles of a hop and a ramp.
-        grouping: How the terms are combined.
+        grouping: How the terms are combined: ``ADDITIVE`` or ``OVERLAPPED``.
     """
     load = terms.energy_hops / terms.links
     distance = terms.distance_hops * wafer.hop_cycles
@@ -156,7 +156,7 @@ def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, 
 
 
 def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
-    """Return the cycles of the reduce with a name by its closed form."""
+    """Return the cycles of a reduce, given its name, by its closed form."""
     return reduce_form(line_reduces()[name], length, words, wafer, grouping)
 
 

@@ -30,11 +30,11 @@ words of the second piece that wait between its start and this place.
 
 
 class Conflict(NamedTuple):
-    """A resource that two pieces share.
+    """A link or ramp that two pieces (parts of message paths) both use.
 
     Attributes:
         other_piece: Index of the other piece in its plan.
-        resource: The resource.
+        resource: Type of the link or ramp.
         low, high: First and last place of the common span.
         shared_ends: Both ends of the common span, or all common places.
     """
@@ -47,7 +47,7 @@ class Conflict(NamedTuple):
 
 
 class Conflicts(NamedTuple):
-    """Conflicts of each piece of a plan with pieces of the same or another plan.
+    """Conflicts between pieces of message paths, by the index of the first piece.
 
     Attributes:
         on_other_colours: Conflicts with pieces on other colours, which alternate on a link.
@@ -60,7 +60,7 @@ class Conflicts(NamedTuple):
 
 
 def find_conflicts(
-    pieces: Pieces, other_pieces: Pieces, costs: LineCosts, *, same: bool, links: bool = True
+    pieces: Pieces, other_pieces: Pieces, costs: LineCosts, *, same_plan: bool, links: bool = True
 ) -> Conflicts:
     """Return the conflicts of each piece of ``pieces`` with ``other_pieces``.
 
@@ -68,16 +68,16 @@ def find_conflicts(
         pieces: Pieces of a plan.
         other_pieces: Pieces of another plan, or of the same plan.
         costs: Cycles of hops and relays, and words that wait there.
-        same: True if both plans are the same. Conflicts are then only those with earlier pieces,
-            and the main thread of a PE keeps its words apart.
+        same_plan: True if both plans are the same. Conflicts are then only those with earlier
+            pieces, and the main thread of a PE keeps its words apart.
         links: True if both plans are on the same line. False if their lines cross at each PE.
     """
-    resource, i, j = _pairs(pieces, other_pieces, same=same, links=links)
+    resource, i, j = _pairs(pieces, other_pieces, same_plan=same_plan, links=links)
     has_several_messages = pieces.side_by_side or other_pieces.side_by_side
     conflicts = (_multi_message_conflicts if has_several_messages else _single_message_conflicts)(
         pieces, i, other_pieces, j, resource, costs
     )
-    ordered = same & (pieces.colour[i] >= 0) & (pieces.colour[i] == other_pieces.colour[j])
+    ordered = same_plan & (pieces.colour[i] >= 0) & (pieces.colour[i] == other_pieces.colour[j])
     by_piece = Conflicts([[] for _ in range(len(pieces))], [[] for _ in range(len(pieces))])
     for number, is_ordered, conflict in zip(i.tolist(), ordered.tolist(), conflicts, strict=True):
         if conflict is not None:
@@ -85,17 +85,17 @@ def find_conflicts(
     return by_piece
 
 
-def _pairs(pieces: Pieces, other_pieces: Pieces, *, same: bool, links: bool) -> I64:
+def _pairs(pieces: Pieces, other_pieces: Pieces, *, same_plan: bool, links: bool) -> I64:
     """Return the pairs of pieces that use a resource at the same PEs.
 
     Returns:
         Resource, piece and other piece of each pair, int32 ``[3, n]``.
     """
-    kinds = slice(Resource.UP if links else Resource.INTO_PE, Resource.OUT_OF_PE if same else None)
+    kinds = slice(Resource.UP if links else Resource.INTO_PE, Resource.OUT_OF_PE if same_plan else None)
     (low, high), (start, end) = (piece_list.spans[kinds].swapaxes(0, 1) for piece_list in (pieces, other_pieces))
     resource, i, j = np.nonzero((low[:, :, None] <= end[:, None]) & (start[:, None] <= high[:, :, None]))  # 1
     resource += kinds.start
-    if same:  # earlier pieces only, and only if no main thread processes both one after another
+    if same_plan:  # earlier pieces only, and only if no main thread processes both one after another
         serial = (resource == Resource.INTO_PE) | (pieces.target[i] == pieces.target[j])
         has_conflict = (j < i) & ~(serial & pieces.main[i] & pieces.main[j])
         resource, i, j = resource[has_conflict], i[has_conflict], j[has_conflict]
@@ -119,7 +119,10 @@ def _single_message_conflicts(
 def _multi_message_conflicts(
     pieces: Pieces, i: I64, other_pieces: Pieces, j: I64, resource: I64, costs: LineCosts
 ) -> list[Conflict | None]:
-    """Return the conflicts of pairs in which a piece has several messages; None for no conflict."""
+    """Return the conflicts of pairs in which a piece has several messages.
+
+    The result is None for a pair without a conflict.
+    """
     conflicts: list[Conflict | None] = []
     for piece, other_piece, kind in zip(i.tolist(), j.tolist(), resource.tolist(), strict=True):
         (low, high), (start, end) = (

@@ -48,7 +48,7 @@ class Interleaving(NamedTuple):
 
 
 class SharedSpan(NamedTuple):
-    """Span of a line, from place ``low`` to ``high``, where a stream shares a resource.
+    """Part of a line, from place ``low`` to ``high``, where a stream shares a link or ramp.
 
     ``effect`` is the effect on the stream.
     """
@@ -108,10 +108,10 @@ class Window(NamedTuple):
 
 
 class Contender(NamedTuple, Generic[Owner]):
-    """Another piece that a stream conflicts with.
+    """A piece of another message's path that competes with a stream for a link or ramp.
 
     Attributes:
-        conflict: The shared resource.
+        conflict: The shared link or ramp.
         window: Time window of the other piece.
         feeds: True if the other piece is on the path of the same stream.
         owner: State of the other piece's line.
@@ -124,7 +124,7 @@ class Contender(NamedTuple, Generic[Owner]):
 
 
 class Delays(NamedTuple, Generic[Owner]):
-    """Effects of contention.
+    """Effects of contention on a stream and on the streams that compete with it.
 
     Attributes:
         shared_spans: Spans that the stream shares, with the delays of the stream.
@@ -191,7 +191,7 @@ def wait_on_colour(first: float, earlier_streams: Sequence[tuple[float, Sequence
     Args:
         first: Time of the stream's first word at its source.
         earlier_streams: For each other stream, the time of its last word at its source, and the
-            places where the two meet.
+            places that both streams pass.
     """
     waiting_cycles = [
         other_last + other_shift + 1 - first - shift  # 1

@@ -86,10 +86,10 @@ class LineTime:
 
 
 class LineEnd(NamedTuple):
-    """End of the last operation of a line.
+    """Time at which the last operation of a line ended.
 
     Attributes:
-        time: Time of the end.
+        time: The time, with its causes.
         streams: Maximum number of streams on one link or ramp.
     """
 
@@ -132,7 +132,7 @@ def lines_end(
 
 
 class _LineState:
-    """State of a line while its segments are computed in order."""
+    """Times of the PEs and streams of one line, while its path segments are computed in order."""
 
     def __init__(
         self, plan: LinePlan, words: int, costs: LineCosts, other_lines: list[tuple[_LineState, Conflicts]]
@@ -177,7 +177,10 @@ class _LineState:
         self.waiting.setdefault(target, []).append(Stream(first, last, path, piece, hops))
 
     def _store(self, pieces: Sequence[int], path: StreamPath, first: EventTime, last: EventTime) -> None:
-        """Store the words of pieces in the PEs that they reach, outside of their main threads."""
+        """Record when the words of a stream are stored in the PEs of some pieces of its path.
+
+        The words are received by threads other than the main threads of these PEs.
+        """
         delayed_cycles = 0.0
         if any(map(self.contended.__getitem__, pieces)):
             first, last, delayed_cycles = self._delayed_stream(pieces, path, first, last)  # 5
@@ -189,18 +192,18 @@ class _LineState:
 
     def finish(self) -> None:
         """Compute the receives after which a PE sends nothing."""
-        for pe, received in self.waiting.items():
-            self._receive(pe, received)
+        for pe, streams in self.waiting.items():
+            self._receive(pe, streams)
 
     def end(self) -> EventTime:
-        """Return the time at which the last operation ended."""
+        """Return the time at which the last operation or store ended."""
         stored = dict(self.stored)
         for piece in self.later_spans:
             stored[piece] = add_delay(stored[piece], self._later_delay(piece))
         return max([START, *self.free.values(), *stored.values()])
 
     def _later_delay(self, piece: int) -> float:
-        """Return the cycles by which pieces that were computed later delay a stored piece."""
+        """Return the cycles by which later streams delay a stored piece of a message's path."""
         earlier_spans, spans_of_later_pieces = self.shared_spans.get(piece, {}), self.later_spans.get(piece, {})
         resources = {**earlier_spans, **spans_of_later_pieces}
         all_spans = {
@@ -306,10 +309,10 @@ class _LineState:
         return first, delayed_last, delayed_last[0] - last[0]
 
     def _waiting_cycles(self, piece: int, first: float) -> float:
-        """Return the cycles for which earlier words on the same colour block a piece.
+        """Return the cycles for which earlier words on the same colour block a stream.
 
         Args:
-            piece: Index of the piece.
+            piece: Index of the piece of its path that the stream enters.
             first: Time at which its first word would otherwise leave.
         """
         conflicts = self.plan.conflicts.on_same_colour[piece]
@@ -318,9 +321,14 @@ class _LineState:
         return wait_on_colour(first, [end for end in ends if end[0] < NEVER]) if conflicts else 0.0
 
     def _delay(self, piece: int, path: StreamPath, first: float, last: float) -> float:
-        """Return the cycles that contention adds to a piece's words.
+        """Return the cycles that contention adds to a stream, and delay its competitors.
 
-        Stored pieces that share resources with it are delayed, too.
+        Only stored streams are delayed afterwards, because others have been completed.
+
+        Args:
+            piece: Index of the piece of the stream's path.
+            path: Path of the stream.
+            first, last: Times of the first and last word at the start of the piece.
         """
         contenders = self._contenders(self.plan.conflicts.on_other_colours[piece], path, first, last)
         for line, conflicts in self.other_lines:
@@ -351,7 +359,7 @@ class _LineState:
     def _contenders(
         self, conflicts: list[Conflict], path: StreamPath | None, first: float, last: float
     ) -> list[Contender[_LineState]]:
-        """Return the pieces that conflict with a stream and have been computed."""
+        """Return the pieces that conflict with a stream and have been computed before it."""
         contenders = []
         for conflict in conflicts:
             arrival = self.arrivals[conflict.other_piece]

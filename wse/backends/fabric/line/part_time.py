@@ -82,7 +82,7 @@ class _Messages(NamedTuple):
             drained=_interval(relays=1, hops=costs.tails(np.maximum(words - room, 1))),
         )
 
-    def of_round(self, message_range: slice) -> _Messages:
+    def messages_of_round(self, message_range: slice) -> _Messages:
         """Return the messages of a round."""
         return _Messages._make(column[..., message_range] for column in self)
 
@@ -110,7 +110,7 @@ def part_time(schedule: LineSchedule, variant: int, words: int, costs: LineCosts
     line = _PartState(len(place), schedule.parts, costs)
     for first, end in _rounds(messages):
         if number[end] > number[first]:
-            line.round(sent_messages.of_round(slice(number[first], number[end])))
+            line.round(sent_messages.messages_of_round(slice(number[first], number[end])))
     total, hops, relays, launch = line.end
     return Cycles(total=float(total), hops=float(hops), relays=float(relays), launch=float(launch))
 

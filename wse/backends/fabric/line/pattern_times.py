@@ -33,7 +33,15 @@ MOST_ENDS: Final = 4096
 
 
 class LinePattern(NamedTuple):
-    """A variant of a pattern with its words, on a line that stands for all equal lines."""
+    """A variant of a pattern with its words, on a line that stands for all equal lines.
+
+    Attributes:
+        schedule: The pattern.
+        variant: Index of the variant.
+        words: Words of each message.
+        axis: ROWS or COLUMNS, the direction of the line.
+        line: Distances along the line; None if neighbours are one hop apart.
+    """
 
     schedule: LineSchedule
     variant: int
@@ -125,7 +133,7 @@ class PatternTimes:
     def _cut_lines(
         self, lines: tuple[tuple[LineSchedule, int, LongestLine | None], ...]
     ) -> list[tuple[LineSection, ...]]:
-        """Return the distinct sections of lines on which patterns run at the same time."""
+        """Divide the lines of simultaneous patterns into sections and return the distinct ones."""
         return sections_of(
             [
                 Line(*schedule.of_variant(variant)[:2], line.places if line else None)
@@ -145,11 +153,11 @@ class PatternTimes:
         return lines_end([(self._plan(messages.section), messages.words) for messages in work], self.costs, conflicts)
 
     def _plan_section(self, section: LineSection) -> LinePlan:
-        """Return the path segments of the messages on a section."""
+        """Plan the messages of a section: path segments, pieces and conflicts."""
         messages, colours, places = section.line
         return line_segments(messages, self.costs, colours, places)
 
     def _find_conflicts(self, later_section: LineSection, earlier_section: LineSection, *, links: bool) -> Conflicts:
         """Return the conflicts of a later pattern with an earlier one, on one section."""
         pieces, other_pieces = self._plan(later_section).pieces, self._plan(earlier_section).pieces
-        return find_conflicts(pieces, other_pieces, self.costs, same=False, links=links)
+        return find_conflicts(pieces, other_pieces, self.costs, same_plan=False, links=links)

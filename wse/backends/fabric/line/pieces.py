@@ -16,7 +16,7 @@ Places = npt.NDArray[np.int64] | None
 
 
 class Resource(IntEnum):
-    """Type of resource that two pieces may share."""
+    """Type of a link or ramp that two pieces of message paths may share."""
 
     UP = 0  # links toward higher indices
     DOWN = 1  # links toward lower indices
@@ -30,11 +30,11 @@ NOTHING: Final = (1 << 30, -1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Pieces of a plan; the words of each travel along the line at one pace.
+    """Parts of message paths, as arrays; the words of each part travel at one pace.
 
     Attributes:
-        source, target: int64 ``[n]``, PEs where the words start and end. If the only piece consists
-            of several messages side by side: int64 ``[m]``, the PEs of each.
+        source, target: int64 ``[n]``, PEs where the words start and end. A single piece may consist
+            of several messages side by side. Then int64 ``[m]``, the PEs of each message.
         relayed: bool ``[n]``, True if the PEs in between receive the words and send them on. False
             if routers just pass them.
         main: bool ``[n]``, True if the receiver uses its main thread, which does one operation
@@ -89,7 +89,7 @@ def pieces_of_messages(
     leaves: Bools,
     colour: I64,
 ) -> Pieces:
-    """Return pieces of one message each.
+    """Return pieces (parts of message paths) that consist of one message each.
 
     Args:
         source, target: int64 ``[n]``, PEs where the words start and end.
@@ -125,7 +125,7 @@ def pieces_of_messages(
 
 
 def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
-    """Return one piece of stored messages ``[m]`` that use no link or PE twice."""
+    """Return a single piece that consists of stored messages ``[m]`` with no common link or PE."""
     rises = target > source
     spans = [
         _hull(source[rises], target[rises] - 1),
@@ -141,5 +141,5 @@ def piece_side_by_side(source: I64, target: I64, places: Places) -> Pieces:
 
 
 def _hull(low: I64, high: I64) -> tuple[int, int]:
-    """Return the smallest span that contains several spans."""
+    """Return the lowest start and the highest end of some spans; `NOTHING` if there are none."""
     return (int(low.min()), int(high.max())) if len(low) else NOTHING

@@ -1,15 +1,14 @@
 """Cycles of a pattern in a loop, whose rounds overlap.
 
-Each PE starts its next round when its part of the last one is done.
-An example is a reduce whose root moves along the ring. Its rounds overlap, because PEs far from the
-root finish earlier than PEs near it. A further round adds only the time from one root's last sum to
-the next root's last sum, which depends on the few PEs between the two. The distance along the whole
-line is paid once.
+Each PE starts its next round when its part of the last one is done. An example is a reduce whose
+root moves along the ring. Its rounds overlap, because PEs far from the root finish earlier than PEs
+near it. A further round adds only the time from one root's last sum to the next root's last sum,
+which depends on the few PEs between the two. The distance along the whole line is paid once.
 
 1. The first round is computed on the line that needs the most time on its own.
 2. Up to MOST_ROUNDS rounds are all computed, one after another, on some lines. The rules are those
-   of `wse.backends.fabric.line.line_time`, but PEs stay busy from one round to the next. A further
-   round adds the mean of what the rounds of the slowest line add.
+   of `wse.backends.fabric.line.line_time`, but PEs stay busy from one round to the next. Each
+   further round is assumed to add the mean of the slowest line.
 3. Of more rounds, two samples are computed on the middle line: from the start and from the middle
    of the rounds, because the root moves in opposite directions in the two halves. The first rounds
    of a sample are not counted, until PEs are as busy as later on.
@@ -79,19 +78,19 @@ def rounds_of(schedule: LineSchedule, words: int, add_cycles: float, costs: Line
     return Rounds(first=Cycles().plus(relays=first.end), period=Cycles().plus(relays=period))
 
 
-def _ends(schedule: LineSchedule, line: int, turns: range, template: _RoundState) -> list[float]:
+def _ends(schedule: LineSchedule, line: int, round_range: range, template: _RoundState) -> list[float]:
     """Return the cycles at which the rounds of a line end, starting with all PEs free.
 
     Args:
         schedule: The pattern.
         line: Index of the line.
-        turns: Rounds to compute.
+        round_range: Indices of the rounds to compute.
         template: A state with the same words and costs.
     """
     state = _RoundState(
         template.words, template.add, template.costs, template.places, store_and_forward=template.store_and_forward
     )
-    return [state.round(schedule.of_line(line, turn)) for turn in turns]
+    return [state.round(schedule.of_line(line, index)) for index in round_range]
 
 
 def exchange_cycles(words: int, costs: LineCosts) -> float:

@@ -60,11 +60,11 @@ class PathSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """Plan of one line for one variant of a pattern.
+    """Plan of the messages of one line, for one variant of a pattern.
 
     Attributes:
         segments: Path segments, in order.
-        pieces: Pieces of the segments.
+        pieces: Pieces (parts of message paths) of the segments.
         hop_cycles: Cycles of the hops of each piece.
         colours: Colour of each piece.
         conflicts: Conflicts of each piece with earlier pieces.
@@ -80,21 +80,28 @@ class LinePlan:
 def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, places: Places = None) -> LinePlan:
     """Return the path segments of the messages of one line.
 
+    1. Copies within a PE are left out.
+    2. The other messages become one piece, if they are side by side and independent, or else pieces
+       of one message or run each.
+    3. Hops and relays of the pieces are converted to cycles and to the number of words that fit on
+       the path.
+    4. Conflicts between the pieces are found.
+
     Args:
         messages: int32 ``[m, 3]``: source, target, Arrival.
         costs: Costs of words on a line.
         colours: int32 ``[m]``, colours of the messages if they are fixed.
         places: Hops from the first PE to each PE; None if neighbours are one hop apart.
     """
-    travels = (messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1])
+    travels = (messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1])  # 1
     source, target, arrival = messages[travels].T.astype(np.int64)
-    if _independent(source, target, arrival):
+    if _independent(source, target, arrival):  # 2
         pieces, numbers = piece_side_by_side(source, target, places), np.array([[source[0], -1, 0, 1, -1]])
     else:
         colour = np.full(len(source), -1) if colours is None else colours[travels].astype(np.int64)
         pieces, numbers = _in_runs(source, target, arrival, colour, places)
     sending, relays, piece, end_piece, receiving = numbers.T
-    hop_cycles, relay_cycles = pieces.hops * costs.hop, pieces.relays * costs.relay_latency
+    hop_cycles, relay_cycles = pieces.hops * costs.hop, pieces.relays * costs.relay_latency  # 3
     room = pieces.hops * costs.hop_room + pieces.relays * costs.relay_room
     by_relays = hop_cycles, relay_cycles + pieces.relays * costs.relay, hop_cycles + relay_cycles, room
     has_relays = relays >= 0
@@ -109,22 +116,26 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
         receiving,
     )
     segments = list(map(PathSegment, *(column.tolist() for column in columns)))
-    conflicts = find_conflicts(pieces, pieces, costs, same=True)
+    conflicts = find_conflicts(pieces, pieces, costs, same_plan=True)  # 4
     return LinePlan(segments, pieces, hop_cycles.tolist(), pieces.colour.tolist(), conflicts)
 
 
 def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places) -> tuple[Pieces, I64]:
     """Return the pieces of consecutive messages, and the indices that define each `PathSegment`.
 
+    1. Messages are grouped to runs. A run ends where the next message is not a direct continuation.
+    2. Each run has a piece for its relays, if there are any, and a piece for its last message.
+    3. A run begins a segment, unless it is the second direction of a multicast.
+
     The indices are int64 ``[n, 5]``: source, relays, piece, end piece, target.
     """
     flood, combines = arrival == Arrival.MULTICAST, _COMBINES[arrival]
     second = np.zeros(len(source), bool)  # second direction of a multicast, which is no send of its own
     second[1:] = flood[1:] & flood[:-1] & (source[1:] == source[:-1])
-    ends = np.flatnonzero(~_passes(source, target, combines, second))  # the last message of each run
+    ends = np.flatnonzero(~_passes(source, target, combines, second))  # 1. the last message of each run
     starts = np.append(0, ends[:-1] + 1)[: len(ends)]
     has_relays = ends > starts
-    number = (1 + has_relays).cumsum() - 1  # index of the piece of each run's last message
+    number = (1 + has_relays).cumsum() - 1  # 2. index of the piece of each run's last message
     run = np.repeat(np.arange(len(ends)), 1 + has_relays)  # run of each piece
     relayed = np.ones(len(run), bool)
     relayed[number] = False
@@ -140,7 +151,7 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
         leaves=~second[last],
         colour=np.where(enters_all, -1, colour[last]),
     )
-    first = np.flatnonzero(~second[starts])  # first run of each segment; the second direction of a multicast is none
+    first = np.flatnonzero(~second[starts])  # 3. first run of each segment
     relays = np.where(has_relays, number - 1, -1)
     end_piece = np.append((number - has_relays)[first[1:]], len(pieces))[: len(first)]
     receiving = np.where(combines[ends], target[ends], -1)
@@ -148,9 +159,9 @@ def _in_runs(source: I64, target: I64, arrival: I64, colour: I64, places: Places
 
 
 def _passes(source: I64, target: I64, combines: Bools, second: Bools) -> Bools:
-    """Return which messages are continued by the next one at a PE that does nothing else.
+    """Return which messages continue as the next message, through a relay, as bool ``[m]``.
 
-    The result is bool ``[m]``.
+    The PE in between must do nothing else. The two messages then belong to the same run.
     """
     sends, receives = np.bincount(source[~second]), np.bincount(target[combines])
     passes = np.zeros(len(source), bool)

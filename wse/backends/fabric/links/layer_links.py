@@ -69,12 +69,12 @@ class LayerLinks:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Moves:
-    """Steps of a phase that move words, one for each class of equal steps.
+    """Transfers of a phase, one for each class of equal steps.
 
     Attributes:
         regions: Region of each step on each of its wafers, as rectangles of ``link_map`` without
             words.
-        rectangles: Rectangles of each step, over all its runs.
+        rectangles: Rectangles of links that each step loads, over all its runs.
         counts: For each layer, int64 ``[n]``: its number of steps of each class.
     """
 
@@ -130,7 +130,7 @@ def _pairs(program: Program, phase: Phase, chosen: Chosen) -> Pairs:
 
 
 def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> _Moves:
-    """Return the moves of all runs of a phase.
+    """Return the transfers of all runs of a phase, and the links that they load.
 
     Args:
         fabric: Fabric model of the Program.
@@ -163,9 +163,9 @@ def _moves(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, 
 
 
 def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, chosen_wafers: Pairs) -> I64:
-    """Return the rectangles of a step that depends on the choice of experts, over all runs.
+    """Return the rectangles of links of a step that depends on chosen experts, over all runs.
 
-    The words that a step sends in addition to those of pairs are the same in all runs.
+    Some words of such a step do not depend on the choice; they are the same in all runs.
     """
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
         return _real(_crossing_rectangles(fabric, phase, step, chosen_wafers))
@@ -176,7 +176,7 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
 
 
 def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Pairs) -> I64:
-    """Return the rectangles of a step between wafers, over all runs that chose experts there."""
+    """Return the rectangles of links of a step between wafers, over all runs with experts there."""
     no_runs = np.zeros(fabric.program.wafers, np.int64)
     runs = chosen_wafers.get(fabric.program.op_layers[phase.steps.op[step]], no_runs)
     wafers = fabric.program.stages[phase.steps.stage[step]].wafers
@@ -189,13 +189,18 @@ def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers:
 
 
 def _region(stage: Stage) -> I64:
-    """Return the region of a stage on all of its wafers, as rectangles without words."""
+    """Return the region of a stage on all of its wafers, as rectangles of links without words."""
     planes, rect = np.array(stage.wafers, np.int64) * DIRECTIONS, stage.rect
     return rectangles_of(planes, rect.row, rect.row + rect.rows, rect.col, rect.col + rect.cols, 0)
 
 
 def _uses(runs: Counter[CacheUse]) -> _Uses:
-    """Group the runs of a phase by the cache slots in use."""
+    """Group the runs of a phase by the cache slots in use.
+
+    Returns:
+        For each combination of slots: the number of runs, and the tokens before each decode pass of
+        each user.
+    """
     counts: Counter[Slots] = Counter()
     all_lengths: defaultdict[Slots, list[int]] = defaultdict(list)
     for (slots, lengths), times in runs.items():

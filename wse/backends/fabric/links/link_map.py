@@ -57,7 +57,7 @@ NOTHING: Final = rectangles_of(0, 0, 0, 0, 0, 0)
 
 
 def one_by_one(rectangles: I64) -> I64:
-    """Return the rectangles with each repetition as a rectangle of its own."""
+    """Return the rectangles with every repetition as a separate rectangle."""
     times = rectangles[:, TIMES]
     if times.max(initial=1) == 1:
         return rectangles
@@ -69,7 +69,7 @@ def one_by_one(rectangles: I64) -> I64:
 
 
 def merge_repeats(rectangles: I64) -> I64:
-    """Return the rectangles with equal ones at equal column steps merged into repetitions."""
+    """Merge equal rectangles at constant column distances into rectangles with repetitions."""
     width = rectangles[:, END_COL] - rectangles[:, COL]
     sort_keys = [width, *(rectangles[:, side] for side in (WORDS, END_ROW, ROW, PLANE))]
     order = np.lexsort((rectangles[:, COL], *sort_keys))
@@ -122,7 +122,7 @@ def most_words(rectangles: I64) -> int:
 
 
 class Link(NamedTuple):
-    """A link of a map, and its words."""
+    """A link, as the plane, row and column of the PE that it leaves, and the words on it."""
 
     plane: int
     row: int
@@ -181,7 +181,7 @@ def _scratch(rows: int, cols: int) -> I64:
 
 
 def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
-    """Return a plane as bands of equal rows, which is smaller than the whole plane.
+    """Add up the rectangles of a plane, in bands of rows with equal words.
 
     Args:
         rectangles: Rectangles of the plane.

@@ -32,12 +32,12 @@ from wse_mappings.schedule import LineSchedule
 MOST_EXPANDED = 4_000_000  # maximum number of messages that are expanded one by one; more are summed by variant
 
 
-def line_loads(pattern: LineSchedule, turns: int, words: int = 1) -> I64:
+def line_loads(pattern: LineSchedule, iterations: int, words: int = 1) -> I64:
     """Return the words on the links along each line, summed over the iterations of a loop.
 
     Args:
         pattern: Pattern on the lines.
-        turns: Number of iterations.
+        iterations: Number of iterations of the loop.
         words: Words of a message; a message that sends a part sends its part of them.
 
     Returns:
@@ -46,9 +46,9 @@ def line_loads(pattern: LineSchedule, turns: int, words: int = 1) -> I64:
     """
     lines, variants = pattern.variants.shape[1], len(pattern.first) - 1
     if variants == 1:  # all lines have equal loads
-        variant_loads = turns * words_on_links(pattern, words, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
+        variant_loads = iterations * words_on_links(pattern, words, np.zeros(1, np.int64), np.zeros(1, np.int64), 1)
         return np.broadcast_to(variant_loads, (2, lines, pattern.length))
-    rounds = pattern.variants[np.arange(turns) % len(pattern.variants)]
+    rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]
     if int(np.diff(pattern.first)[rounds].sum()) <= MOST_EXPANDED:
         line = np.broadcast_to(np.arange(lines), rounds.shape)
         return words_on_links(pattern, words, rounds.reshape(-1), line.reshape(-1), lines)

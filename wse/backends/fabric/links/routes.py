@@ -57,7 +57,13 @@ class LongestLine:
 
     @classmethod
     def of(cls, hops: I64, farthest: int, streams: int) -> LongestLine:
-        """Return a line with the given hops between neighbours."""
+        """Return a line, given the hops between neighbours.
+
+        Args:
+            hops: int64 ``[PEs - 1]``, hops between neighbouring PEs.
+            farthest: Maximum number of hops between two neighbours.
+            streams: Maximum number of links that share one physical link.
+        """
         places = np.append(0, hops.cumsum(dtype=np.int64))
         return cls(places.tobytes(), places, farthest, streams)
 
@@ -159,7 +165,7 @@ class Routes:
         )
 
     def _hops_on(self, plane: int, rectangles: I64) -> int:
-        """Return the sum of words times physical links over rectangles of one plane."""
+        """Return the sum of words times physical links, for rectangles of one plane."""
         wafer, direction = divmod(plane, DIRECTIONS)
         row, end_row, col, end_col, words = one_by_one(rectangles)[:, ROW:TIMES].T
         row, end_row, col, end_col = _sides(direction, row, end_row, col, end_col)

@@ -107,7 +107,7 @@ class Traffic:
         starts = [0, *(np.flatnonzero(np.diff(columns)) + 1).tolist(), len(columns)]
         parts = []
         for start, end in pairwise(starts):
-            one_step = phase.of_pairs(step, int(columns[start]))
+            one_step = phase.with_pairs(step, int(columns[start]))
             transfer = transfer_of(self.program, one_step, 0, slots)
             assert isinstance(transfer.messages, LineMessages)
             parts.append(self._line(one_step, 0, transfer, transfer.messages, range(start, end)))
@@ -144,7 +144,7 @@ class Traffic:
         stage_rectangles[:, :, WORDS] *= counts[stages, None]
         return np.asarray(stage_rectangles.reshape(-1, stage_rectangles.shape[2]), np.int64)
 
-    def stretches(self, transfer: Transfer) -> list[I64]:
+    def path_segments(self, transfer: Transfer) -> list[I64]:
         """Return the rectangles of a transfer between regions, one array per segment of the path.
 
         The segments are in the order in which words pass them. A copy within a PE has none.
@@ -166,14 +166,16 @@ class Traffic:
 
         If ``columns`` is given, only the lines on these columns are counted.
         """
-        stage, turns, words = transfer.site.placed_stage, phase.steps.turns(step), transfer.words
+        stage, iterations, words = transfer.site.placed_stage, phase.steps.turns(step), transfer.words
         axis, pattern = messages.axis, messages.schedule
         rows = range(messages.first_row, messages.first_row + messages.rows)
         lines = rows if axis == ROWS else columns or range(stage.cols)
         # Loads are cached for messages of one word and multiplied. Parts of messages have no such unit.
         unit, times = (1, words) if pattern.part is None else (words, 1)
-        rectangles = pattern_rectangles(self._unit_rectangles(pattern, turns, unit), stage.rect, axis, times, lines)
-        return self._region_traffic(times * self._carried_words(pattern, unit, turns, lines), stage, rectangles)
+        rectangles = pattern_rectangles(
+            self._unit_rectangles(pattern, iterations, unit), stage.rect, axis, times, lines
+        )
+        return self._region_traffic(times * self._carried_words(pattern, unit, iterations, lines), stage, rectangles)
 
     def _over_edges(self, transfer: Transfer) -> StepTraffic:
         """Return the traffic of a transfer that leaves its wafer.
@@ -221,17 +223,20 @@ def _on_wafer(wafer: int, rectangles: I64) -> I64:
     return rectangles
 
 
-def _unit_rectangles(pattern: LineSchedule, turns: int, words: int) -> I64:
-    """Return the rectangles of links that a pattern uses, over all iterations."""
-    return line_rectangles(line_loads(pattern, turns, words))
+def _unit_rectangles(pattern: LineSchedule, iterations: int, words: int) -> I64:
+    """Return the rectangles of links that a pattern uses, on a map with one row per line.
+
+    They cover all iterations of a loop.
+    """
+    return line_rectangles(line_loads(pattern, iterations, words))
 
 
-def _carried_words(pattern: LineSchedule, words: int, turns: int, lines: range) -> int:
+def _carried_words(pattern: LineSchedule, words: int, iterations: int, lines: range) -> int:
     """Return the number of words that travel, over some lines and all iterations.
 
     Copies within a PE are not counted.
     """
     wire = np.where(pattern.messages[:, 2] != Arrival.COPY, pattern.words_of_messages(words), 0)
     per_variant = np.add.reduceat(np.append(wire, 0), pattern.first[:-1]) * (np.diff(pattern.first) > 0)
-    rounds = pattern.variants[np.arange(turns) % len(pattern.variants)][:, lines.start : lines.stop]
+    rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)][:, lines.start : lines.stop]
     return int(per_variant[rounds].sum())
