@@ -294,7 +294,7 @@ def consecutive(demand: Demand, layout: Layout, layer_bytes: Sequence[float]) ->
     units_of_layers = demand.cache.of(_units, 16)(tuple(layer_bytes), demand.attention_bytes, layout.block_parts)
     units = [*units_before, *units_of_layers, *units_after]
     sizes, cuts = tuple(unit.bytes for unit in units), tuple(unit.layers.last_part < LAYER_PARTS for unit in units)
-    # Tables are with what is first or last of layers.
+    # A wafer must not have a table alone: tables count with the first and the last unit of layers.
     first, last = len(units_before), len(units_before) + len(units_of_layers) - 1
     with_tables = [*sizes[first : last + 1]]
     with_tables[0] = sum(sizes[: first + 1])
