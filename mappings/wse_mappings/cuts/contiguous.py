@@ -51,7 +51,7 @@ def _even_runs(weights: tuple[float, ...], parts: int) -> tuple[tuple[int, int],
     for runs_left in reversed(range(parts)):
         totals = squares[ends[-1]] + min_squares[runs_left]
         is_best = totals <= min_squares[runs_left + 1][ends[-1]] * (1 + 1e-12)
-        ends.append(count - int(np.argmax(is_best[::-1])))  # the longest run of those that are as good
+        ends.append(count - int(np.argmax(is_best[::-1])))  # the longest of equally good runs
     return tuple((start, end - start) for start, end in pairwise(ends))
 
 
@@ -131,7 +131,7 @@ def _runs_with_fewest_cuts(
         fits = (sums > 0) & (sums <= high * (1 + 1e-12))
         ways = np.where(fits, costs[:, None] + (sums / high) ** 2, np.inf)
         sources.append(ways.argmin(axis=0))
-        costs = ways.min(axis=0) + 2 * parts * is_cut[ends]  # more than all squares
+        costs = ways.min(axis=0) + 2 * parts * is_cut[ends]  # a cut costs more than all squares together
     at, ends_of_runs = 0, [count]
     for begins, source in zip(reversed(places[:-1]), reversed(sources), strict=True):
         at = int(source[at])
@@ -165,7 +165,7 @@ def apportion(weights: Sequence[float], total: int) -> list[int]:
     if count == 1:
         return [total]
     weight_array = np.asarray(weights, np.float64) if any(weights) else np.ones(count)
-    ideal = weight_array / weight_array.sum() * (total - count)  # beyond one for each
+    ideal = weight_array / weight_array.sum() * (total - count)  # in addition to one for each
     parts = np.floor(ideal).astype(int)
     last = np.argsort(parts - ideal, kind="stable")[: total - count - int(parts.sum())]
     parts[last] += 1

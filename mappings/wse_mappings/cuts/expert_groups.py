@@ -105,7 +105,7 @@ def _rows(groups: ExpertGroups) -> I32:
     features = np.where(groups.features < 0, np.iinfo(np.int32).min // 2, groups.features).astype(np.int32)
     rows = groups.experts[:, :, None] * np.int32(groups.size) + features[:, None, :]
     if groups.experts.min(initial=0) < 0 or groups.features.min(initial=0) < 0:
-        np.maximum(rows, np.int32(-1), out=rows)  # below 0 where one of the two is padding
+        np.maximum(rows, np.int32(-1), out=rows)  # negative if the expert or the feature is padding
     rows.flags.writeable = False
     return rows.reshape(len(rows), -1)
 

@@ -131,7 +131,7 @@ def head_groups(
         features = np.tile(np.arange(head_size, dtype=np.int32), (cols, 1))
         single_columns = tuple((c, 1) for c in range(cols))
         return HeadGroups(kv_heads=kv_heads, features=features, rotated=rotary_size, segments=single_columns)
-    # 2. Features cut evenly.
+    # 2. Evenly divided features.
     if not whole_pairs:
         segments = _groups(cols, kv_head_count, stretches)
         return _assign_groups(kv_head_count, 1, segments, *_even_features(head_size, rotary_size, segments))

@@ -64,7 +64,7 @@ class FabricFaults:
             return self.dead
         starts_run = live.copy()
         starts_run[:, 1:] &= self.dead[:, :-1] | self.east[:, :-1]
-        run_of_pe = starts_run.ravel().cumsum().reshape(live.shape) - 1  # of neighbours in a row, for those that live
+        run_of_pe = starts_run.ravel().cumsum().reshape(live.shape) - 1  # valid for live PEs
         count = int(run_of_pe[-1, -1]) + 1
         has_link_down = live[:-1] & live[1:] & ~self.south[:-1]
         pairs = run_of_pe[:-1][has_link_down] * count + run_of_pe[1:][has_link_down]
@@ -133,7 +133,7 @@ def shortest_route(faults: FabricFaults, start: Place, end: Place) -> list[Place
         for neighbour in faults.neighbours(*place):
             if hops[place] + 1 < hops.get(neighbour, 1 << 30):
                 hops[neighbour], previous_place[neighbour] = hops[place] + 1, place
-                order -= 1  # of those as near the latest first: it is the farthest on
+                order -= 1  # of equally near places, the latest first: it has come farthest
                 heappush(frontier, (hops[neighbour] + _distance(neighbour, end), order, neighbour))
     message = f"no way from PE {start} to PE {end}"
     raise ValueError(message)

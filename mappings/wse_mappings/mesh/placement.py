@@ -36,10 +36,7 @@ def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequenc
     row = 0
     for rows, band_widths in zip(heights, widths, strict=True):
         west, east = (regions[-1].col, regions[-1].col + regions[-1].cols) if regions else (0, 0)
-        begins = {
-            True: min(west, mesh_cols - sum(band_widths)),
-            False: max(east, sum(band_widths)),
-        }  # by whether it is eastward
+        begins = {True: min(west, mesh_cols - sum(band_widths)), False: max(east, sum(band_widths))}  # by eastward
         common_cols = {
             eastward: min(east, first + band_widths[0]) - max(west, first)
             for eastward, begin in begins.items()

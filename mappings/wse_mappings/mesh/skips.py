@@ -40,7 +40,8 @@ def move_skips(places: I64, targets: I64) -> I64:
     >>> move_skips(np.array([2, 9]), np.array([7])).tolist()
     [2, 7]
     """
-    cost = np.zeros(len(places) + 1)  # minimum distance for the targets so far, by the number of first skips used
+    # Minimum distance for the targets so far, by the number of first skips that may serve them.
+    cost = np.zeros(len(places) + 1)
     table = [cost]
     for target in targets.tolist():
         cost_with_target = cost[:-1] + np.abs(places - target)
@@ -48,9 +49,8 @@ def move_skips(places: I64, targets: I64) -> I64:
         table.append(cost)
     moved_places, remaining_skips = places.copy(), len(places)
     for target, cost in zip(targets[::-1].tolist(), table[:0:-1], strict=True):
-        remaining_skips = int(
-            np.searchsorted(-cost[: remaining_skips + 1], -cost[remaining_skips])
-        )  # the fewest first skips at that cost
+        # The fewest first skips with the same cost.
+        remaining_skips = int(np.searchsorted(-cost[: remaining_skips + 1], -cost[remaining_skips]))
         remaining_skips -= 1
         moved_places[remaining_skips] = target
     return np.sort(moved_places)
