@@ -14,7 +14,7 @@ class Auto(Strategy):
 
     name = "auto"
     summary = "The fastest of all mappings for the request, on all of each wafer or on a part of it."
-    source = "this project's search: layouts tried in small, the best compiled whole"
+    source = "this project's search: layouts compiled on a reduced model, the best fully compiled"
     regions = "searched"
     tries_others = True
     group_counts = (EQUAL_GROUPS,)

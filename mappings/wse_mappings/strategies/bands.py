@@ -15,7 +15,7 @@ class Bands(Strategy):
     """Strategy with consecutive layers on consecutive regions, whose number is searched."""
 
     name = "bands"
-    summary = "Layers on consecutive regions of a wafer, in the fastest number of bands and of regions, turned or not."
+    summary = "Layers on consecutive regions of a wafer, in the fastest number of bands and regions, transposed or not."
     source = "this project's; regions within a wafer: He et al., WaferLLM, OSDI 2025"
     regions = "several"
 

@@ -12,7 +12,7 @@ class Expert(Strategy):
 
     name = "expert"
     summary = (
-        "Layers on consecutive wafers but for their experts, which are spread over all wafers and sent to from there."
+        "Layers on consecutive wafers; their experts are distributed over all wafers and receive tokens from there."
     )
     source = (
         "Lepikhin et al., GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding, "

@@ -16,7 +16,7 @@ class Pipeline(Strategy):
     """Strategy with consecutive layers on consecutive regions of consecutive wafers."""
 
     name = "pipeline"
-    summary = "Layers on consecutive regions of a wafer, and on consecutive wafers; regions in snake order touch."
+    summary = "Layers on consecutive regions of a wafer, and on consecutive wafers; consecutive regions are adjacent."
     source = (
         "layer pipelines between wafers: Cerebras Inference launch, August 2024; "
         "regions within a wafer: He et al., WaferLLM, OSDI 2025"

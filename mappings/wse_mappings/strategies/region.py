@@ -9,7 +9,7 @@ class Region(Strategy):
     """Strategy with consecutive layers on consecutive wafers, and one region per wafer."""
 
     name = "region"
-    summary = "All layers of a wafer time-share one region; every op is spread over the whole of it."
+    summary = "All layers of a wafer time-share one region; every op is distributed over all of it."
     source = "He et al., WaferLLM, OSDI 2025, arXiv 2502.04563"
     regions = "one"
 

@@ -11,7 +11,7 @@ class Tensor(Strategy):
     """Strategy with a single region that has all layers on all wafers."""
 
     name = "tensor"
-    summary = "Every op is split over all wafers, whose partial sums are exchanged over their links twice a layer."
+    summary = "Every op is split over all wafers, which exchange partial sums over their links twice per layer."
     source = (
         "Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism, "
         "arXiv 1909.08053"
