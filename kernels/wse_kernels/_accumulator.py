@@ -65,9 +65,9 @@ class _CodeGenerator:
     """
 
     def __init__(
-        self, builder: Any, stored: Any, strip: Any, steps: Any, line_stride: Any, count: Any, length: Any
+        self, builder: Any, element_type: Any, strip: Any, steps: Any, line_stride: Any, count: Any, length: Any
     ) -> None:  # fmt: skip
-        self.builder, self.stored, self.strip, self.steps = builder, stored, strip, steps
+        self.builder, self.element_type, self.strip, self.steps = builder, element_type, strip, steps
         self.line_stride, self.count, self.length = line_stride, count, length
 
     def run(self) -> None:
@@ -98,7 +98,7 @@ class _CodeGenerator:
             kind, pe, last = (self._word(step, i) for i in range(STEP_WORDS))
             prefetch_step = builder.add(step, word(STEPS_AHEAD))
             prefetch_step = builder.select(builder.icmp_signed("<", prefetch_step, self.length), prefetch_step, step)
-            for line in range(0, vectors * WIDTH * self.stored.bitwidth // 8, CACHE_LINE_BYTES):
+            for line in range(0, vectors * WIDTH * self.element_type.bitwidth // 8, CACHE_LINE_BYTES):
                 fetch(builder, self._place(self._word(prefetch_step, 1), first), word(line))
             exit_block = builder.append_basic_block("step_end")
             cases = [builder.append_basic_block("step") for _ in range(STORE + 1)]
@@ -108,11 +108,11 @@ class _CodeGenerator:
                 builder.position_at_end(cases[number])
                 for i, total in enumerate(sums):
                     place = builder.gep(self._place(pe, first), [word(i * WIDTH)])
-                    value = widen_ir(builder, self.stored, load_lanes(builder, place, mask))
+                    value = widen_ir(builder, self.element_type, load_lanes(builder, place, mask))
                     builder.store(self._combination(number, value, total), total)
                 builder.branch(exit_block)
             builder.position_at_end(cases[STORE])
-            elements = [narrow_ir(builder, self.stored, builder.load(total)) for total in sums]
+            elements = [narrow_ir(builder, self.element_type, builder.load(total)) for total in sums]
             with short_loop(builder, pe, builder.add(last, word(1))) as to:
                 for i, element in enumerate(elements):
                     store_lanes(builder, element, builder.gep(self._place(to, first), [word(i * WIDTH)]), mask)
@@ -127,7 +127,9 @@ class _CodeGenerator:
         old_total = builder.load(total)
         if kind == KEEP_LARGER:
             return builder.select(builder.fcmp_ordered(">", old_total, value), old_total, value)
-        return widen_ir(builder, self.stored, narrow_ir(builder, self.stored, builder.fadd(value, old_total)))
+        return widen_ir(
+            builder, self.element_type, narrow_ir(builder, self.element_type, builder.fadd(value, old_total))
+        )
 
     def _word(self, step: Any, i: int) -> Any:
         """Load word i of a step of the program."""

@@ -59,7 +59,7 @@ class KernelFiles:
         digest, content = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
         return content if sha256(content).digest() == digest else None
 
-    def has(self, name: str) -> bool:
+    def contains(self, name: str) -> bool:
         """Return whether a file exists."""
         return self.folder is not None and (self.folder / name).exists()
 

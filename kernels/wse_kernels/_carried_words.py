@@ -29,13 +29,13 @@ def _carry_compiled(
 ) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = builder.bitcast(context.make_array(words)(context, builder, args[0]).data, SINGLES.as_pointer())
-        table, stored = context.make_array(messages)(context, builder, args[3]).data, view.dtype
+        table, element_type = context.make_array(messages)(context, builder, args[3]).data, view.dtype
 
         def body(body_builder: Any, *arguments: Any) -> None:
-            _CodeGenerator(body_builder, stored, *arguments).run()
+            _CodeGenerator(body_builder, element_type, *arguments).run()
 
         function = internal_function(
-            builder.module, f"wse_carry_words_{stored}", [data.type, table.type], 4, body, inlined=False
+            builder.module, f"wse_carry_words_{element_type}", [data.type, table.type], 4, body, inlined=False
         )
         builder.call(function, [data, table, args[1], args[2], *args[4:6]])
         return context.get_dummy_value()
@@ -51,9 +51,9 @@ class _CodeGenerator:
     """
 
     def __init__(
-        self, builder: Any, stored: Any, words: Any, messages: Any, cols: Any, count: Any, first: Any, end: Any
+        self, builder: Any, element_type: Any, words: Any, messages: Any, cols: Any, count: Any, first: Any, end: Any
     ) -> None:  # fmt: skip
-        self.builder, self.stored, self.words, self.messages = builder, stored, words, messages
+        self.builder, self.element_type, self.words, self.messages = builder, element_type, words, messages
         self.cols, self.count, self.first, self.end = cols, count, first, end
 
     def run(self) -> None:
@@ -110,7 +110,7 @@ class _CodeGenerator:
         builder, values = self.builder, []
         for base, total in zip(bases, totals, strict=True):
             value = builder.fadd(self._load(base, addend_pe), builder.load(total))
-            values.append(widen_ir(builder, self.stored, narrow_ir(builder, self.stored, value)))
+            values.append(widen_ir(builder, self.element_type, narrow_ir(builder, self.element_type, value)))
         for value, total in zip(values, totals, strict=True):
             builder.store(value, total)
         self._store(bases, values, target)

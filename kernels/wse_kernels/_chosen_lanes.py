@@ -37,7 +37,7 @@ def _copy_compiled(
     return types.void(view, *indices, chosen, *(types.int64,) * 4), generate
 
 
-def _copy_function(module: Any, stored: Any, pointers: list[Any]) -> Any:
+def _copy_function(module: Any, element_type: Any, pointers: list[Any]) -> Any:
     """Return the LLVM function that copies the chosen lanes of n rows.
 
     Its arguments are pointers to target, source and choice, number of lanes, number of rows, and
@@ -67,7 +67,7 @@ def _copy_function(module: Any, stored: Any, pointers: list[Any]) -> Any:
                     at = builder.add(builder.mul(row, stride), lane)
                     builder.store(builder.load(builder.gep(source, [at])), builder.gep(target, [at]))
 
-    return internal_function(module, f"wse_copy_chosen_{stored}", pointers, 3, body)
+    return internal_function(module, f"wse_copy_chosen_{element_type}", pointers, 3, body)
 
 
 def _copy(

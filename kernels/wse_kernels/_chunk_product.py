@@ -76,17 +76,17 @@ def product_of(
     M, K, N = sizes
     x_stride, out_stride = (builder.mul(stride, lanes) for stride in strides)
     pointers = [outs.type, xs.type, *(pointer.type for pointer in weights[: kind.pointers])]
-    stored = views[0].dtype, views[1].dtype
+    element_types = views[0].dtype, views[1].dtype
     in_chunks = builder.and_(
         builder.icmp_signed(">", M, word(1)), builder.icmp_signed(">=", lanes, word(WIDTH))
     )  # fmt: skip
     with builder.if_else(in_chunks) as (in_vectors, one_by_one):
         with in_vectors:
-            function = _chunk_function(builder.module, stored, kind, pointers)
+            function = _chunk_function(builder.module, element_types, kind, pointers)
             builder.call(function, [outs, xs, *weights, M, K, N, x_stride, out_stride, add, lanes])
         with one_by_one:
             size = block_bytes_of(context, builder, views[0], values[0])
-            function = vector_function(builder.module, stored, kind._replace(outputs=1), pointers)
+            function = vector_function(builder.module, element_types, kind._replace(outputs=1), pointers)
             with cgutils.for_range(builder, M, intp=WORD) as m:
                 sums, token = (
                     builder.gep(pointer, [builder.mul(m.index, stride)])
@@ -95,7 +95,7 @@ def product_of(
                 builder.call(function, [sums, token, *weights, K, N, add, lanes, size])
 
 
-def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any]) -> Any:
+def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKind, pointers: Sequence[Any]) -> Any:
     """Return the LLVM function that multiplies a chunk of tokens by a tile.
 
     It works on a few terms of the sums and a few tokens at a time:
@@ -114,7 +114,7 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
     def body(builder: Any, outs: Any, xs: Any, *arguments: Any) -> None:
         M, K, N, x_stride, out_stride, add, lanes = arguments[weight_arguments:]
         weights = kind.weights(builder, arguments[:weight_arguments], lanes, TERMS)
-        code = _CodeGenerator(builder, (outs, xs), stored, weights, (x_stride, out_stride, lanes))
+        code = _CodeGenerator(builder, (outs, xs), element_types, weights, (x_stride, out_stride, lanes))
         zero, last_vector = word(0), builder.sub(lanes, word(WIDTH))
         clears = builder.icmp_signed("==", add, zero)
         with (
@@ -153,7 +153,7 @@ def _chunk_function(module: Any, stored: tuple[Any, Any], kind: WeightKind, poin
                         with whole:
                             code.multiply(first_token, tokens, outputs, begin, lane)
 
-    name = "wse_multiply_chunk_" + "_".join(map(str, (*stored, kind)))
+    name = "wse_multiply_chunk_" + "_".join(map(str, (*element_types, kind)))
     return internal_function(module, name, pointers, kind.numbers + 7, body, inlined=False)
 
 
@@ -183,11 +183,11 @@ def _minimum(builder: Any, first: Any, second: Any) -> Any:
 class _CodeGenerator:
     """Generator of the code of `_chunk_function`, for one vector of lanes at a time."""
 
-    def __init__(self, builder: Any, pointers: Any, stored: tuple[Any, Any], weights: Any, numbers: Any) -> None:
-        self.builder, (self.outs, self.xs), (self.acc, self.act) = builder, pointers, stored
+    def __init__(self, builder: Any, pointers: Any, element_types: tuple[Any, Any], weights: Any, numbers: Any) -> None:
+        self.builder, (self.outs, self.xs), (self.acc, self.act) = builder, pointers, element_types
         self.weights, (self.x_stride, self.out_stride, self.lanes) = weights, numbers
-        self.terms, self.tokens = word(TERMS), word(MOST_TOKENS)  # of which scratch has something
-        self.starts = ir.Constant(ir.IntType(1), 0)  # whether sums begin with these terms
+        self.terms, self.tokens = word(TERMS), word(MOST_TOKENS)  # stored in scratch memory
+        self.starts = ir.Constant(ir.IntType(1), 0)  # whether sums start with these terms
         self.widened, self.activations = (
             cgutils.alloca_once(builder, SINGLES, size=word(TERMS * element_count * MOST_VECTORS))
             for element_count in (OUTPUTS, MOST_TOKENS)
@@ -308,13 +308,13 @@ class _CodeGenerator:
             place = builder.mul(builder.add(place, index), extent_inside)
         return builder.gep(base, [place])
 
-    def load(self, pointer: Any, stored: Any) -> Any:
+    def load(self, pointer: Any, element_type: Any) -> Any:
         """Load a vector of stored elements and widen it to float32."""
-        return widen_ir(self.builder, stored, load_lanes(self.builder, pointer, None))
+        return widen_ir(self.builder, element_type, load_lanes(self.builder, pointer, None))
 
-    def store(self, value: Any, pointer: Any, stored: Any) -> None:
+    def store(self, value: Any, pointer: Any, element_type: Any) -> None:
         """Round a vector of float32 to the stored type and store it."""
-        store_lanes(self.builder, narrow_ir(self.builder, stored, value), pointer, None)
+        store_lanes(self.builder, narrow_ir(self.builder, element_type, value), pointer, None)
 
 
 def _multiply_by_tokens(

@@ -100,7 +100,7 @@ def _multiply_by_lanes(
                 scale_index = _output_block(raw[block, widths : widths + B, lane], n) if coding == FP8_BLOCKS else n
                 is_invalid = group >= G or (
                     coding == FP8_BLOCKS and scale_index >= B
-                )  # lanes without a PE may hold anything
+                )  # lanes without a PE may contain anything
                 at = scale + group * scale_stride + scale_index
                 factor = np.float32(0.0) if is_invalid else widen(scales[block, at, lane])
                 element = act[block, x, lane]

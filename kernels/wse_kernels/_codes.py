@@ -59,7 +59,7 @@ def value_ir(builder: Any, coding: int, byte: Any, k: Any) -> Any:
     if coding == INT8:
         return builder.sitofp(builder.sext(byte, type_like(byte, ir.IntType(32))), single)
     shift = builder.shl(builder.and_(k, ir.Constant(WORD, 1)), ir.Constant(WORD, 2))
-    if coding == INT4:  # to the top of a word and down again, by which the sign is carried on
+    if coding == INT4:  # shift to the top of a word and down again, which extends the sign
         up = spread(builder, builder.trunc(builder.sub(ir.Constant(WORD, 28), shift), ir.IntType(32)))
         widened = builder.shl(builder.sext(byte, type_like(byte, ir.IntType(32))), up)
         return builder.sitofp(builder.ashr(widened, constant(widened.type, 28)), single)

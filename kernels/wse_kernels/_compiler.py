@@ -94,7 +94,7 @@ class KernelCompiler(CompilerBase):
         Functions with ``prange`` loops keep numba's pipeline, which lowers these loops differently.
         """
         manager = Passes.define_nopython_pipeline(self.state)
-        if self.state.flags.auto_parallel.enabled:  # loops over ``prange`` have a lowering of their own
+        if self.state.flags.auto_parallel.enabled:  # ``prange`` loops need numba's own lowering
             return [manager]
         [lowering] = (i for i, (pass_class, _) in enumerate(manager.passes) if pass_class is Lowering)
         manager.passes[lowering] = self.lowering, manager.passes[lowering][1]

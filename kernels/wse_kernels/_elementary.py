@@ -41,25 +41,25 @@ ONE, TWO = np.float32(1.0), np.float32(2.0)
 LOG2_E = np.float32(math.log2(math.e))
 LN_2_HIGH = np.float32(0.693145751953125)  # 16 bits: its products with exponents are exact
 LN_2_LOW = np.float32(math.log(2.0) - 0.693145751953125)
-LEAST, MOST = np.float32(-104.0), np.float32(89.0)  # beyond, the exponential rounds to 0 and to infinity
+MIN_ARGUMENT, MAX_ARGUMENT = np.float32(-104.0), np.float32(89.0)  # outside, the exponential rounds to 0 or infinity
 EXPONENTIAL = (0.49999997, 0.16666546, 0.041667435, 0.008366262, 0.0013870657)
 
-MOST_TANGENT = np.float32(9.1)  # beyond, the hyperbolic tangent rounds to 1
+MAX_TANGENT_ARGUMENT = np.float32(9.1)  # beyond, the hyperbolic tangent rounds to 1
 
 WIDE_ROUNDER = np.float64(1.5 * 2.0**52)
 QUARTERS = np.float64(2.0 / math.pi)  # quarter turns of a radian
 HALF_PI_HIGH = np.float64(26353589 / 2.0**24)  # 25 bits: its products with quarter turns are exact
-HALF_PI_LOW = np.float64(1.5893254773528196e-08)  # what it lacks of pi / 2, to 2^-79
+HALF_PI_LOW = np.float64(1.5893254773528196e-08)  # pi / 2 minus HALF_PI_HIGH, to 2^-79
 SINE = (-0.16666655, 0.008332188, -0.00019518098)
 COSINE = (0.041666646, -0.001388731, 2.4432327e-05)
 
-LEAST_FAR = np.float32(2.0**-25)  # below, the logarithm of 1 + x rounds to x
+MIN_LOGARITHM_ARGUMENT = np.float32(2.0**-25)  # below, the logarithm of 1 + x rounds to x
 LN_2 = np.float64(math.log(2.0))
 ROOT_HALF = math.sqrt(0.5)
 LOGARITHM = (0.6666666, 0.40000972, 0.28498805, 0.242785)
 
 SEAM = np.float32(0.9375)  # between the two polynomials of the error function
-MOST_ERROR = np.float32(4.0)  # beyond, the error function rounds to 1
+MAX_ERROR_ARGUMENT = np.float32(4.0)  # beyond, the error function rounds to 1
 ERROR_NEAR = (0.12837915, -0.3761248, 0.11281618, -0.026758565, 0.0049806875, -0.0005925125)
 ERROR_FAR = (0.12865825, 0.63511187, 0.10630182, -0.023817759, 0.0036686829, -0.00032922762, 1.1870631e-05)
 
@@ -74,7 +74,9 @@ def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
 
 def _exponential(x: Any) -> Any:
     """Return exp(x) with an error of at most 1.01 ulp."""
-    fraction, times = _exponential_less_one(where(x < LEAST, LEAST, where(x > MOST, MOST, x)))
+    fraction, times = _exponential_less_one(
+        where(x < MIN_ARGUMENT, MIN_ARGUMENT, where(x > MAX_ARGUMENT, MAX_ARGUMENT, x))
+    )
     return scale_by_power(fraction + ONE, times)
 
 
@@ -88,8 +90,10 @@ def _exponential_less_one(x: Any) -> tuple[Any, Any]:
 
 def _hyperbolic_tangent(x: Any) -> Any:
     """Return tanh(x) = (exp(2 x) - 1) / (exp(2 x) + 1) with an error of at most 2.61 ulp."""
-    near = where(x < -MOST_TANGENT, -MOST_TANGENT, where(x > MOST_TANGENT, MOST_TANGENT, x))
-    fraction, times = _exponential_less_one(near + near)
+    limited_x = where(
+        x < -MAX_TANGENT_ARGUMENT, -MAX_TANGENT_ARGUMENT, where(x > MAX_TANGENT_ARGUMENT, MAX_TANGENT_ARGUMENT, x)
+    )
+    fraction, times = _exponential_less_one(limited_x + limited_x)
     less_one = scale_by_power(fraction, times) + (scale_by_power(ONE, times) - ONE)
     return less_one / (less_one + TWO)
 
@@ -130,7 +134,7 @@ def _logarithm_plus_one(x: Any) -> Any:
     s = (m - 1.0) / (m + 1.0)
     square = s * s  # 2
     logarithm = n * LN_2 + (s + s + s * square * _polynomial(square, LOGARITHM))
-    return where((x > LEAST_FAR) & (x < np.inf), to_single(logarithm), x)
+    return where((x > MIN_LOGARITHM_ARGUMENT) & (x < np.inf), to_single(logarithm), x)
 
 
 def _error_function(x: Any) -> Any:
@@ -139,7 +143,7 @@ def _error_function(x: Any) -> Any:
     Near 0 it is a polynomial. Beyond SEAM it is 1 minus the exponential of a polynomial.
     """
     size = where(x < 0.0, -x, x)
-    size = where(size > MOST_ERROR, MOST_ERROR, size)
+    size = where(size > MAX_ERROR_ARGUMENT, MAX_ERROR_ARGUMENT, size)
     near_value = x + x * _polynomial(x * x, ERROR_NEAR)
     fraction, times = _exponential_less_one(-(size + size * _polynomial(size, ERROR_FAR)))
     far_value = ONE - scale_by_power(fraction + ONE, times)

@@ -59,24 +59,24 @@ def _narrow_element(value: Any, like: Any) -> Any:
     return single
 
 
-def widen_ir(builder: Any, stored: Any, value: Any) -> Any:
+def widen_ir(builder: Any, element_type: Any, value: Any) -> Any:
     """Generate LLVM instructions that convert a stored element, or a vector of them, to float32.
 
     Args:
         builder: LLVM builder.
-        stored: Numba type that the element is stored as.
+        element_type: Numba type that the element is stored as.
         value: The element or vector.
 
     Returns:
         The float32 value or vector.
     """
     single, word = type_like(value, ir.FloatType()), type_like(value, ir.IntType(32))
-    if stored == types.uint16:
+    if element_type == types.uint16:
         return builder.fpext(builder.bitcast(value, type_like(value, ir.HalfType())), single)
-    if stored == types.int16:
+    if element_type == types.int16:
         bits = builder.shl(builder.zext(value, word), constant(word, 16))
         return builder.bitcast(bits, single)
-    if stored == types.uint8:
+    if element_type == types.uint8:
         exponent = builder.zext(value, word)
         bits = builder.shl(exponent, constant(word, 23))
         is_subnormal = builder.icmp_unsigned("==", exponent, constant(word, 0))  # 2 ** -127 is below the normal numbers
@@ -86,21 +86,21 @@ def widen_ir(builder: Any, stored: Any, value: Any) -> Any:
     return value
 
 
-def narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
+def narrow_ir(builder: Any, element_type: Any, value: Any) -> Any:
     """Generate LLVM instructions that round float32 to a stored element type, to nearest even.
 
     Args:
         builder: LLVM builder.
-        stored: Numba type of the stored element.
+        element_type: Numba type of the stored element.
         value: float32 value, or a vector of them.
 
     Returns:
         The stored element or vector.
     """
     word, half_word = type_like(value, ir.IntType(32)), type_like(value, ir.IntType(16))
-    if stored == types.uint16:
+    if element_type == types.uint16:
         return builder.bitcast(builder.fptrunc(value, type_like(value, ir.HalfType())), half_word)
-    if stored == types.int16:
+    if element_type == types.int16:
         bits = builder.bitcast(value, word)
         upper_half = builder.lshr(bits, constant(word, 16))
         odd = builder.and_(upper_half, constant(word, 1))
@@ -112,7 +112,7 @@ def narrow_ir(builder: Any, stored: Any, value: Any) -> Any:
     return value
 
 
-def rounded_product_ir(builder: Any, stored: Any, value: Any) -> Any:
+def rounded_product_ir(builder: Any, element_type: Any, value: Any) -> Any:
     """Generate LLVM instructions that round a float32 product to an element type and widen it.
 
     One factor must be an integer of few bits, and the other an element. A NaN then has only zeros
@@ -120,11 +120,11 @@ def rounded_product_ir(builder: Any, stored: Any, value: Any) -> Any:
 
     Args:
         builder: LLVM builder.
-        stored: Numba type of the stored element.
+        element_type: Numba type of the stored element.
         value: float32 product, or a vector of them.
     """
-    if stored != types.int16:
-        return widen_ir(builder, stored, narrow_ir(builder, stored, value))
+    if element_type != types.int16:
+        return widen_ir(builder, element_type, narrow_ir(builder, element_type, value))
     word = type_like(value, ir.IntType(32))
     bits = builder.bitcast(value, word)
     odd = builder.and_(builder.lshr(bits, constant(word, 16)), constant(word, 1))
@@ -187,7 +187,7 @@ def row_pointer(context: Any, builder: Any, view: Any, value: Any, block: Any, i
     return builder.gep(array.data, [at]), lanes
 
 
-def _rows_function(module: Any, stored: tuple[Any, Any], pointers: tuple[Any, Any, Any]) -> Any:
+def _rows_function(module: Any, element_types: tuple[Any, Any], pointers: tuple[Any, Any, Any]) -> Any:
     """Return the LLVM function that computes acc[n, lane] += values[lane] * wgt[n, lane].
 
     Its pointers are declared as not aliasing, so that it vectorises. The compiler cannot see that
@@ -195,7 +195,7 @@ def _rows_function(module: Any, stored: tuple[Any, Any], pointers: tuple[Any, An
     weights are prefetched into the second-level cache, because a core would otherwise stream at
     half its rate.
     """
-    element_bytes = stored[1].bitwidth // 8
+    element_bytes = element_types[1].bitwidth // 8
 
     def body(builder: Any, acc: Any, values: Any, wgt: Any, count: Any, lanes: Any) -> None:
         with cgutils.for_range(builder, count, intp=WORD) as rows:
@@ -207,11 +207,11 @@ def _rows_function(module: Any, stored: tuple[Any, Any], pointers: tuple[Any, An
             with cgutils.for_range(builder, lanes, intp=WORD) as lane:
                 place = builder.gep(sums, [lane.index])
                 x = builder.load(builder.gep(values, [lane.index]))
-                w = widen_ir(builder, stored[1], builder.load(builder.gep(weights, [lane.index])))
-                total = builder.fadd(widen_ir(builder, stored[0], builder.load(place)), builder.fmul(x, w))
-                builder.store(narrow_ir(builder, stored[0], total), place)
+                w = widen_ir(builder, element_types[1], builder.load(builder.gep(weights, [lane.index])))
+                total = builder.fadd(widen_ir(builder, element_types[0], builder.load(place)), builder.fmul(x, w))
+                builder.store(narrow_ir(builder, element_types[0], total), place)
 
-    return internal_function(module, "wse_multiply_add_" + "_".join(map(str, stored)), pointers, 2, body)
+    return internal_function(module, "wse_multiply_add_" + "_".join(map(str, element_types)), pointers, 2, body)
 
 
 def _multiply_add_lanes(acc: Any, values: Any, wgt: Any, block: int, e: int, w: int, n: int) -> None:

@@ -1,4 +1,9 @@
-"""Interface to numba for all other files: compilation of kernels, and cache of compiled code."""
+"""Interface to numba for all other files: compilation of kernels, and cache of compiled code.
+
+Many functions of this package exist twice. ``_name_compiled`` is a numba intrinsic, which generates
+LLVM instructions, and ``_name`` is plain Python for interpreted kernels (NUMBA_DISABLE_JIT). The
+public ``name`` is one of both.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,7 @@ from numba.np.ufunc.parallel import _launch_threads
 from wse_kernels._cache import KernelFiles, cache_home
 from wse_kernels._compiler import KernelCompiler, PartCompiler
 
-config: Any = numba_config  # numba fills it in when it is imported, unseen by type checkers
+config: Any = numba_config  # its attributes are set at import time, which type checkers do not see
 cgutils: Any = numba_cgutils
 launch_threads: Any = _launch_threads
 get_threads: Any = get_num_threads
@@ -92,9 +97,10 @@ class KernelCache(_Cache):
         content = KERNEL_FILES.read(self._file(sig, target_context.codegen()))
         rebuild: Any = CompileResult._rebuild
         if self.parallel:
-            launch_threads()  # code refers to functions of the threads
+            launch_threads()  # the code refers to functions of the thread pool
         if self._allocates:
-            target_context.refresh()  # and to those of numba's memory; else numba learns what it needs to compile
+            # The code also refers to numba's allocator. Other kernels do not need what this loads.
+            target_context.refresh()
         return None if content is None else rebuild(target_context, *pickle.loads(content))
 
     def save_overload(self, sig: Any, cres: Any) -> None:
@@ -106,9 +112,9 @@ class KernelCache(_Cache):
         if not cres.library.has_dynamic_globals:
             KERNEL_FILES.write(self._file(sig, cres.library.codegen), dumps(cres._reduce()))
 
-    def has(self, types: tuple[Any, ...], codegen: Any) -> bool:
+    def contains(self, types: tuple[Any, ...], codegen: Any) -> bool:
         """Return whether the compiled function for the argument types ``types`` is cached."""
-        return KERNEL_FILES.has(self._file(types, codegen))
+        return KERNEL_FILES.contains(self._file(types, codegen))
 
     def enable(self) -> None:
         """Do nothing, because the cache is always enabled."""
@@ -218,7 +224,7 @@ def populate_array(array: Any, **fields: Any) -> None:
 
     The function is imported late, because the import takes 20 ms and cached kernels do not need it.
     """
-    from numba.np import arrayobj  # whose import takes a fiftieth of a second
+    from numba.np import arrayobj  # the import takes 20 ms
 
     populate: Any = arrayobj.populate_array
     populate(array, **fields)
@@ -267,7 +273,7 @@ def is_compiled(function: Any) -> bool:
 def is_cached(function: Any, types: tuple[Any, ...]) -> bool:
     """Return whether compiled code for ``types`` exists, in this process or in a cache file."""
     cache = function._cache
-    has_file = isinstance(cache, KernelCache) and cache.has(types, function.targetctx.codegen())
+    has_file = isinstance(cache, KernelCache) and cache.contains(types, function.targetctx.codegen())
     return has_file or types in function.overloads
 
 

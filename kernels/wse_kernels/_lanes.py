@@ -1,8 +1,8 @@
 """Temporary values of a kernel, one per lane of a block, and choices of lanes.
 
-The values are in memory that no other pointer refers to. Loops over lanes that write or read them
-therefore vectorise, even if the output of a kernel overwrites its input and although the compiler
-cannot see that views of SRAM do not overlap. A choice of lanes has one bit per lane.
+The values are in memory that no other pointer refers to, so loops over lanes that write or read
+them vectorise. Views of SRAM would prevent that: the output of a kernel may overwrite its input, and
+the compiler cannot see that views do not overlap. A choice of lanes has one bit per lane.
 """
 
 from __future__ import annotations

@@ -12,20 +12,20 @@ from wse_kernels._vectors import CACHE_LINE_BYTES, WIDTH, fetch, load_lanes, res
 __all__ = ["add_rows", "copy_rows", "fetch_rows", "larger_of", "sums_of", "take_larger_rows"]
 
 
-def sums_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
+def sums_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
     """Generate the sum of two stored vectors, rounded to float32 and then to their type."""
-    total = builder.fadd(widen_ir(builder, stored, old), widen_ir(builder, stored, new))
-    return narrow_ir(builder, stored, total)
+    total = builder.fadd(widen_ir(builder, element_type, old), widen_ir(builder, element_type, new))
+    return narrow_ir(builder, element_type, total)
 
 
-def copies_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
+def copies_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
     """Return the new elements unchanged, for a plain copy."""
     return new
 
 
-def larger_of(builder: Any, stored: Any, old: Any, new: Any) -> Any:
+def larger_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
     """Generate the elementwise maximum of two vectors of stored elements."""
-    larger = builder.fcmp_ordered(">", widen_ir(builder, stored, new), widen_ir(builder, stored, old))
+    larger = builder.fcmp_ordered(">", widen_ir(builder, element_type, new), widen_ir(builder, element_type, old))
     return builder.select(larger, new, old)
 
 
@@ -48,7 +48,7 @@ def _move_intrinsic(combine: Any) -> Any:
     return move
 
 
-def _move_function(module: Any, pointer: Any, stored: Any, combine: Any) -> Any:
+def _move_function(module: Any, pointer: Any, element_type: Any, combine: Any) -> Any:
     """Return the LLVM function that combines contiguous elements of a source with a target."""
 
     def body(builder: Any, to: Any, origin: Any, count: Any) -> None:
@@ -56,7 +56,7 @@ def _move_function(module: Any, pointer: Any, stored: Any, combine: Any) -> Any:
             """Generate the combination of one vector, whose elements are limited by a mask."""
             place = builder.gep(to, [first])
             old, new = load_lanes(builder, place, mask), load_lanes(builder, builder.gep(origin, [first]), mask)
-            store_lanes(builder, combine(builder, stored, old, new), place, mask)
+            store_lanes(builder, combine(builder, element_type, old, new), place, mask)
 
         whole_vectors_end = builder.sub(count, builder.urem(count, word(WIDTH)))
         with cgutils.for_range_slice(builder, word(0), whole_vectors_end, word(WIDTH), intp=WORD) as (first, _):
@@ -64,7 +64,7 @@ def _move_function(module: Any, pointer: Any, stored: Any, combine: Any) -> Any:
         with builder.if_then(builder.icmp_unsigned("<", whole_vectors_end, count)):
             move(whole_vectors_end, rest_mask(builder, count))
 
-    return internal_function(module, f"wse_{combine.__name__}_rows_{stored}", [pointer] * 2, 1, body, apart=False)
+    return internal_function(module, f"wse_{combine.__name__}_rows_{element_type}", [pointer] * 2, 1, body, apart=False)
 
 
 @intrinsic

@@ -36,12 +36,12 @@ def _fold_compiled(
         _, width = cgutils.unpack_tuple(builder, table.shape)
         entry_positions = builder.gep(table.data, [builder.add(builder.mul(args[13], width), args[14])])
         pointers = [*(pointer for pointer, _ in rows), entry_positions, cgutils.alloca_once_value(builder, args[17])]
-        stored = acc.dtype, act.dtype
+        element_types = acc.dtype, act.dtype
 
         def body(inner: Any, *arguments: Any) -> None:
-            _CodeGenerator(inner, stored, arguments).fold()
+            _CodeGenerator(inner, element_types, arguments).fold()
 
-        name, kinds = "wse_fold_entries_" + "_".join(map(str, stored)), [pointer.type for pointer in pointers]
+        name, kinds = "wse_fold_entries_" + "_".join(map(str, element_types)), [pointer.type for pointer in pointers]
         function = internal_function(builder.module, name, kinds, 6, body, inlined=False)
         builder.call(function, [*pointers, *args[10:13], *args[15:17], rows[0][1]])
         return context.get_dummy_value()
@@ -56,8 +56,8 @@ class _CodeGenerator:
     stride, first, last and the number of lanes.
     """
 
-    def __init__(self, builder: Any, stored: tuple[Any, Any], arguments: Any) -> None:
-        self.builder, (self.acc, self.act), self.f32 = builder, stored, types.float32
+    def __init__(self, builder: Any, element_types: tuple[Any, Any], arguments: Any) -> None:
+        self.builder, (self.acc, self.act), self.f32 = builder, element_types, types.float32
         self.scores, self.values, self.maxima, self.sums, self.out, self.positions, scale, *numbers = arguments
         self.T, self.F, self.stride, self.first, self.last, self.lanes = numbers
         self.scale = spread(builder, builder.load(scale))
@@ -91,7 +91,7 @@ class _CodeGenerator:
         maximum = builder.load(top)
         self.store(maximum, self.maxima, zero, self.f32)
         firsts = [self.minimum(word(i), builder.sub(self.T, word(1))) for i in range(AT_ONCE - 1)]
-        factor, *weights = self.exponentials([old_maximum, *map(self.score, firsts)], maximum)  # 2, and the begin of 3
+        factor, *weights = self.exponentials([old_maximum, *map(self.score, firsts)], maximum)  # 2, and the start of 3
         self.keep_weights(weights, firsts)
         total = cgutils.alloca_once_value(builder, builder.fmul(self.load(self.sums, zero, self.f32), factor))
         with short_loop(builder, zero, self.F) as f:
@@ -181,13 +181,13 @@ class _CodeGenerator:
         """Return a pointer to the current vector's first lane in a row."""
         return self.builder.gep(rows, [self.builder.add(self.builder.mul(row, self.lanes), self.lane)])
 
-    def load(self, rows: Any, row: Any, stored: Any) -> Any:
+    def load(self, rows: Any, row: Any, element_type: Any) -> Any:
         """Load the current vector of a row and widen it to float32."""
-        return widen_ir(self.builder, stored, load_lanes(self.builder, self.at(rows, row), self.mask))
+        return widen_ir(self.builder, element_type, load_lanes(self.builder, self.at(rows, row), self.mask))
 
-    def store(self, value: Any, rows: Any, row: Any, stored: Any) -> None:
+    def store(self, value: Any, rows: Any, row: Any, element_type: Any) -> None:
         """Round float32 values to the stored type and store them as the current vector of a row."""
-        store_lanes(self.builder, narrow_ir(self.builder, stored, value), self.at(rows, row), self.mask)
+        store_lanes(self.builder, narrow_ir(self.builder, element_type, value), self.at(rows, row), self.mask)
 
 
 def _fold(

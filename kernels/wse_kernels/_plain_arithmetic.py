@@ -34,7 +34,7 @@ ROUNDER_BITS = 0x4B400000
 class _Number:
     """Float or condition computed by LLVM instructions, whose operators generate further ones."""
 
-    __array_ufunc__ = None  # numpy's numbers leave operators to this one
+    __array_ufunc__ = None  # makes numpy numbers defer to the operators of this class
 
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder, self.value = builder, value

@@ -52,11 +52,11 @@ class ElementWeights:
     """
 
     def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
-        self.builder, (self.stored,) = builder, kind.stored
+        self.builder, (self.element_type,) = builder, kind.element_types
         self.pointer, k_stride, n_stride = arguments
         self.in_a_row = builder.icmp_signed("<", k_stride, n_stride)
         self.k_stride, self.n_stride = builder.mul(k_stride, lanes), builder.mul(n_stride, lanes)
-        self.bytes_a_term = word(self.stored.bitwidth // 8)
+        self.bytes_a_term = word(self.element_type.bitwidth // 8)
 
     def prepare(self, term: Term, lanes: Lanes) -> None:
         """Do nothing, because elements are weights without further preparation."""
@@ -70,7 +70,7 @@ class ElementWeights:
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
         """Load the weights of a term and output n, as float32."""
         elements = load_lanes(self.builder, self.place(term.k, n, lanes), lanes.mask)
-        return widen_ir(self.builder, self.stored, elements)
+        return widen_ir(self.builder, self.element_type, elements)
 
 
 class CodeWeights:
@@ -84,7 +84,7 @@ class CodeWeights:
     """
 
     def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
-        self.builder, self.coding, (self.act, self.scale) = builder, kind.coding, kind.stored
+        self.builder, self.coding, (self.act, self.scale) = builder, kind.coding, kind.element_types
         self.codes, self.groups, self.widths, self.scales, *strides, self.group_count, self.runs = arguments
         self.lanes, (self.row, self.group_row) = lanes, (builder.mul(stride, lanes) for stride in strides)
         self.scaled = kind.scaled
@@ -205,21 +205,21 @@ class WeightKind(NamedTuple):
     """Kind of the weights of a product, for which code is generated.
 
     Attributes:
-        stored: Numba types of stored elements: that of the weights; for codes, those of activations
+        element_types: Numba types of stored elements: that of the weights; for codes, those of activations
             and scales.
         coding: Number of the coding, or -1 for elements.
         scaled: Whether each code is multiplied by its scale.
         outputs: Number of outputs that are computed at once.
     """
 
-    stored: tuple[Any, ...]
+    element_types: tuple[Any, ...]
     coding: int = -1
     scaled: bool = False
     outputs: int = 1
 
     def __str__(self) -> str:
         """Return a name that is different for each kind of generated code."""
-        return "_".join(map(str, (*self.stored, *([self.coding, self.scaled] if self.coding >= 0 else []))))
+        return "_".join(map(str, (*self.element_types, *([self.coding, self.scaled] if self.coding >= 0 else []))))
 
     @property
     def terms_a_byte(self) -> int:

@@ -28,7 +28,7 @@ FOUR_BYTES = 4
 def _words_of_pes_compiled(typing_context: Any, cols: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         made = context.make_array(signature.return_type)(context, builder)
-        vectors = cgutils.alloca_once(builder, SINGLES, size=word(MOST_COLS))  # each on a line of the cache
+        vectors = cgutils.alloca_once(builder, SINGLES, size=word(MOST_COLS))  # each has a cache line of its own
         data = builder.bitcast(vectors, ir.FloatType().as_pointer())
         width, bytes_each = word(WIDTH), word(FOUR_BYTES)
         strides = [word(WIDTH * FOUR_BYTES), bytes_each]

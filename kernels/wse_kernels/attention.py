@@ -29,12 +29,12 @@ from wse_kernels._slices import group_of_column, slice_of_place
 
 OLDEST, SLOTS = 7, 8  # words of ctl: the oldest entry's slot, the first slot's position
 LOWEST = np.float32(-3.0e38)
-UNSEEN = np.float32(-np.inf)  # score with an entry that is not visible, whose exponential is 0
+UNSEEN = np.float32(-np.inf)  # score of an entry that is not visible; its exponential is 0
 ZERO = np.float32(0.0)
 LOG2_E, LN_2 = np.float32(math.log2(math.e)), np.float32(math.log(2))
-LEAST_EXPONENT = np.float32(-(2**22))  # float32 has whole numbers and halves as far as that
+LEAST_EXPONENT = np.float32(-(2**22))  # up to this size, float32 represents integers and halves exactly
 LEAST_NORMAL = np.float32(-126.0)  # exponent of the smallest normal float32
-BY_COLUMN = -1  # instead of a capacity: columns have entries of different rows
+BY_COLUMN = -1  # in place of a capacity: columns have the entries of different rows
 
 
 def kv_append(block, block_row, act, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens, stride):
@@ -360,7 +360,7 @@ def _over_slots(block, block_row, act, acc, ctl, x, cache, out, M, Hk, queries_p
         else:
             row, kv_head, step = product, product // queries_per_kv, H
         start, slot = 0, oldest
-        while start < T:  # as far as the end of the cache, then from its start
+        while start < T:  # up to the end of the cache, then from its start
             count = min(T - start, capacity - slot)
             at = cache + slot * E + kv_head * F
             if scores == 1:
@@ -415,7 +415,7 @@ def attention_online(
             continue
         last = ctl[block_row, 0] + mh // H
         first = _first_visible(last, window, chunk)
-        begin, end = T, 0  # of what the token sees
+        begin, end = T, 0  # range of the visible entries
         for t in range(T):
             if ctl[origin, SLOTS + t] >= first and ctl[origin, SLOTS + t] <= last:
                 begin, end = min(begin, t), t + 1

@@ -31,7 +31,7 @@ def exchange_along_rows(view: Any, runs: Any, first: Any, chosen: Any, variant: 
         base, lanes, source, target, n, kind = row * a[2], view.shape[2], a[3], a[4], a[5], variant[row]
         for i in range(first[kind], first[kind + 1]):
             shift, col, end = runs[i, 0], runs[i, 1], runs[i, 2]
-            while col < end:  # as far as both blocks go
+            while col < end:  # up to the end of the source block or of the target block
                 lane, from_lane = col % lanes, (col + shift) % lanes
                 count = min(end - col, lanes - max(lane, from_lane))
                 block, from_block = base + col // lanes, base + (col + shift) // lanes

@@ -29,7 +29,7 @@ from wse_kernels._lanes import choose_lanes, lane_choice, lane_values
 from wse_kernels._slices import group_of_column
 from wse_kernels._vector_product import multiply_vector
 
-NO_PAIR = np.float32(-1.0)  # instead of the number of a pair
+NO_PAIR = np.float32(-1.0)  # in place of the number of a pair
 
 
 def expert_pairs(block, block_col, f32, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
@@ -309,7 +309,7 @@ def _over_pairs(
         coding, G, B: Number of the coding; groups of rows; columns of scales per expert.
         add: 1 to add products to ``out``, 0 to overwrite it.
     """
-    numbers, choice = lane_values(lane_count), lane_choice()  # of pairs: exact up to 2 ** 24
+    numbers, choice = lane_values(lane_count), lane_choice()  # numbers of pairs are exact up to 2 ** 24
     for i in range(P):
         at = pairs + 1 + 3 * i
         for lane in range(lane_count):
@@ -414,7 +414,7 @@ def expert_bias(
                 token, expert = _index(f32, block, at, lane, M), _index(f32, block, at + 1, lane, local_experts)
                 row = x + (token if by_token == 1 else i) * stride
                 weight = f32[block, at + 2, lane] if weighted == 1 else np.float32(1.0)
-                first_stored = place * share - expert * N  # of the expert's elements, those that other PEs store
+                first_stored = place * share - expert * N  # negative if the PE's block begins before this expert
                 for part in range(parts):
                     start, stored_bias = row + part * N, bias + part * share - first_stored
                     for n in range(max(first_stored, 0), min(first_stored + share, N)):

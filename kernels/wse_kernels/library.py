@@ -107,7 +107,7 @@ def parallel_core_s() -> float:
         return inf
     kernel, view, operands = compiled_kernel("clear").parallel, np.zeros((2, 1, 16), np.float32), np.zeros(25, np.int64)
     operands[1:3] = 2, 1
-    for _ in range(TRIALS // 4):  # which start threads
+    for _ in range(TRIALS // 4):  # the first calls start the threads
         kernel(view, operands)
     stamps_s = [time.perf_counter()]
     for _ in range(TRIALS):

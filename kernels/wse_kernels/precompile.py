@@ -60,7 +60,7 @@ def precompile(calls: Sequence[Call], report: Callable[[int, int, str], None]) -
         compile_for(function, types)
         return True
 
-    if compile_next():  # which shows whether what is compiled can be kept
+    if compile_next():  # shows whether the cache can be written
         with _helpers(waiting_kernels):
             while compile_next():
                 pass
@@ -115,7 +115,7 @@ def _feed(process: subprocess.Popen[bytes], waiting_kernels: deque[tuple[Any, An
         while process.stdout.readline():
             function, types = waiting_kernels.pop()
             _send(process.stdin, (*build_of(function), types))
-    except (OSError, IndexError):  # it died, or nothing is left
+    except (OSError, IndexError):  # the process died, or no kernel is left
         return
 
 

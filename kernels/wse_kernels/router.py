@@ -17,7 +17,7 @@ from wse_kernels._lanes import lane_values
 LOWEST = np.float32(-3.0e38)
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
 SOFTMAX = 0
-LEAST_SUM = np.float32(1e-20)  # as in DeepSeek-V3's released inference code: no sum of scores is divided by zero
+LEAST_SUM = np.float32(1e-20)  # as in DeepSeek-V3's released inference code; avoids a division by zero
 
 
 def router_place(block, block_col, acc, x, out, M, n, E, first, columns, zeros):

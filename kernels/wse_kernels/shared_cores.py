@@ -57,7 +57,7 @@ class SharedCores:
         self._waited = _waited_s if waited is None else waited
         self._rest_s, self._is_resting = SHORTEST_REST_S, False
         self._began_s, self._waited_before_s, self._next_s = 0.0, 0.0, 0.0
-        self._threads = 1  # before the rest
+        self._threads = 1  # before the pause
         self._watch(clock())
 
     @contextmanager

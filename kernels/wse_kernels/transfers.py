@@ -81,7 +81,7 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
         row = a[0] + group * WIDTH
         group_end = min(row + WIDTH, last)
         transposed = transposed_values(view)
-        while row < group_end:  # as many rows as execute the same messages
+        while row < group_end:  # extend the group by rows with the same messages
             end_row = row + 1
             while end_row < group_end and variant[end_row] == variant[row]:
                 end_row += 1
@@ -163,7 +163,7 @@ def _sums_on_transposed_rows(
     """
     lanes = view.shape[2]
     first_block, end_block = west // lanes, (west + columns - 1) // lanes + 1
-    west = first_block * lanes  # of whole blocks
+    west = first_block * lanes  # round down to a whole block
     width = (end_block - first_block) * lanes
     at_once = max(1, min(TRANSPOSED_COLUMNS // (width + WIDTH), ELEMENTS_AT_ONCE))
     for low in range(0, n, at_once):

@@ -38,7 +38,7 @@ import numpy as np
 HEAD, OUTPUTS, OUTPUT, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL, SLOTS = 0, 2, 3, 8, 9, 10, 11, 12, 14, 16
 QUEUE_WORDS, SLOT_COUNT, LAST_SLOT = 32, 8, 7
 THREAD_WORDS, OP_WORDS = 8, 9
-INDEX = 0x7FFFFFFF  # a mask that tells the compiler that an index is not negative, so that it need not wrap round
+INDEX = 0x7FFFFFFF  # mask that tells the compiler that an index is not negative and need not wrap around
 ROUTE_CONTROLS, ROUTE_NEXT, ROUTE_RELEASED, ROUTE_QUEUE = 6, 7, 8, 9
 TAKEN, TURN, MEMBER, MEMBER_END = 0, 1, 2, 3
 CURRENT, LAST, NOT_BEFORE, DONE, CHOICE, DELAYED = 0, 1, 2, 3, 4, 5
@@ -83,7 +83,7 @@ def run_wavelets(
     """
     state, payload = queues.reshape(-1), queues.reshape(-1).view(np.float32)
     thread_state, op_list, time_list = threads.reshape(-1), ops.reshape(-1), times.reshape(-1)
-    selected_queues = np.empty(len(queues), np.int64)  # indices of the state's rows, not numbers of queues
+    selected_queues = np.empty(len(queues), np.int64)  # offsets into ``state``, not queue indices
     moves, event_count, visits = np.int64(0), counts[1], np.int64(0)
     for span in range(len(spans)):
         first_queue, end_queue = np.int64(spans[span, 0]), np.int64(spans[span, 1])
@@ -92,7 +92,7 @@ def run_wavelets(
         t, last_event = 0, 0
         while t < limit:
             wake = NEVER
-            # 1. Which queues move: those alone on their links, then those that win them.
+            # 1. Select the queues that move: those alone on their links, then the winners of arbitrations.
             selected_count = 0
             for i in range(first_queue, end_queue):
                 q = (i & INDEX) * QUEUE_WORDS
@@ -146,7 +146,7 @@ def run_wavelets(
                                 s = (state[q + k] & INDEX) * QUEUE_WORDS
                                 links[state[s + LINK] & INDEX, TAKEN] = t
                             break
-            # 2. One word of every vector operation that has its word and its room.
+            # 2. Process one word of every vector operation whose input is ready and whose output has room.
             has_worked = False
             for i in range(first_thread, end_thread):
                 h = (i & INDEX) * THREAD_WORDS
@@ -223,7 +223,7 @@ def run_wavelets(
                     if burst > 0 and (done_words + 1) % burst == 0:
                         thread_state[h + NOT_BEFORE] = t + 2
                 has_worked = True
-            # 3. Move the chosen wavelets; those with a control bit end the switch positions that they pass.
+            # 3. Move the selected wavelets; those with a control bit may end the switch positions that they pass.
             for i in range(selected_count):
                 q = selected_queues[i] & INDEX
                 slot = q + SLOTS + 2 * (state[q + HEAD] & LAST_SLOT)

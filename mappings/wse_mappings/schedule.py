@@ -25,10 +25,10 @@ class Arrival(IntEnum):
     REPLACE = 0
     ADD = 1
     MAX = 2
-    ARGMAX = 3  # (value, index) pairs: the one with the larger value, on a tie with the lower index
-    MULTICAST = 4  # replaces at the target and at every PE passed
-    COPY = 5  # a local copy, no fabric
-    DROP = 6  # travels, is not stored
+    ARGMAX = 3  # of two (value, index) pairs, keep that with the larger value, or the lower index on a tie
+    MULTICAST = 4  # replaces the words at the target and at every PE on the way
+    COPY = 5  # a local copy, without the fabric
+    DROP = 6  # travels, but is not stored
 
 
 COMBINING: Final = (Arrival.ADD, Arrival.MAX, Arrival.ARGMAX)

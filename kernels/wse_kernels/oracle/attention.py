@@ -61,13 +61,15 @@ def _turns(pe: Pe, ctl: I32, frequency: int, M: int, R: int, multiplier_pico: np
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * np.float32(multiplier_pico * PICO)
 
 
-def _rotate_pairs(pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, multiplier_pico: np.int64, turned: int) -> F32:
+def _rotate_pairs(
+    pe: Pe, ctl: I32, heads: F32, frequency: int, R: int, multiplier_pico: np.int64, has_turns: int
+) -> F32:
     """Return heads [M, H, F] in which the pairs (p, p + R / 2) of every head are rotated.
 
     The operands are those of `rope`.
     """
     half, M = R // 2, len(heads)
-    turns = pe.read("f32", frequency, M, half, 2) if turned else _turns(pe, ctl, frequency, M, R, multiplier_pico)
+    turns = pe.read("f32", frequency, M, half, 2) if has_turns else _turns(pe, ctl, frequency, M, R, multiplier_pico)
     cosine, sine = turns[:, None, :, 0], turns[:, None, :, 1]
     first, second = heads[..., :half], heads[..., half:R]
     pairs = [first * cosine - second * sine, second * cosine + first * sine]
@@ -145,7 +147,7 @@ def attention_max(pe, ctl, scores, out, M, H, T, scale_pico, window, chunk, capa
     This is the reference for the kernel of the same name, which describes the operands.
     """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
-    _max(pe, scores, out, M, H, T, scale_pico, _visible(ctl, pe.row, M, positions, window, chunk))
+    _max(pe, scores, out, M, H, T, scale_pico, _entry_visibility(ctl, pe.row, M, positions, window, chunk))
 
 
 def attention_max_by_column(pe, ctl, scores, out, M, H, T, scale_pico, window, chunk):
@@ -154,16 +156,16 @@ def attention_max_by_column(pe, ctl, scores, out, M, H, T, scale_pico, window, c
     Column c has those of row c. This is the reference for the kernel of the same name, which
     describes the operands.
     """
-    _max(pe, scores, out, M, H, T, scale_pico, _visible(ctl, pe.row, M, ctl[pe.col, 8 : 8 + T], window, chunk))
+    _max(pe, scores, out, M, H, T, scale_pico, _entry_visibility(ctl, pe.row, M, ctl[pe.col, 8 : 8 + T], window, chunk))
 
 
-def _max(pe, scores, out, M, H, T, scale_pico, visible):
+def _max(pe, scores, out, M, H, T, scale_pico, is_visible):
     """Store the maximum visible score of each token and head, times the scale, or -3e38 for none.
 
-    ``visible`` [M, T] says which entries each token sees.
+    ``is_visible`` [M, T] says which entries each token sees.
     """
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
-    candidates = np.where(visible[:, None, :], scaled, LOWEST)
+    candidates = np.where(is_visible[:, None, :], scaled, LOWEST)
     top = np.full((M, H), LOWEST)
     for t in range(T):
         top = np.where(candidates[..., t] > top, candidates[..., t], top)
@@ -177,8 +179,8 @@ def attention_exp(pe, ctl, scores, maxima, out, sums, M, H, T, scale_pico, windo
     for the kernel of the same name, which describes the operands.
     """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
-    visible = _visible(ctl, pe.row, M, positions, window, chunk)
-    _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible)
+    is_visible = _entry_visibility(ctl, pe.row, M, positions, window, chunk)
+    _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, is_visible)
 
 
 def attention_exp_share(
@@ -190,7 +192,9 @@ def attention_exp_share(
     reference for the kernel of the same name, which describes the operands.
     """
     positions = ctl[pe.row, 8 + _slots(ctl, pe.row, T, capacity)]
-    weights = _weights(pe, scores, maxima, M, H, T, scale_pico, _visible(ctl, pe.row, M, positions, window, chunk))
+    weights = _weights(
+        pe, scores, maxima, M, H, T, scale_pico, _entry_visibility(ctl, pe.row, M, positions, window, chunk)
+    )
     col = pe.col - first_col
     if not 0 <= col < columns:
         pe.write("act", out, np.zeros((M, H, T), np.float32))
@@ -222,16 +226,16 @@ def attention_exp_by_column(pe, ctl, scores, maxima, out, sums, M, H, T, scale_p
     Column c has those of row c. This is the reference for the kernel of the same name, which
     describes the operands.
     """
-    visible = _visible(ctl, pe.row, M, ctl[pe.col, 8 : 8 + T], window, chunk)
-    _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible)
+    is_visible = _entry_visibility(ctl, pe.row, M, ctl[pe.col, 8 : 8 + T], window, chunk)
+    _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, is_visible)
 
 
-def _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible):
+def _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, is_visible):
     """Store softmax weights, and their float32 sums over the entries.
 
-    ``visible`` [M, T] says which entries each token sees.
+    ``is_visible`` [M, T] says which entries each token sees.
     """
-    weights = _weights(pe, scores, maxima, M, H, T, scale_pico, visible)
+    weights = _weights(pe, scores, maxima, M, H, T, scale_pico, is_visible)
     total = np.zeros((M, H), np.float32)
     for t in range(T):
         total += weights[..., t]
@@ -239,12 +243,12 @@ def _exp(pe, scores, maxima, out, sums, M, H, T, scale_pico, visible):
     pe.write("f32", sums, total)
 
 
-def _weights(pe, scores, maxima, M, H, T, scale_pico, visible):
+def _weights(pe, scores, maxima, M, H, T, scale_pico, is_visible):
     """Return softmax weights [M, H, T], rounded to activations; 0 for invisible entries."""
     scaled = pe.read("acc", scores, M, H, T) * np.float32(scale_pico * PICO)
-    visible = visible[:, None, :]
-    exponent = np.where(visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
-    return pe.round_to("act", np.where(visible, np.exp(exponent), np.float32(0.0)))
+    is_visible = is_visible[:, None, :]
+    exponent = np.where(is_visible, scaled - pe.read("f32", maxima, M, H, 1), np.float32(0.0))
+    return pe.round_to("act", np.where(is_visible, np.exp(exponent), np.float32(0.0)))
 
 
 def attention_values(pe, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):
@@ -293,15 +297,15 @@ def attention_online(
     values = pe.read("act", v, T, Hk, 1, F)
     old_top, total = pe.read("f32", maxima, M, Hk, queries_per_kv), pe.read("f32", sums, M, Hk, queries_per_kv)
     outputs = pe.read("acc", out, M, Hk, queries_per_kv, F)
-    visible = _visible(ctl, pe.row, M, ctl[origin, 8 : 8 + T], window, chunk)
+    is_visible = _entry_visibility(ctl, pe.row, M, ctl[origin, 8 : 8 + T], window, chunk)
     for m in range(min(M, ctl[pe.row, 1])):
         top = old_top[m]
-        for t in np.flatnonzero(visible[m]):
+        for t in np.flatnonzero(is_visible[m]):
             top = np.where(scaled[m, ..., t] > top, scaled[m, ..., t], top)
         shrink = np.exp(old_top[m] - top)
         total[m] *= shrink
         outputs[m] = pe.round_to("acc", outputs[m] * shrink[..., None])
-        for t in np.flatnonzero(visible[m]):
+        for t in np.flatnonzero(is_visible[m]):
             weight = np.exp(scaled[m, ..., t] - top)
             total[m] += weight
             outputs[m] = pe.round_to("acc", outputs[m] + weight[..., None] * values[t])
@@ -358,7 +362,7 @@ def _slots(ctl: I32, row: int, T: int, capacity: int) -> I64:
     return slots
 
 
-def _visible(ctl: I32, row: int, M: int, positions: I32, window: int, chunk: int) -> Bools:
+def _entry_visibility(ctl: I32, row: int, M: int, positions: I32, window: int, chunk: int) -> Bools:
     """Return whether token m of a row sees the entry at position ``positions[t]``, as [M, T].
 
     Args:
@@ -367,12 +371,12 @@ def _visible(ctl: I32, row: int, M: int, positions: I32, window: int, chunk: int
         window, chunk: Sliding window and attention chunk in tokens; 0 for none.
     """
     token = ctl[row, 0] + np.arange(M)[:, None]
-    visible: Bools = (positions >= 0) & (positions <= token)
+    is_visible: Bools = (positions >= 0) & (positions <= token)
     if window:
-        visible &= token - positions < window
+        is_visible &= token - positions < window
     if chunk:
-        visible &= token // chunk == positions // chunk
-    return visible
+        is_visible &= token // chunk == positions // chunk
+    return is_visible
 
 
 def place_heads(pe, x, heads, out, M, H, Hl, n):

@@ -19,11 +19,11 @@ FIRST_OPERAND = 3
 ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
-def widen(stored: Bytes, element: str) -> F32:
+def widen(stored_bytes: Bytes, element: str) -> F32:
     """Return the float32 values of stored elements, which are given as bytes."""
     if element == "bfloat16":
-        return (stored.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return stored.view(element).astype(np.float32)
+        return (stored_bytes.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return stored_bytes.view(element).astype(np.float32)
 
 
 def narrow(values: F32, element: str) -> Bytes:
@@ -76,10 +76,10 @@ def take(memory: Bytes, element: str, address: int, count: int) -> Bytes:
     return memory[address * size : (address + count) * size].copy()
 
 
-def put(memory: Bytes, element: str, address: int, stored: Bytes) -> None:
+def put(memory: Bytes, element: str, address: int, stored_bytes: Bytes) -> None:
     """Store the bytes of elements in the SRAM of one PE, from element ``address`` on."""
     start = address * ELEMENT_BYTES[element]
-    memory[start : start + len(stored)] = stored
+    memory[start : start + len(stored_bytes)] = stored_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,9 +103,9 @@ class Pe:
 
     def write(self, view: str, address: int, values: F32) -> None:
         """Round values to the element type of a view, and store them from ``address`` on."""
-        stored = narrow(values, self.types[view])
+        stored_bytes = narrow(values, self.types[view])
         start = address * ELEMENT_BYTES[self.types[view]]
-        self.memory[start : start + len(stored)] = stored
+        self.memory[start : start + len(stored_bytes)] = stored_bytes
 
     def round_to(self, view: str, values: F32) -> F32:
         """Return values as they would be read after being stored in a view."""

@@ -134,20 +134,20 @@ def _carry(line: Bytes, element: str, messages: I32, a: I64, onward: I64, backwa
     """
     for start, end, arrival, place, n in messages.tolist():
         source, target = a[3] + place, a[4] + place
-        sent = take(line[start], element, source, n)
-        at, words = start, -(-len(sent) // WORD_BYTES)
+        sent_bytes = take(line[start], element, source, n)
+        at, words = start, -(-len(sent_bytes) // WORD_BYTES)
         while at != end and arrival != COPY:
             (onward if end > at else backward)[at] += words
             at += 1 if end > at else -1
         for pe in range(min(start, end), max(start, end) + 1) if arrival == MULTICAST else [end]:
             if arrival != DROP:
-                stored = take(line[pe], element, target, n)
-                put(line[pe], element, target, _combine(stored, sent, element, arrival))
+                stored_bytes = take(line[pe], element, target, n)
+                put(line[pe], element, target, _combine(stored_bytes, sent_bytes, element, arrival))
 
 
-def _combine(stored: Bytes, sent: Bytes, element: str, arrival: int) -> Bytes:
-    """Return the bytes that are stored after ``sent`` has arrived where ``stored`` was."""
-    old, new = widen(stored, element), widen(sent, element)
+def _combine(stored_bytes: Bytes, sent_bytes: Bytes, element: str, arrival: int) -> Bytes:
+    """Return the bytes that are stored after ``sent_bytes`` have arrived at ``stored_bytes``."""
+    old, new = widen(stored_bytes, element), widen(sent_bytes, element)
     if arrival == 1:
         return narrow(old + new, element)
     if arrival == 2:
@@ -156,4 +156,4 @@ def _combine(stored: Bytes, sent: Bytes, element: str, arrival: int) -> Bytes:
         (old_value, old_index), (new_value, new_index) = old.reshape(-1, 2).T, new.reshape(-1, 2).T
         wins = (new_value > old_value) | ((new_value == old_value) & (new_index < old_index))
         return narrow(np.where(wins[:, None], new.reshape(-1, 2), old.reshape(-1, 2)), element)
-    return sent
+    return sent_bytes

@@ -1,4 +1,4 @@
-"""Cutting a sequence of shares into runs that follow each other, as even as can be."""
+"""Division of a sequence of weighted items into contiguous runs with sums as equal as possible."""
 
 from __future__ import annotations
 
@@ -13,93 +13,112 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 PRECISION = 1e-4
-"""The relative distance from the least bound on sums at which the search for it ends."""
+"""Relative precision at which the search for the minimum bound on sums ends."""
 
 
-def even_runs(shares: Sequence[float], parts: int) -> list[tuple[int, int]]:
+def even_runs(weights: Sequence[float], parts: int) -> list[tuple[int, int]]:
     """Divide weighted items into ``parts`` nonempty runs with the smallest maximum sum.
 
-    Returns (start, count) pairs.
+    Among these divisions, one with the smallest sum of squares is chosen; of equally good ones,
+    that with the longest earlier runs.
 
-    Of cuts with that sum one with the least sum of squares, the earlier runs the longer where that leaves a choice.
+    Returns:
+        (start, count) of each run.
 
     Raises:
-        ValueError: there are fewer shares than parts.
+        ValueError: There are fewer items than parts.
 
     >>> even_runs([3, 1, 1, 1, 1], 2)
     [(0, 2), (2, 3)]
     """
-    count = len(shares)
+    count = len(weights)
     if not 1 <= parts <= count:
-        message = f"{count} shares in {parts} runs"
+        message = f"{count} items cannot be divided into {parts} nonempty runs; give 1 to {count}"
         raise ValueError(message)
-    return list(_even_runs(tuple(shares), parts)) if parts > 1 else [(0, count)]
+    return list(_even_runs(tuple(weights), parts)) if parts > 1 else [(0, count)]
 
 
-def _even_runs(shares: tuple[float, ...], parts: int) -> tuple[tuple[int, int], ...]:
-    count = len(shares)
-    before = np.concatenate([[0.0], np.cumsum(shares)])
-    sums = before[None, :] - before[:, None]  # [start, end]
+def _even_runs(weights: tuple[float, ...], parts: int) -> tuple[tuple[int, int], ...]:
+    """Compute `even_runs` by dynamic programming over all (start, end) pairs."""
+    count = len(weights)
+    prefix_sums = np.concatenate([[0.0], np.cumsum(weights)])
+    sums = prefix_sums[None, :] - prefix_sums[:, None]  # [start, end]
     sums[np.tril_indices(count + 1)] = np.inf
-    largest = _least(sums, parts, np.maximum)[parts][0]
-    squares = np.where(sums <= largest * (1 + 1e-12), sums * sums, np.inf)
-    least = _least(squares, parts, np.add)
+    max_sum = _minimum_costs(sums, parts, np.maximum)[parts][0]
+    squares = np.where(sums <= max_sum * (1 + 1e-12), sums * sums, np.inf)
+    min_squares = _minimum_costs(squares, parts, np.add)
     ends = [0]
-    for remaining in reversed(range(parts)):
-        every = squares[ends[-1]] + least[remaining]
-        close = every <= least[remaining + 1][ends[-1]] * (1 + 1e-12)
-        ends.append(count - int(np.argmax(close[::-1])))  # the longest run of those that are as good
+    for runs_left in reversed(range(parts)):
+        totals = squares[ends[-1]] + min_squares[runs_left]
+        is_best = totals <= min_squares[runs_left + 1][ends[-1]] * (1 + 1e-12)
+        ends.append(count - int(np.argmax(is_best[::-1])))  # the longest of equally good runs
     return tuple((start, end - start) for start, end in pairwise(ends))
 
 
-def _least(costs: F64, parts: int, joined: np.ufunc) -> list[F64]:
-    """Return the minimum cost of dividing the items from each place on, by number of runs up to ``parts``.
+def _minimum_costs(costs: F64, parts: int, combine: np.ufunc) -> list[F64]:
+    """Return the minimum cost of dividing the items from each place on, by number of runs.
 
-    ``costs`` ``[start, end]`` are those of one run; ``joined`` adds them up or takes the larger.
+    Args:
+        costs: ``[start, end]``: cost of a single run.
+        parts: Maximum number of runs.
+        combine: How costs of runs are combined: np.add or np.maximum.
     """
-    least = [np.append(np.full(len(costs) - 1, np.inf), 0.0)]
+    minimum_costs = [np.append(np.full(len(costs) - 1, np.inf), 0.0)]
     for _ in range(parts):
-        least.append(joined(costs, least[-1]).min(axis=1))
-    return least
+        minimum_costs.append(combine(costs, minimum_costs[-1]).min(axis=1))
+    return minimum_costs
 
 
-def evenest_runs(shares: Sequence[float], parts: int, cuts: Sequence[bool]) -> list[tuple[int, int]]:
-    """Divide many weighted items into ``parts`` runs with about the smallest maximum sum.
+def runs_with_fewest_cuts(weights: Sequence[float], parts: int, cuts: Sequence[bool]) -> list[tuple[int, int]]:
+    """Divide many weighted items into ``parts`` runs with nearly the smallest maximum sum.
 
-    Returns (start, count) pairs.
+    Among these divisions, one with the fewest ends that cut something is chosen; of equally good
+    ones, that with the smallest sum of squares.
 
-    Of such the runs with the fewest ends that ``cuts`` says of shares that they cut something, and of these those
-    with the least sum of squares.
+    1. Find a bound on the sums that allows ``parts`` runs, by bisection.
+    2. Find the range of places of each end: as far as the longest runs reach from the first item,
+       and back from the last.
+    3. Find the best path through the ranges of all ends.
 
-    1. A bound on the sums that leaves enough runs is found by halving.
-    2. It leaves each end a stretch of places: as far as the longest runs reach from the first share on, and back from
-       the last.
-    3. The best way from the stretch of each end to that of the next is found for all their places.
+    Args:
+        weights: Weight of each item.
+        parts: Number of runs.
+        cuts: For each item, whether a run that ends with it cuts something.
+
+    Returns:
+        (start, count) of each run.
 
     Raises:
-        ValueError: there are fewer shares than parts.
+        ValueError: There are fewer items than parts.
 
-    >>> evenest_runs([1, 3, 1, 3, 1, 3], 2, [True, False] * 3), evenest_runs([1, 3, 1, 3], 2, [True, False] * 2)
-    ([(0, 3), (3, 3)], [(0, 2), (2, 2)])
+    >>> runs_with_fewest_cuts([1, 3, 1, 3, 1, 3], 2, [True, False] * 3)
+    [(0, 3), (3, 3)]
+    >>> runs_with_fewest_cuts([1, 3, 1, 3], 2, [True, False] * 2)
+    [(0, 2), (2, 2)]
     """
-    count = len(shares)
+    count = len(weights)
     if not 1 <= parts <= count:
-        message = f"{count} shares in {parts} runs"
+        message = f"{count} items cannot be divided into {parts} nonempty runs; give 1 to {count}"
         raise ValueError(message)
-    return list(_evenest_runs(tuple(shares), parts, tuple(cuts)))
+    return list(_runs_with_fewest_cuts(tuple(weights), parts, tuple(cuts)))
 
 
-def _evenest_runs(shares: tuple[float, ...], parts: int, cuts: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
-    count, before = len(shares), np.concatenate([[0.0], np.cumsum(shares)])
-    totals: list[float] = before.tolist()
+def _runs_with_fewest_cuts(
+    weights: tuple[float, ...], parts: int, cuts: tuple[bool, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Compute `runs_with_fewest_cuts`, whose steps are numbered here."""
+    count, prefix_sums = len(weights), np.concatenate([[0.0], np.cumsum(weights)])
+    totals: list[float] = prefix_sums.tolist()
     # 1
-    low, high = max(max(shares), totals[-1] / parts), totals[-1]
+    low, high = max(max(weights), totals[-1] / parts), totals[-1]
     while high - low > PRECISION * low:
         middle = (low + high) / 2
-        low, high = (low, middle) if _longest(totals, parts, middle)[-1] == count else (middle, high)
+        low, high = (low, middle) if _longest_runs(totals, parts, middle)[-1] == count else (middle, high)
     # 2
-    last = _longest(totals, parts, high)
-    first = [count - end for end in reversed(_longest([totals[-1] - total for total in reversed(totals)], parts, high))]
+    last = _longest_runs(totals, parts, high)
+    first = [
+        count - end for end in reversed(_longest_runs([totals[-1] - total for total in reversed(totals)], parts, high))
+    ]
     places = [
         np.arange(max(run, low_end), min(count - parts + run, high_end) + 1)
         for run, (low_end, high_end) in enumerate(zip(first, last, strict=True))
@@ -108,11 +127,11 @@ def _evenest_runs(shares: tuple[float, ...], parts: int, cuts: tuple[bool, ...])
     is_cut = np.array([False, *cuts])
     costs, sources = np.zeros(1), []
     for begins, ends in pairwise(places):
-        sums = before[ends] - before[begins][:, None]  # [begin, end]
+        sums = prefix_sums[ends] - prefix_sums[begins][:, None]  # [begin, end]
         fits = (sums > 0) & (sums <= high * (1 + 1e-12))
         ways = np.where(fits, costs[:, None] + (sums / high) ** 2, np.inf)
         sources.append(ways.argmin(axis=0))
-        costs = ways.min(axis=0) + 2 * parts * is_cut[ends]  # more than all squares
+        costs = ways.min(axis=0) + 2 * parts * is_cut[ends]  # a cut costs more than all squares together
     at, ends_of_runs = 0, [count]
     for begins, source in zip(reversed(places[:-1]), reversed(sources), strict=True):
         at = int(source[at])
@@ -120,31 +139,33 @@ def _evenest_runs(shares: tuple[float, ...], parts: int, cuts: tuple[bool, ...])
     return tuple((start, end - start) for start, end in pairwise(reversed(ends_of_runs)))
 
 
-def _longest(before: Sequence[float], parts: int, bound: float) -> list[int]:
+def _longest_runs(prefix_sums: Sequence[float], parts: int, bound: float) -> list[int]:
     """Return the ends of runs that are as long as a bound on their sums allows, 0 first."""
-    ends, most = [0], bound * (1 + 1e-12)
+    ends, limit = [0], bound * (1 + 1e-12)
     for _ in range(parts):
-        ends.append(bisect_right(before, before[ends[-1]] + most) - 1)
+        ends.append(bisect_right(prefix_sums, prefix_sums[ends[-1]] + limit) - 1)
     return ends
 
 
-def apportion(shares: Sequence[float], total: int) -> list[int]:
-    """Divide ``total`` into whole parts in proportion to shares, at least one each, by largest remainders.
+def apportion(weights: Sequence[float], total: int) -> list[int]:
+    """Divide ``total`` into positive integers in proportion to weights.
+
+    The method is that of largest remainders.
 
     Raises:
-        ValueError: there are more shares than there is to give.
+        ValueError: There are more weights than ``total``.
 
     >>> apportion([2, 1, 1], 10)
     [4, 3, 3]
     """
-    count = len(shares)
+    count = len(weights)
     if count > total:
-        message = f"{total} for {count} shares"
+        message = f"{total} cannot be divided into {count} positive integers; give at least {count}"
         raise ValueError(message)
     if count == 1:
         return [total]
-    weights = np.asarray(shares, np.float64) if any(shares) else np.ones(count)
-    ideal = weights / weights.sum() * (total - count)  # beyond one for each
+    weight_array = np.asarray(weights, np.float64) if any(weights) else np.ones(count)
+    ideal = weight_array / weight_array.sum() * (total - count)  # in addition to one for each
     parts = np.floor(ideal).astype(int)
     last = np.argsort(parts - ideal, kind="stable")[: total - count - int(parts.sum())]
     parts[last] += 1

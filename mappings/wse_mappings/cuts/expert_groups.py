@@ -1,11 +1,16 @@
-"""Groups of columns that share experts: each expert spread over all columns, over some, or on columns of its own.
+"""Groups of columns that share the experts of a mixture-of-experts layer.
 
-Columns are cut into groups of neighbours, and the experts over the groups; a group's columns share the features of each
-of its experts. One group spreads every expert over the region; as many groups as there are experts, or columns, give
-each expert the fewest PEs that hold it and leave the other PEs idle when it is chosen. A few groups are between the
-two: a column stores more features of fewer experts, so that less is padding, and fewer scales are stored with the codes
-of quantised ones. Where columns stand in stretches, as those of several wafers do, experts are cut over the stretches
-first, and a group is in one of them.
+Columns are divided into groups of neighbours, and experts are divided over the groups. The columns
+of a group divide the features of each of its experts.
+
+- A single group distributes every expert over all columns of the region.
+- With as many groups as experts or columns, an expert is stored on the fewest PEs, and all other
+  PEs are idle when it is selected.
+- A few groups are a compromise: a column has more features of fewer experts, so there is less
+  padding, and fewer scales are stored with quantised codes.
+
+If columns form segments, such as those of several wafers, experts are divided over the segments
+first, and a group never crosses the border of a segment.
 """
 
 from __future__ import annotations
@@ -18,10 +23,11 @@ from wse_mappings.cuts.split import I32, balanced_segments, blocks, ceil_div
 
 SPREAD, OWN, FEW, AUTO = "spread", "own", "few", "auto"
 EXPERT_PLACEMENTS = (SPREAD, OWN)
-"""The placements that say how many groups there are, one or the most; a number of groups in decimal digits is one too.
+"""Placements of experts that determine the number of groups: one group, or the maximum number.
 
-A request may also ask for FEW, which is as many as leave little padding, for the compiler to count, and for AUTO, which
-is SPREAD unless a search finds no room so.
+A number of groups, in decimal digits, is also a placement. A request may further use FEW, for which
+the compiler chooses a number of groups with little padding, and AUTO, which is SPREAD unless a
+search finds that the model does not fit that way.
 """
 
 
@@ -36,14 +42,16 @@ def is_placement(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExpertGroups:
-    """The assignment of experts to columns.
+    """Assignment of experts and their features to columns.
 
     Attributes:
-        size: Features of an expert.
-        experts: int32 ``[cols, n]``: the experts of each column in order, -1 for padding.
-        features: int32 ``[cols, F]``: features of each of them that it holds, -1 for padding.
-        segments: (first column, columns) of each group, equally many in each stretch.
-        stretches: of equally many columns; a group is in one of them.
+        size: Number of features of an expert.
+        experts: int32 ``[cols, n]``: experts of each column in order, -1 for padding.
+        features: int32 ``[cols, F]``: features of each of these experts that the column has, -1 for
+            padding.
+        segments: (first column, number of columns) of each group. Every segment of columns has the
+            same number of groups.
+        stretches: Number of equal segments of columns. A group belongs to one of them.
     """
 
     size: int
@@ -54,60 +62,72 @@ class ExpertGroups:
 
     @property
     def experts_per_col(self) -> int:
-        """Experts of which a column stores a part, padding included."""
+        """Number of experts of which a column stores a part, including padding."""
         return int(self.experts.shape[1])
 
     @property
     def features_per_expert(self) -> int:
-        """Features of an expert that a column stores, padding included."""
+        """Number of features of an expert that a column stores, including padding."""
         return int(self.features.shape[1])
 
     @property
     def rows(self) -> I32:
-        """A column's features, expert after expert, int32 ``[cols, n * F]``; -1 for padding."""
+        """Features of each column, expert after expert, int32 ``[cols, n * F]``, -1 for padding."""
         return _rows(self)
 
     def one_group(self) -> ExpertGroups:
-        """Return only the first of the groups with the fewest columns, whose columns store the most."""
+        """Return only the first of the narrowest groups, whose columns store the most."""
         first, columns = min(self.segments, key=lambda segment: segment[1])
-        of_group = slice(first, first + columns)
+        group_columns = slice(first, first + columns)
         return ExpertGroups(
             size=self.size,
-            experts=self.experts[of_group],
-            features=self.features[of_group],
+            experts=self.experts[group_columns],
+            features=self.features[group_columns],
             segments=((0, columns),),
         )
 
     def shared_experts(self) -> I32:
-        """The experts of each group, distributed over its columns in equal blocks, int32 ``[cols, n]``; -1 for padding.
+        """Return the experts of each group, distributed over its columns in equal blocks.
 
-        As many a block as the narrowest group needs.
+        The size of a block is determined by the narrowest group. The result is int32 ``[cols, n]``,
+        with -1 for padding.
         """
-        share = ceil_div(self.experts_per_col, min(columns for _, columns in self.segments))
+        block_size = ceil_div(self.experts_per_col, min(columns for _, columns in self.segments))
         place = np.concatenate([np.arange(columns) for _, columns in self.segments])
-        index = place[:, None] * share + np.arange(share)
-        beyond = index >= self.experts_per_col
-        own = np.take_along_axis(self.experts, np.where(beyond, 0, index), axis=1)
-        return np.where(beyond, np.int32(-1), own)
+        index = place[:, None] * block_size + np.arange(block_size)
+        is_padding = index >= self.experts_per_col
+        column_experts = np.take_along_axis(self.experts, np.where(is_padding, 0, index), axis=1)
+        return np.where(is_padding, np.int32(-1), column_experts)
 
 
 def _rows(groups: ExpertGroups) -> I32:
+    """Return matrix rows of all experts for the features of each column, -1 for padding."""
     features = np.where(groups.features < 0, np.iinfo(np.int32).min // 2, groups.features).astype(np.int32)
     rows = groups.experts[:, :, None] * np.int32(groups.size) + features[:, None, :]
     if groups.experts.min(initial=0) < 0 or groups.features.min(initial=0) < 0:
-        np.maximum(rows, np.int32(-1), out=rows)  # below 0 where one of the two is padding
+        np.maximum(rows, np.int32(-1), out=rows)  # negative if the expert or the feature is padding
     rows.flags.writeable = False
     return rows.reshape(len(rows), -1)
 
 
 def columns_of_expert(cols: int, count: int, placement: str, stretches: int = 1) -> int:
-    """Return the columns over which an expert is divided in the group with the fewest columns."""
-    cols_of_stretch = cols // stretches
-    return cols_of_stretch // _groups_of_stretch(cols_of_stretch, count, placement, stretches)
+    """Return the number of columns over which an expert is divided, in the narrowest group.
+
+    Args:
+        cols, count: Number of columns; number of experts.
+        placement: Placement of experts, as in EXPERT_PLACEMENTS.
+        stretches: Number of equal segments of columns.
+    """
+    segment_cols = cols // stretches
+    return segment_cols // _groups_of_segment(segment_cols, count, placement, stretches)
 
 
 def expert_places(cols: int, count: int, size: int, placement: str) -> int:
-    """Return the features of all experts that a column stores, padding included.
+    """Return the number of features of all experts that a column stores, including padding.
+
+    Args:
+        cols, count, size: Number of columns; number of experts; features of an expert.
+        placement: Placement of experts, as in EXPERT_PLACEMENTS.
 
     >>> expert_places(5, 4, 12, SPREAD), expert_places(5, 4, 12, "2"), expert_places(5, 4, 12, OWN)
     (12, 12, 12)
@@ -116,47 +136,53 @@ def expert_places(cols: int, count: int, size: int, placement: str) -> int:
 
 
 def experts_of_column(cols: int, count: int, placement: str) -> int:
-    """Return the experts of which a column stores a part, padding included."""
-    return ceil_div(count, _groups_of_stretch(cols, count, placement, 1))
+    """Return the number of experts of which a column stores a part, including padding."""
+    return ceil_div(count, _groups_of_segment(cols, count, placement, 1))
 
 
-def _groups_of_stretch(cols_of_stretch: int, count: int, placement: str, stretches: int) -> int:
+def _groups_of_segment(segment_cols: int, count: int, placement: str, stretches: int) -> int:
+    """Return the number of groups in each segment of columns, for a placement of experts."""
     if placement in (SPREAD, AUTO):
         return 1
     groups = count if placement == OWN else min(int(placement), count)
-    return min(ceil_div(groups, stretches), cols_of_stretch)
+    return min(ceil_div(groups, stretches), segment_cols)
 
 
 def expert_groups(
     cols: int, count: int, size: int, placement: str, stretches: int = 1, feature_group: int = 0
 ) -> ExpertGroups:
-    """Assign ``count`` experts of ``size`` features to ``cols`` columns in equal ``stretches``.
+    """Assign experts and their features to columns.
 
-    ``placement`` as in ``EXPERT_PLACEMENTS``. Where experts do not divide, some stretches have one less, and a group
-    may be empty.
-    Features are cut evenly, or in groups of ``feature_group``.
+    If the number of experts is not divisible, some segments have one expert less, and a group may
+    be empty.
+
+    Args:
+        cols, stretches: Number of columns; number of equal segments of columns.
+        count, size: Number of experts; features of an expert.
+        placement: Placement of experts, as in EXPERT_PLACEMENTS.
+        feature_group: Number of features that are kept together; 0 to divide features evenly.
     """
-    cols_of_stretch = cols // stretches
-    groups = _groups_of_stretch(cols_of_stretch, count, placement, stretches)
-    of_stretches, widths = [], [columns for _, columns in balanced_segments(cols_of_stretch, groups)]
-    for start, experts_of_stretch in balanced_segments(count, stretches):
-        of_group = np.full((groups, ceil_div(ceil_div(count, stretches), groups)), -1, np.int32)
-        for group, (first, size_of_group) in enumerate(balanced_segments(experts_of_stretch, groups)):
-            of_group[group, :size_of_group] = np.arange(start + first, start + first + size_of_group)
-        of_stretches.append(np.repeat(of_group, widths, axis=0))
+    segment_cols = cols // stretches
+    groups = _groups_of_segment(segment_cols, count, placement, stretches)
+    segment_experts, widths = [], [columns for _, columns in balanced_segments(segment_cols, groups)]
+    for start, expert_count in balanced_segments(count, stretches):
+        group_experts = np.full((groups, ceil_div(ceil_div(count, stretches), groups)), -1, np.int32)
+        for group, (first, size_of_group) in enumerate(balanced_segments(expert_count, groups)):
+            group_experts[group, :size_of_group] = np.arange(start + first, start + first + size_of_group)
+        segment_experts.append(np.repeat(group_experts, widths, axis=0))
     place = np.concatenate([np.arange(columns, dtype=np.int32) for columns in widths])
-    of_place = blocks(size, min(widths), feature_group)
-    of_place = np.pad(of_place, ((0, max(widths) - min(widths)), (0, 0)), constant_values=-1)
-    features = of_place[np.tile(place, stretches)]
-    experts = np.concatenate(of_stretches)
+    place_features = blocks(size, min(widths), feature_group)
+    place_features = np.pad(place_features, ((0, max(widths) - min(widths)), (0, 0)), constant_values=-1)
+    features = place_features[np.tile(place, stretches)]
+    experts = np.concatenate(segment_experts)
     return ExpertGroups(
         size=size,
         experts=experts,
         features=features,
         segments=tuple(
-            (stretch * cols_of_stretch + first, columns)
-            for stretch in range(stretches)
-            for first, columns in balanced_segments(cols_of_stretch, groups)
+            (segment * segment_cols + first, columns)
+            for segment in range(stretches)
+            for first, columns in balanced_segments(segment_cols, groups)
         ),
         stretches=stretches,
     )

@@ -1,4 +1,4 @@
-"""Heights of bands one below the other, of whose bytes each row stores a part."""
+"""Heights of bands one below the other, each of whose rows stores a part of the band's bytes."""
 
 from __future__ import annotations
 
@@ -14,43 +14,50 @@ F64 = npt.NDArray[np.float64]
 def band_heights(bytes_by_wafer: tuple[tuple[float, ...], ...], shares: tuple[float, ...]) -> list[list[int]]:
     """Return the rows of every band of every wafer, so that the fullest PE is as empty as possible.
 
-    A row may hold no less in a higher band, or even more: what is cut over rows is cut into whole elements, and scales
-    of groups of them are there on each row that has any of the group.
+    A row may have the same number of bytes in a higher band, or even more: what is divided over
+    rows is divided into whole elements, and the scales of a group of elements are stored in every
+    row that has any of the group.
 
-    1. A bound on the bytes of a row leaves each band so many rows at least.
-    2. The least bound with which the bands of every wafer have room is found by halving.
-    3. Bands have the fewest rows that keep it.
+    1. For a bound on the bytes of a row, each band needs a minimum number of rows.
+    2. Find the smallest bound with which the bands of every wafer fit, by bisection.
+    3. Return the minimum numbers of rows for this bound.
 
     Args:
         bytes_by_wafer: Bytes of each band of each wafer.
-        shares: The part of a band's bytes that its fullest row stores, for 1 row and so on up to the rows of a wafer,
-            which are at least as many as it has bands.
+        shares: Fraction of a band's bytes that its fullest row stores, for 1 row, 2 rows, and so on
+            up to the rows of a wafer. A wafer has at least one row per band.
 
     >>> band_heights(((2.0, 1.0), (1.0,)), tuple(-(-12 // rows) / 12 for rows in range(1, 10)))
     [[6, 3], [3]]
     """
-    parts = np.array(shares)
+    fractions = np.array(shares)
     sizes = np.unique(np.concatenate(bytes_by_wafer))
-    bounds = np.unique(np.outer(sizes, np.unique(parts)))
-    distinct, least = set(bytes_by_wafer), (-np.minimum.accumulate(parts)).tolist()
+    bounds = np.unique(np.outer(sizes, np.unique(fractions)))
+    distinct, negative_fractions = set(bytes_by_wafer), (-np.minimum.accumulate(fractions)).tolist()
     # 2
-    low, high = 0, len(bounds) - 1  # with the last all have room
+    low, high = 0, len(bounds) - 1  # with the largest bound all bands fit
     while low < high:
         middle = (low + high) // 2
-        if all(sum(_fewest(bands, bounds[middle], least)) <= len(shares) for bands in distinct):
+        if all(sum(_min_rows(bands, bounds[middle], negative_fractions)) <= len(shares) for bands in distinct):
             high = middle
         else:
             low = middle + 1
     # 3
-    rows = {bands: _fewest(bands, bounds[low], least) for bands in distinct}
+    rows = {bands: _min_rows(bands, bounds[low], negative_fractions) for bands in distinct}
     return [rows[bands] for bands in bytes_by_wafer]
 
 
-def _fewest(bands: Sequence[float], bound: float, least: Sequence[float]) -> list[int]:
-    """1. Return the fewest rows per band within a bound on the bytes of a row; too many where that is impossible.
+# Step 1 of `band_heights`.
+def _min_rows(bands: Sequence[float], bound: float, negative_fractions: Sequence[float]) -> list[int]:
+    """Return the fewest rows of each band within a bound on the bytes of a row.
 
-    ``least[n - 1]`` is minus the minimum fraction of a band's bytes that its fullest row stores with up to n rows. The
-    sign makes the values ascend.
+    The result is more rows than there are if a band cannot be within the bound.
+
+    Args:
+        bands: Bytes of each band.
+        bound: Maximum bytes of a row.
+        negative_fractions: Minus the minimum fraction of a band's bytes that its fullest row stores
+            with up to 1 row, 2 rows, and so on. The sign makes the values ascend.
     """
-    most = bound * (1 + 1e-12)
-    return [1 + (bisect_left(least, -most / size) if size else 0) for size in bands]
+    limit = bound * (1 + 1e-12)
+    return [1 + (bisect_left(negative_fractions, -limit / size) if size else 0) for size in bands]

@@ -1,10 +1,16 @@
-"""The cut of attention over a latent cache: heads and their own features over rows, what they share over columns.
+"""Division of latent attention: features of single heads over rows, shared ones over columns.
 
-In the absorbed form of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1.2) queries are brought
-into the space of the latent vectors, so that all heads read the cache as it is. Latent features and the rotated key
-are shared by the heads: every column has its part of them for all heads. The features of a head that are not shared
-(before queries are absorbed, after values are expanded) lie on the rows, so that each of the products in between
-contracts over the axis that its vector is cut on, and leaves its result cut over the other one.
+In the absorbed form of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1.2),
+queries are transformed into the space of the latent vectors, so that all heads read the cache as it
+is.
+
+- Latent features and the rotated key are shared by all heads. Every column has its part of them for
+  all heads.
+- Features of single heads, before queries are absorbed and after values are expanded, are divided
+  over rows.
+
+Each product in between therefore contracts over the axis along which its vector is divided, and
+leaves its result divided along the other axis.
 """
 
 from __future__ import annotations
@@ -20,17 +26,20 @@ from wse_mappings.result_cache import ResultCache
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LatentCut:
-    """The division of latent attention over rows and columns. All are int32 indices, -1 for padding.
+    """Division of latent attention over rows and columns of a region.
+
+    All arrays are int32 indices, with -1 for padding.
 
     Attributes:
-        source: ``[cols, S]``: features of the vector that queries come out of.
+        source: ``[cols, S]``: features of the vector that queries are computed from.
         latent: ``[cols, C]``: latent features.
         hidden: ``[cols, h]``: hidden features, as the output projection leaves them.
-        heads: ``[rows, n]``: heads of each row, of which a row may have a part only.
-        first_rotated: ``[rows, 1]``: the first of the row's features, within a head, of queries that rotate; they are
-            neighbours.
-        nope, rope, value: ``[rows, n * features]``: rows of the matrices that make a head's queries without and with
-            rotation, and its values, for the row's share of these, head after head.
+        heads: ``[rows, n]``: heads of each row. A row may have only a part of a head.
+        first_rotated: ``[rows, 1]``: first of the row's rotated query features within a head. They
+            are consecutive.
+        nope, rope, value: ``[rows, n * features]``: rows of the matrices for queries without
+            rotation, queries with rotation, and values, for the row's part of each, head after
+            head.
     """
 
     source: I32
@@ -43,9 +52,9 @@ class LatentCut:
     value: I32
 
     def on_the_middle(self, cols: int) -> LatentCut:
-        """Return the division with its columns placed on the middle of a wider region."""
-        of_columns = {name: on_the_middle(getattr(self, name), cols) for name in ("source", "latent", "hidden")}
-        return replace(self, **of_columns)
+        """Return the division with its columns placed in the middle of a wider region."""
+        column_indices = {name: on_the_middle(getattr(self, name), cols) for name in ("source", "latent", "hidden")}
+        return replace(self, **column_indices)
 
 
 def latent_cut(
@@ -60,11 +69,21 @@ def latent_cut(
     value: int,
     cache: ResultCache,
 ) -> LatentCut:
-    """Divide the extents of latent attention; ``nope``, ``rope`` and ``value`` are features per head.
+    """Divide latent attention over the rows and columns of a region.
 
-    Rows are cut as `HeadGroups` cuts columns, with every head a kv head of its own. ``hidden`` has the hidden features
-    of each row, int32 ``[rows, n]``; queries come out of them where ``source`` is 0. Columns have them in blocks of
-    their places on the rows, one row after another, so that a row and a column share neighbours.
+    Rows are divided as `HeadGroups` divides columns, with a KV head for every head. Columns have
+    hidden features in blocks of their places on the rows, one row after another, so that the
+    features that a row and a column have in common are consecutive.
+
+    Args:
+        hidden: int32 ``[rows, n]``: hidden features of each row.
+        cols: Number of columns.
+        source: Features of the vector that queries are computed from; 0 if that is the hidden
+            vector.
+        latent, heads: Number of latent features; number of heads.
+        nope, rope, value: Features per head: queries without rotation, queries with rotation,
+            values.
+        cache: Cache of results during the request.
     """
     rows, places = len(hidden), hidden.reshape(-1)
     by_place = padded_blocks(int(np.flatnonzero(places >= 0)[-1]) + 1, cols)

@@ -1,7 +1,10 @@
-"""Parts of a layer, between which a stage may begin or end: its attention, then eighths of its feed-forward block.
+"""Parts of a layer, between which a stage may begin or end: attention, and eighths of the block.
 
-Attention and the block each add to the residual stream, so between the two there is nothing but that stream. A part of
-a block has some of its features, of each expert in a mixture: what the parts make adds up to what the block makes.
+The block is the feed-forward block.
+
+Attention and the block each add to the residual stream, so nothing else has to be sent between
+them. A part of a block has some of its features, or some features of each expert in a mixture. The
+outputs of the parts add up to the output of the block.
 """
 
 from __future__ import annotations
@@ -10,14 +13,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 BLOCK_PARTS = 8
-"""Equal parts of a feed-forward block."""
+"""Number of equal parts of a feed-forward block."""
 
 LAYER_PARTS = 1 + BLOCK_PARTS
-"""Parts of a layer: attention is the first, and what remains is the block."""
+"""Number of parts of a layer: attention is the first, and the others are the block."""
 
 
 class Parts(NamedTuple):
-    """Consecutive parts of a layer: the first one, and one past the last.
+    """Consecutive parts of a layer: the first one, and the index after the last one.
 
     >>> Parts().is_whole, Parts(1, LAYER_PARTS).has_attention
     (True, False)
@@ -28,26 +31,26 @@ class Parts(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """True if the layer has no other parts."""
+        """True if these are all parts of the layer."""
         return self == (0, LAYER_PARTS)
 
     @property
     def has_attention(self) -> bool:
-        """True if attention is one of them."""
+        """True if attention is among the parts."""
         return self.first == 0
 
     @property
     def block(self) -> Parts | None:
-        """The parts of the feed-forward block; None without any."""
+        """Parts of the feed-forward block, or None if there are none."""
         return Parts(max(1, self.first), self.last) if self.last > 1 else None
 
     @property
     def cuts_block(self) -> bool:
-        """True if there are some but not all parts of the feed-forward block."""
+        """True if some but not all parts of the feed-forward block are included."""
         return self.block not in (None, BLOCK)
 
     def features(self, extent: int) -> tuple[int, int]:
-        """Return the first of ``extent`` features of a block that the parts have, and one past the last.
+        """Return the range (first, end) of ``extent`` block features that the parts have.
 
         >>> Parts(0, 5).features(64), Parts(5, 9).features(64)
         ((0, 32), (32, 64))
@@ -63,8 +66,9 @@ class LayerRange(NamedTuple):
     """Consecutive layers, of which the first and the last may be incomplete.
 
     Attributes:
-        first_layer, last_layer: The first layer, and one past the last.
-        first_part, last_part: The first part of the first layer, and one past the last of the last.
+        first_layer, last_layer: First layer, and index after the last layer.
+        first_part, last_part: First part of the first layer, and index after the last part of the
+            last layer.
     """
 
     first_layer: int
@@ -74,7 +78,7 @@ class LayerRange(NamedTuple):
 
     @property
     def parts(self) -> list[tuple[int, Parts]]:
-        """Return the layers, each with its parts.
+        """The layers, each with its parts.
 
         >>> LayerRange(3, 5, 1, 4).parts
         [(3, Parts(first=1, last=9)), (4, Parts(first=0, last=4))]
@@ -92,7 +96,7 @@ class LayerRange(NamedTuple):
 
     @property
     def layer_count(self) -> float:
-        """The number of layers, with parts counted as fractions.
+        """Number of layers, where incomplete layers count as fractions.
 
         >>> LayerRange(3, 5, 1, 1).layer_count
         1.0
@@ -101,7 +105,7 @@ class LayerRange(NamedTuple):
 
     @property
     def next(self) -> tuple[int, int]:
-        """The layer and the part that follow.
+        """Layer and part that follow the range.
 
         >>> LayerRange(3, 5, 1, 4).next, LayerRange(3, 5).next
         ((4, 4), (5, 0))
@@ -112,10 +116,15 @@ class LayerRange(NamedTuple):
 
 
 def layer_units(block_parts: int) -> list[Parts]:
-    """Return the parts of a layer that stay together: all, or attention and parts of the block.
+    """Return the parts of a layer that are not split further.
 
-    >>> layer_units(0), layer_units(2)
-    ([Parts(first=0, last=9)], [Parts(first=0, last=1), Parts(first=1, last=5), Parts(first=5, last=9)])
+    Args:
+        block_parts: Number of parts of the feed-forward block; 0 to keep the whole layer together.
+
+    >>> layer_units(0)
+    [Parts(first=0, last=9)]
+    >>> layer_units(2)
+    [Parts(first=0, last=1), Parts(first=1, last=5), Parts(first=5, last=9)]
     """
     if not block_parts:
         return [WHOLE]
@@ -124,7 +133,7 @@ def layer_units(block_parts: int) -> list[Parts]:
 
 
 def unit_bytes(units: Sequence[Parts], attention_bytes: float, block_bytes: float) -> list[float]:
-    """Return the bytes of each part of a layer, from those of attention and of the block."""
+    """Return the bytes of each unit of a layer, given the bytes of attention and of the block."""
     return [
         attention_bytes * parts.has_attention
         + block_bytes * ((parts.block.last - parts.block.first) / BLOCK_PARTS if parts.block else 0.0)

@@ -1,4 +1,7 @@
-"""Copies of a few outputs along a line: each stretch of it has them all, where one would reach all PEs from afar."""
+"""Copies of a few outputs along a line, which shorten their paths to all PEs.
+
+Each of several equal segments of the line has a copy of all outputs.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,20 @@ from wse_mappings.cuts.split import I32, blocks_in_the_middle, ceil_div
 
 
 def most_copies(extent: int, parts: int, most: int) -> int:
-    """Return the maximum number of equal segments of ``parts`` that can each have all ``extent`` outputs.
+    """Return the maximum number of equal segments of a line that can each have all outputs.
 
-    Parts that have any have as many. Where one stretch asks for more than ``most``, the number is 1.
+    All parts that have outputs have the same number of them. The result is 1 if even a single
+    segment would need more than ``most`` outputs per part.
 
-    >>> [most_copies(128, 755, 1), most_copies(256, 1170, 1), most_copies(256, 1170, 2), most_copies(160, 256, 1)]
-    [5, 3, 9, 1]
+    Args:
+        extent: Number of outputs.
+        parts: Number of parts (PEs) of the line.
+        most: Maximum number of outputs of a part.
+
+    >>> most_copies(128, 755, 1), most_copies(256, 1170, 1), most_copies(256, 1170, 2)
+    (5, 3, 9)
+    >>> most_copies(160, 256, 1)
+    1
     """
     for copies in range(parts * most // max(1, extent), 1, -1):
         if not parts % copies and not extent % ceil_div(extent, parts // copies):

@@ -1,7 +1,7 @@
-"""Pieces of a vector that lies over the rows of one region, for the rows of another: who sends which elements to whom.
+"""Redistribution of a vector over the rows of another region: who sends which elements to whom.
 
-Columns of the pieces, int64 ``[pieces, 5]``: row that sends, row that receives, first element in the sender's tile,
-first in the receiver's, elements.
+The columns of the result, int64 ``[pieces, 5]``, are: sending row, receiving row, first element in
+the sender's tile, first element in the receiver's tile, number of elements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ SENDER, RECEIVER, FIRST, PLACE, COUNT = range(5)
 
 @lru_cache(maxsize=64)
 def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_group: int = 0) -> I64:
-    """Return the pieces of ``extent`` elements that move when they are redistributed from ``rows`` to ``target_rows``.
+    """Return the pieces by which elements move from ``rows`` rows to ``target_rows`` rows.
+
+    Args:
+        extent: Number of elements.
+        rows, target_rows: Rows of the sending and of the receiving region.
+        group, target_group: Elements that are kept together when the vector is divided; 0 for none.
+
+    Returns:
+        int64 ``[pieces, 5]``: sending row, receiving row, first element in the sender's tile, first
+            element in the receiver's tile, number of elements.
 
     >>> cut_anew(6, 3, 2).tolist()
     [[0, 0, 0, 0, 2], [1, 0, 0, 2, 1], [1, 1, 1, 0, 1], [2, 1, 0, 1, 2]]
@@ -32,12 +41,14 @@ def cut_anew(extent: int, rows: int, target_rows: int, group: int = 0, target_gr
 
 
 def _starts(cut: I32) -> I64:
-    """Return the first element of each row that has any; these rows come first."""
+    """Return the first element of each row that has any. These rows come first."""
     return np.asarray(cut[cut[:, 0] >= 0, 0], np.int64)
 
 
 def whole_tiles(elements: int, rows: int, target_rows: int) -> I64:
-    """Return the pieces of tiles that move without redistribution, row by row.
+    """Return the pieces of tiles that move to another number of rows without being divided.
+
+    Each receiving row gets a whole tile. The columns of the result are those of `cut_anew`.
 
     >>> whole_tiles(7, 2, 3).tolist()
     [[0, 0, 0, 0, 7], [0, 1, 0, 0, 7], [1, 2, 0, 0, 7]]

@@ -1,4 +1,4 @@
-"""Cutting an extent over a line of PEs."""
+"""Division of an extent over a line of PEs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ I32 = npt.NDArray[np.int32]
 
 
 def ceil_div(a: int, b: int) -> int:
-    """Return the smallest integer that is not below a / b.
+    """Return a / b, rounded up to an integer.
 
     >>> ceil_div(7, 3)
     3
@@ -22,7 +22,9 @@ def ceil_div(a: int, b: int) -> int:
 
 @lru_cache(maxsize=128)
 def padded_blocks(extent: int, parts: int) -> I32:
-    """Return the indices of each of ``parts`` equal blocks, int32 ``[parts, ceil(extent / parts)]``; -1 for padding.
+    """Return the indices of each of ``parts`` equal blocks, with -1 for padding.
+
+    The result is int32 ``[parts, ceil(extent / parts)]``.
 
     >>> padded_blocks(5, 3).tolist()
     [[0, 1], [2, 3], [4, -1]]
@@ -33,7 +35,7 @@ def padded_blocks(extent: int, parts: int) -> I32:
 
 
 def blocks_in_the_middle(extent: int, parts: int) -> I32:
-    """Return `padded_blocks` placed on the middle parts where there are fewer blocks than parts.
+    """Return `padded_blocks`, placed on the middle parts if there are fewer blocks than parts.
 
     >>> blocks_in_the_middle(2, 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
@@ -43,12 +45,12 @@ def blocks_in_the_middle(extent: int, parts: int) -> I32:
 
 
 def first_in_the_middle(extent: int, parts: int) -> int:
-    """Return the part with the first block of `blocks_in_the_middle`."""
+    """Return the index of the part with the first block of `blocks_in_the_middle`."""
     return middle_stretch(ceil_div(extent, max(1, ceil_div(extent, parts))), parts)[0]
 
 
 def middle_stretch(count: int, parts: int) -> tuple[int, int]:
-    """Return (first, count) of the parts in the middle.
+    """Return the ``count`` parts in the middle of ``parts`` parts, as (first, count).
 
     >>> middle_stretch(2, 5)
     (1, 2)
@@ -57,7 +59,7 @@ def middle_stretch(count: int, parts: int) -> tuple[int, int]:
 
 
 def on_the_middle(index: I32, parts: int) -> I32:
-    """Return an index ``[few, n]`` for more parts, placed on the middle ones.
+    """Place the blocks of an index array in the middle of more parts.
 
     >>> on_the_middle(padded_blocks(2, 2), 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
@@ -70,10 +72,11 @@ def on_the_middle(index: I32, parts: int) -> I32:
 
 @lru_cache(maxsize=128)
 def grouped_blocks(extent: int, parts: int, group: int) -> I32:
-    """Return blocks that touch as few groups of ``group`` indices as possible, int32 ``[parts, n]``; -1 for padding.
+    """Return blocks that touch as few groups of ``group`` indices as possible, with -1 for padding.
 
-    Where there are as many parts as groups, no block has indices of two groups; each group is cut into as many parts as
-    its narrowest blocks take, and parts may be left over. Else each part has whole groups.
+    If there are at least as many parts as groups, no block has indices of two groups. Each group is
+    then divided into as many parts as its narrowest blocks need, and parts may be left over.
+    Otherwise each part has whole groups. The result is int32 ``[parts, n]``.
 
     >>> grouped_blocks(8, 5, 4).tolist()
     [[0, 1], [2, 3], [4, 5], [6, 7], [-1, -1]]
@@ -88,8 +91,8 @@ def grouped_blocks(extent: int, parts: int, group: int) -> I32:
     cuts = [
         (number * group + first, size)
         for number in range(groups)
-        for whole in [min(group, extent - number * group)]
-        for first, size in balanced_segments(whole, ceil_div(whole, width))
+        for group_size in [min(group, extent - number * group)]
+        for first, size in balanced_segments(group_size, ceil_div(group_size, width))
     ]
     whole_groups = np.full((parts, width), -1, np.int32)
     for part, (first, size) in enumerate(cuts):
@@ -98,12 +101,12 @@ def grouped_blocks(extent: int, parts: int, group: int) -> I32:
 
 
 def blocks(extent: int, parts: int, group: int) -> I32:
-    """Return `grouped_blocks`, or `padded_blocks` where ``group`` is 0."""
+    """Return `grouped_blocks`, or `padded_blocks` if ``group`` is 0."""
     return grouped_blocks(extent, parts, group) if group else padded_blocks(extent, parts)
 
 
 def balanced_counts(total: int, parts: int) -> I32:
-    """Divide ``total`` into ``parts`` counts that differ by at most one, int32 ``[parts]``, the larger ones first.
+    """Divide ``total`` into ``parts`` counts that differ by at most one, the larger ones first.
 
     >>> balanced_counts(5, 3).tolist()
     [2, 2, 1]
@@ -114,7 +117,10 @@ def balanced_counts(total: int, parts: int) -> I32:
 
 
 def even_segments(start: int, total: int, parts: int) -> list[tuple[int, int]]:
-    """Return (start, length) of ``parts`` segments of about equal length.
+    """Divide ``total`` places from ``start`` on into segments of nearly equal length.
+
+    Returns:
+        (start, length) of each segment.
 
     >>> even_segments(2, 5, 3)
     [(2, 1), (3, 2), (5, 2)]
@@ -124,7 +130,7 @@ def even_segments(start: int, total: int, parts: int) -> list[tuple[int, int]]:
 
 
 def balanced_segments(total: int, parts: int) -> list[tuple[int, int]]:
-    """Return (start, length) of each part of ``balanced_counts``.
+    """Return the (start, length) of each part of ``balanced_counts``.
 
     >>> balanced_segments(5, 3)
     [(0, 2), (2, 2), (4, 1)]

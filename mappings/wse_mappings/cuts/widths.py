@@ -1,41 +1,49 @@
-"""Widths of regions side by side whose PEs store what is cut over their columns in whole features."""
+"""Widths of regions side by side, whose PEs store whole features of tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 ColumnBytes = Callable[[int], float]
-"""Bytes of weights and cache on all PEs of a column of a region, by the columns that the region has."""
+"""Function from the columns of a region to the bytes of weights and cache of one of them."""
 
 PRECISION = 5e-4
-"""The relative distance from the least bound on bytes at which the search for it ends."""
+"""Relative precision at which the search for the minimum bound on bytes ends."""
 
 
 def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int, ...]:
-    """Return the columns of every region, so that the fullest PE is as empty as possible.
+    """Return the columns of every region, chosen so that the fullest PE is as empty as possible.
 
-    A region of more columns holds fewer bytes on each, by steps: a PE stores whole features. One alone has all columns.
+    A region with more columns has fewer bytes in each, in steps, because a PE stores whole
+    features. A single region has all columns.
 
-    1. A bound on the bytes of a column gives each region the fewest columns that keep it, found by halving.
-    2. The least bound with which all have room is found by halving, from that of equal widths down.
+    1. For a bound on the bytes of a column, find the fewest columns of each region by bisection.
+    2. Find the smallest bound with which all regions fit by bisection, from that of equal widths
+       downward.
 
     Args:
-        column_bytes: For each region, the bytes of one of its columns by their number.
-        cols: Columns that there are; at least as many as regions.
+        column_bytes: For each region, a function from its number of columns to the bytes of a
+            column.
+        cols: Number of columns in total, at least one per region.
 
     >>> region_widths((lambda n: 2 * -(-8 // n), lambda n: -(-8 // n)), 12)
     (8, 4)
     """
     if len(column_bytes) == 1:
         return (cols,)
-    widest, equal, distinct = cols - len(column_bytes) + 1, cols // len(column_bytes), set(column_bytes)
+    max_width, equal_width = cols - len(column_bytes) + 1, cols // len(column_bytes)
+    distinct_functions = set(column_bytes)
 
-    def fewest(bytes_of: ColumnBytes, bound: float) -> int:
-        """1. Return the fewest columns of a region within a bound; too many where that is impossible.
+    # Step 1.
+    def min_columns(bytes_of: ColumnBytes, bound: float) -> int:
+        """Return the fewest columns with which a region is within a bound.
 
-        Experts in whole groups may hold more on more columns: so no more than an equal share is taken where it will do.
+        The result is more columns than there are if that is impossible.
+
+        Experts in whole groups may have more bytes on more columns. Therefore no more than an equal
+        width is used if that is within the bound.
         """
-        low, high = 1, equal if bytes_of(equal) <= bound else widest
+        low, high = 1, equal_width if bytes_of(equal_width) <= bound else max_width
         if bytes_of(high) > bound:
             return cols + 1
         while low < high:
@@ -44,11 +52,12 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
         return low
 
     def widths(bound: float) -> tuple[int, ...]:
-        by_region = {bytes_of: fewest(bytes_of, bound) for bytes_of in distinct}
+        """Return the fewest columns of every region within a bound."""
+        by_region = {bytes_of: min_columns(bytes_of, bound) for bytes_of in distinct_functions}
         return tuple(by_region[bytes_of] for bytes_of in column_bytes)
 
     # 2
-    low, high = 0.0, max(bytes_of(equal) for bytes_of in column_bytes)
+    low, high = 0.0, max(bytes_of(equal_width) for bytes_of in column_bytes)
     while high - low > PRECISION * high:
         middle = (low + high) / 2
         low, high = (low, middle) if sum(widths(middle)) <= cols else (middle, high)

@@ -11,12 +11,12 @@ from wse_mappings.mesh.placement import Rect
 def free_rects(mesh_rows: int, mesh_cols: int, occupied: Sequence[Rect]) -> list[Rect]:
     """Return the maximal rectangles of a mesh that overlap no occupied one, the largest area first.
 
-    A maximal rectangle cannot grow in any direction. Maximal rectangles may overlap each other.
+    A maximal rectangle cannot be extended in any direction. Maximal rectangles may overlap each
+    other.
 
     Args:
-        mesh_rows: Rows of the mesh.
-        mesh_cols: Columns of the mesh.
-        occupied: Rectangles that are in use; parts outside of the mesh are ignored.
+        mesh_rows, mesh_cols: Size of the mesh.
+        occupied: Rectangles that are in use. Parts outside of the mesh are ignored.
 
     >>> free_rects(4, 4, [Rect(0, 0, 3, 3)])
     [Rect(row=0, col=3, rows=4, cols=1), Rect(row=3, col=0, rows=1, cols=4)]
@@ -28,12 +28,14 @@ def free_rects(mesh_rows: int, mesh_cols: int, occupied: Sequence[Rect]) -> list
         for top, bottom in combinations(rows, 2)
         for left, right in _gaps(mesh_cols, [r for r in occupied if r.row < bottom and top < r.row + r.rows])
     }
-    maximal = [rect for rect in found if not any(_contains(other, rect) for other in found if other != rect)]
+    maximal = [
+        rect for rect in found if not any(_contains(other_rect, rect) for other_rect in found if other_rect != rect)
+    ]
     return sorted(maximal, key=lambda rect: (-rect.rows * rect.cols, rect))
 
 
 def _gaps(mesh_cols: int, occupied: Sequence[Rect]) -> Iterator[tuple[int, int]]:
-    """Yield the (first, one past the last) columns of each run of columns that no rectangle covers."""
+    """Yield each run of columns that no rectangle covers, as (first column, end column)."""
     begin = 0
     for rect in sorted(occupied, key=lambda rect: rect.col):
         if min(rect.col, mesh_cols) > begin:
@@ -44,6 +46,7 @@ def _gaps(mesh_cols: int, occupied: Sequence[Rect]) -> Iterator[tuple[int, int]]
 
 
 def _contains(outer: Rect, inner: Rect) -> bool:
+    """Return whether a rectangle contains another one."""
     return (
         outer.row <= inner.row
         and outer.col <= inner.col

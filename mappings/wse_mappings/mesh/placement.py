@@ -1,4 +1,4 @@
-"""Rectangles for the stages of a mesh: bands of regions, visited in snake order so that neighbours touch."""
+"""Rectangles for the stages of a mesh: bands of regions in snake order, whose neighbours touch."""
 
 from __future__ import annotations
 
@@ -16,28 +16,37 @@ class Rect(NamedTuple):
 
 
 def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequence[int]]) -> list[Rect]:
-    """Return regions side by side in bands below each other, from the heights of bands and the ``widths`` of regions.
+    """Return regions that are placed side by side in bands, one band below the other.
 
-    A band begins below the end of the one before and goes back from there, or on where there is more room, and where
-    neither way has room it is set against a side of the mesh: the way on which its first region has the most columns
-    in common with the last one before. Each band has at least one region and no more columns than the mesh.
+    A band begins below the end of the band before and goes back from there, or on in the same
+    direction if there is more room. If neither direction has room, the band is placed at a side of
+    the mesh. Of both directions, the one is chosen in which its first region has the most columns
+    in common with the last region before.
+
+    Args:
+        mesh_cols: Columns of the mesh.
+        heights: Rows of each band.
+        widths: Columns of the regions of each band: at least one region, and at most ``mesh_cols``
+            columns in total.
 
     >>> [(r.row, r.col, r.cols) for r in snake_bands(4, [2, 3], [[3, 1], [2, 2]])]
     [(0, 0, 3), (0, 3, 1), (2, 2, 2), (2, 0, 2)]
     """
     regions: list[Rect] = []
     row = 0
-    for rows, across in zip(heights, widths, strict=True):
+    for rows, band_widths in zip(heights, widths, strict=True):
         west, east = (regions[-1].col, regions[-1].col + regions[-1].cols) if regions else (0, 0)
-        begins = {True: min(west, mesh_cols - sum(across)), False: max(east, sum(across))}  # by whether it is eastward
-        common = {
-            eastward: min(east, first + across[0]) - max(west, first)
+        begins = {True: min(west, mesh_cols - sum(band_widths)), False: max(east, sum(band_widths))}  # by eastward
+        common_cols = {
+            eastward: min(east, first + band_widths[0]) - max(west, first)
             for eastward, begin in begins.items()
-            for first in [begin if eastward else begin - across[0]]
+            for first in [begin if eastward else begin - band_widths[0]]
         }
-        eastward = common[True] > common[False] or (common[True] == common[False] and sum(across) > east)
+        eastward = common_cols[True] > common_cols[False] or (
+            common_cols[True] == common_cols[False] and sum(band_widths) > east
+        )
         begin = begins[eastward]
-        for cols in across:
+        for cols in band_widths:
             regions.append(Rect(row, begin if eastward else begin - cols, rows, cols))
             begin += cols if eastward else -cols
         row += rows
@@ -45,21 +54,24 @@ def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequenc
 
 
 def even_bands(mesh_rows: int, mesh_cols: int, count: int) -> tuple[int, int]:
-    """Return bands and regions per band for ``count`` equal regions: most PEs in use, then nearest to a square.
+    """Return the number of bands, and of regions per band, for ``count`` equal regions.
+
+    The division that uses the most PEs is chosen; of equally good ones, that with the most square
+    regions.
 
     Raises:
-        ValueError: the mesh has fewer PEs than regions are requested.
+        ValueError: The mesh has fewer PEs than there are regions.
 
     >>> even_bands(16, 16, 4)
     (2, 2)
     """
     best = (0, 0.0, 0, 0)
-    for down in range(1, min(count, mesh_rows) + 1):
-        across = -(-count // down)
-        if across > mesh_cols:
+    for bands in range(1, min(count, mesh_rows) + 1):
+        per_band = -(-count // bands)
+        if per_band > mesh_cols:
             continue
-        rows, cols = mesh_rows // down, mesh_cols // across
-        best = max(best, (rows * cols, min(rows, cols) / max(rows, cols), down, across))
+        rows, cols = mesh_rows // bands, mesh_cols // per_band
+        best = max(best, (rows * cols, min(rows, cols) / max(rows, cols), bands, per_band))
     if best[0] == 0:
         message = f"{count} regions on {mesh_rows}x{mesh_cols} PEs"
         raise ValueError(message)

@@ -1,6 +1,7 @@
-"""The interleaved ring: a logical ring folded on a line so that ring neighbours are at most two PEs apart.
+"""Interleaved ring: a ring folded onto a line, with ring neighbours at most two PEs apart.
 
-Line order 0, 2, 4, ..., 5, 3, 1. Source: He et al., WaferLLM, OSDI 2025 (arXiv 2502.04563), section on MeshGEMM.
+The order of ring positions on the line is 0, 2, 4, ..., 5, 3, 1. Source: He et al., WaferLLM, OSDI
+2025 (arXiv 2502.04563), section on MeshGEMM.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ def ring_pe(place: int, length: int) -> int:
 
 
 def skew(line: int, length: int) -> I32:
-    """Return the block of the contracted extent on each PE of a line in a skewed square, int32 ``[length]``.
+    """Return the block of the contracted dimension on each PE of a line of a skewed square.
 
-    The ring place of k is the sum of those of the line and of the PE.
+    The ring position of the block is the sum of those of the line and of the PE, modulo the length.
+    The result is int32 ``[length]``.
 
     >>> skew(2, 5).tolist()
     [2, 0, 4, 1, 3]

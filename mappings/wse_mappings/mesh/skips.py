@@ -1,9 +1,10 @@
-"""PEs that each row skips, so that columns of the others stay as straight as they can.
+"""PEs that each row skips, chosen so that logical columns stay as straight as possible.
 
-A row skips its dead PEs, and live ones besides until it has as many skips as every other. A skip stays in its column
-until a dead PE calls one away; then it moves, and the columns that it passes go one PE aside there. That is the
-k-server problem on a line (Manasse, McGeoch and Sleator, 1990), skips being the servers and dead PEs what they serve;
-each row is served by the least way from the one before.
+A row skips its dead PEs, and live ones until it has the same number of skips as every other row. A
+skip stays in its column from row to row until it is needed for a dead PE elsewhere. Then it moves,
+and the logical columns between its old and its new place shift by one PE. This is the k-server
+problem on a line (Manasse, McGeoch and Sleator, 1990), with skips as servers and dead PEs as
+requests. Each row is served from the one before with the minimum total distance.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ I64 = npt.NDArray[np.int64]
 
 
 def skipped_columns(unreachable: Bools, count: int) -> I64:
-    """Return the columns that each row skips, int64 ``[rows, count]``, ascending, its ``unreachable`` PEs included.
+    """Return the columns that each row skips, in ascending order, int64 ``[rows, count]``.
 
     Args:
-        unreachable: bool ``[rows, cols]``: at most ``count`` in a row.
-        count: Skips of a row.
+        unreachable: bool ``[rows, cols]``: PEs that must be skipped, at most ``count`` in a row.
+        count: Number of skips of a row.
     """
     rows = unreachable.shape[0]
     places = _first_places(unreachable, count)
@@ -34,29 +35,32 @@ def skipped_columns(unreachable: Bools, count: int) -> I64:
 
 
 def move_skips(places: I64, targets: I64) -> I64:
-    """Return the columns of skips after some moved to ``targets``, with the minimum total distance.
+    """Return the columns of skips after some have moved to ``targets`` by the shortest way.
 
     >>> move_skips(np.array([2, 9]), np.array([7])).tolist()
     [2, 7]
     """
-    cost = np.zeros(len(places) + 1)  # minimum distance for the targets so far, by the number of first skips used
+    # Minimum distance for the targets so far, by the number of first skips that may serve them.
+    cost = np.zeros(len(places) + 1)
     table = [cost]
     for target in targets.tolist():
-        served = cost[:-1] + np.abs(places - target)
-        cost = np.minimum.accumulate(np.append(np.inf, served))
+        cost_with_target = cost[:-1] + np.abs(places - target)
+        cost = np.minimum.accumulate(np.append(np.inf, cost_with_target))
         table.append(cost)
-    after, remaining = places.copy(), len(places)
+    moved_places, remaining_skips = places.copy(), len(places)
     for target, cost in zip(targets[::-1].tolist(), table[:0:-1], strict=True):
-        remaining = int(
-            np.searchsorted(-cost[: remaining + 1], -cost[remaining])
-        )  # the fewest first skips at that cost
-        remaining -= 1
-        after[remaining] = target
-    return np.sort(after)
+        # The fewest first skips with the same cost.
+        remaining_skips = int(np.searchsorted(-cost[: remaining_skips + 1], -cost[remaining_skips]))
+        remaining_skips -= 1
+        moved_places[remaining_skips] = target
+    return np.sort(moved_places)
 
 
 def _first_places(unreachable: Bools, count: int) -> I64:
-    """Return the initial columns of skips: those of the first dead PEs from the north, and others at the east end."""
+    """Return the columns of the skips before the first row.
+
+    They are those of the first dead PEs from the north. Further skips are at the east end.
+    """
     _, cols = np.nonzero(unreachable)
     _, first = np.unique(cols, return_index=True)
     places = cols[np.sort(first)][:count]

@@ -120,7 +120,7 @@ class _Search:
 
     def __init__(self, candidates: list[PatternFamily], words: int, level_cycles: int, cost: Cost) -> None:
         self.families, self.words, self.level_cycles, self.cost = candidates, words, level_cycles, cost
-        self.at = (-1, -1)  # the family, and its number
+        self.at = (-1, -1)  # family and parameter of the best pattern
         self._made: dict[tuple[int, int], RootedPattern] = {}
         self._bounds: dict[tuple[int, int], int] = {}
 
@@ -221,8 +221,8 @@ def pattern_families(
         )
     )
     candidates.append(PatternFamily("K-tree of {} levels", partial(make_tree, partial(_even_groups, length)), (3,), 8))
-    if is_all_reduce and arrival != Arrival.ARGMAX:  # whose two words a part could tear apart
-        rounds = 2 * (length - 1)  # each takes a level, a hop at least, and the words of a part after the first
+    if is_all_reduce and arrival != Arrival.ARGMAX:  # a part could separate the value from its index
+        rounds = 2 * (length - 1)  # each takes at least a level, plus a hop or the words of a part
         ring_bound = rounds * (level_cycles + max(1, words // length))
         candidates.append(
             PatternFamily("ring", lambda _: (ring_all_reduce(length, lines, arrival), 0), least=ring_bound)

@@ -21,7 +21,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
 
-UNREACHED = np.int32(2**29)  # of depth 0; the sum of two and a distance is still an int32
+UNREACHED = np.int32(2**29)  # the sum of two such values and a distance still fits in int32
 """Energy of a tree of depth 0. The sum of two such values and a distance still fits in int32."""
 
 

@@ -48,7 +48,7 @@ def _sample(sizes: Sizes) -> Case:
     count = 1 + sizes.number_below(min(sizes.length, sizes.words))
     owners = np.sort(sizes.rng.permutation(sizes.length)[:count]).tolist()
     if 2 * count <= sizes.words <= 4 * count:
-        owners *= 2  # a part in each half of the words
+        owners *= 2  # every owner has a part in each half of the words
     root = sizes.number_below(sizes.length)
     return line_case("gather", gather(sizes.length, 1, owners, root), sizes, f"of {count} PEs into {root}")
 

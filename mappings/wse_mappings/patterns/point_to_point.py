@@ -58,7 +58,7 @@ def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[
 
 def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
     """Return for each stream the lowest colour that is free on all of its PEs."""
-    free_from: list[int] = []  # by colour, the first PE east of its streams so far
+    free_from: list[int] = []  # by colour: first PE east of its streams so far
     message_colours = [0] * len(streams)
     for i in sorted(range(len(streams)), key=lambda i: min(streams[i])):
         west, east = sorted(streams[i])

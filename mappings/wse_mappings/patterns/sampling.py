@@ -12,8 +12,8 @@ from wse_mappings.schedule import COMBINING, LineSchedule
 LONGEST: Final = 128
 WIDEST: Final = 24  # PEs on a side of a square
 MOST_WORDS: Final = 4096
-LEVEL_CYCLES: Final = 5  # of a level of depth, on either generation: two ramps and one
-MOST_STREAMED: Final = 400_000  # words into one PE: what they take in the reference is seconds
+LEVEL_CYCLES: Final = 5  # of a level of depth on both generations: two ramps and one cycle
+MOST_STREAMED: Final = 400_000  # words into one PE; the reference model needs seconds for them
 
 Place = tuple[int, int]
 

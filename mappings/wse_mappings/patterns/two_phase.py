@@ -28,10 +28,10 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
     group = group or max(1, round(math.sqrt(length)))
     messages: list[tuple[int, int, Arrival]] = []
     message_colours: list[int] = []
-    heads: list[int] = []  # from the east
+    heads: list[int] = []  # from east to west
     for number, east in enumerate(range(length - 1, -1, -group)):
         head = max(east - group + 1, 0)
-        # The east end of a group sends on the colour that will pass words of the head before it.
+        # The east end of a group sends on the colour that later passes the words of the previous head.
         first = _head_colour(number - 1, group) if number else 0
         messages += [(pe, pe - 1, arrival) for pe in range(east, head, -1)]
         message_colours += [(first + east - pe) % 2 for pe in range(east, head, -1)]

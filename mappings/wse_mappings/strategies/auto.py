@@ -1,4 +1,4 @@
-"""The auto strategy: the best of all others, on all of each wafer or on a part of it."""
+"""The auto strategy: the best of all other strategies, on all of each wafer or on a part of it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from wse_mappings.strategies.strategy import Demand, Layout, Strategy
 
 
 class Auto(Strategy):
-    """The choice of a search."""
+    """Strategy that is the result of a search over all other strategies."""
 
     name = "auto"
     summary = "The fastest of all mappings for the request, on all of each wafer or on a part of it."
-    source = "this project's search: layouts tried in small, the best compiled whole"
+    source = "this project's search: layouts compiled on a reduced model, the best fully compiled"
     regions = "searched"
     tries_others = True
     group_counts = (EQUAL_GROUPS,)
@@ -25,29 +25,30 @@ class Auto(Strategy):
         """Return the layouts of all other strategies, without duplicates."""
         layouts: dict[Layout, Layout] = {}
         for strategy in others:
-            apart = strategy.spans_wafers or strategy.experts_apart
+            spans_all = strategy.spans_wafers or strategy.experts_apart
             for layout in strategy.layouts(demand, ()) if strategy.differs(demand) else ():
-                layouts.setdefault(layout if apart else layout._replace(mapping=self.name), layout)
+                layouts.setdefault(layout if spans_all else layout._replace(mapping=self.name), layout)
         return list(layouts.values())
 
     def smaller(self, demand: Demand, layout: Layout, steps: int) -> Iterable[Layout]:
-        """Yield layouts with regions of fewer rows or columns that still have room for their bytes.
+        """Yield layouts with fewer rows or columns per region that still have room for their bytes.
 
-        Their sides are those of the layout and the whole numbers nearest to powers of the ``steps``-th root of two. Of
-        a turned layout there are those alone that the mesh as it lies has no room for.
+        Sizes are those of the layout, and the integers nearest to powers of the ``steps``-th root
+        of two. For a transposed layout, only sizes that do not fit on the mesh without
+        transposition are returned.
         """
         if demand.region is not None or demand.as_released:
             return
         rows, cols = layout.region(demand)
-        least_pes = _wafer_bytes(demand) / demand.pe_bytes / (layout.bands * layout.per_band)
+        min_pes = _wafer_bytes(demand) / demand.pe_bytes / (layout.bands * layout.per_band)
         row_counts, col_counts = (rows, *_sides(rows, steps)), (cols, *_sides(cols, steps))
         for row_count in row_counts:
             for col_count in col_counts:
                 mesh = row_count * layout.bands, col_count * layout.per_band
-                if row_count * col_count < least_pes:
+                if row_count * col_count < min_pes:
                     break
-                as_it_lies = mesh[0] <= demand.mesh_rows and mesh[1] <= demand.mesh_cols
-                if (row_count, col_count) != (rows, cols) and not (layout.turned and as_it_lies):
+                fits_untransposed = mesh[0] <= demand.mesh_rows and mesh[1] <= demand.mesh_cols
+                if (row_count, col_count) != (rows, cols) and not (layout.turned and fits_untransposed):
                     yield layout._replace(mesh=mesh)
 
 
@@ -57,10 +58,13 @@ def _wafer_bytes(demand: Demand) -> float:
     return (sum(demand.whole_layer_bytes) + tables) / demand.wafers
 
 
-def _sides(below: int, steps: int) -> tuple[int, ...]:
-    """Return whole numbers below a number that are nearest to powers of a root of two, the largest first."""
-    exponents = range(steps * below.bit_length(), -1, -1)
-    return tuple(dict.fromkeys(side for n in exponents if (side := round(2 ** (n / steps))) < below))
+def _sides(limit: int, steps: int) -> tuple[int, ...]:
+    """Return integers below ``limit`` that are nearest to powers of the ``steps``-th root of two.
+
+    The largest comes first.
+    """
+    exponents = range(steps * limit.bit_length(), -1, -1)
+    return tuple(dict.fromkeys(side for n in exponents if (side := round(2 ** (n / steps))) < limit))
 
 
 STRATEGY = Auto()

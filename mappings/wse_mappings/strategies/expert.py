@@ -1,4 +1,4 @@
-"""The expert strategy: one region a wafer, and the experts of all layers on all wafers."""
+"""The expert strategy: one region per wafer, and the experts of all layers on all wafers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy, co
 
 
 class Expert(Strategy):
-    """Consecutive layers on consecutive wafers, with their experts on all wafers."""
+    """Strategy with consecutive layers on consecutive wafers, and experts on all wafers."""
 
     name = "expert"
     summary = (
-        "Layers on consecutive wafers but for their experts, which are spread over all wafers and sent to from there."
+        "Layers on consecutive wafers; their experts are distributed over all wafers and receive tokens from there."
     )
     source = (
         "Lepikhin et al., GShard: Scaling Giant Models with Conditional Computation and Automatic Sharding, "
@@ -22,7 +22,10 @@ class Expert(Strategy):
     experts_apart = True
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """Return layers without experts in order, and one share with all experts; on one wafer whole layers."""
+        """Return layers without experts in order, followed by one region with all experts.
+
+        On a single wafer, layers are placed together with their experts.
+        """
         if demand.wafers == 1:
             return super().partition(demand, layout)
         experts = Share(

@@ -1,4 +1,4 @@
-"""The pipeline strategy: several regions a wafer, which layers pass through."""
+"""The pipeline strategy: several regions per wafer, through which a token passes in order."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from wse_mappings.mesh.placement import even_bands
 from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
 MOST_STAGES = 16
-"""Regions of a wafer that are tried where their shape is not stated."""
+"""Maximum number of regions per wafer that are tried if their shape is not stated."""
 
 
 class Pipeline(Strategy):
-    """Consecutive layers on consecutive regions of consecutive wafers."""
+    """Strategy with consecutive layers on consecutive regions of consecutive wafers."""
 
     name = "pipeline"
-    summary = "Layers on consecutive regions of a wafer, and on consecutive wafers; regions in snake order touch."
+    summary = "Layers on consecutive regions of a wafer, and on consecutive wafers; consecutive regions are adjacent."
     source = (
         "layer pipelines between wafers: Cerebras Inference launch, August 2024; "
         "regions within a wafer: He et al., WaferLLM, OSDI 2025"
@@ -24,20 +24,23 @@ class Pipeline(Strategy):
     regions = "several"
 
     def layouts(self, demand: Demand, others: Sequence[Strategy]) -> Iterable[Layout]:
-        """Yield layouts with two or more regions, at most one per layer, in bands that use the most PEs.
+        """Return layouts with at least two regions, in bands that use the most PEs.
 
-        Of regions that are listed there is one layout.
+        There is at most one region per layer. For listed regions there is exactly one layout.
         """
         if demand.listed:
             return [Layout(self.name, 1, 1, demand.listed_turned)]
         per_wafer = demand.layers // demand.wafers
         if demand.region is not None:
             rows, cols = demand.region
-            down, across = demand.mesh_rows // rows, demand.mesh_cols // cols
-            most = min(per_wafer, down * across)
-            return [Layout(self.name, ceil_div(count, across), across) for count in range(min(2, most), most + 1)]
-        most = min(per_wafer, demand.mesh_rows * demand.mesh_cols, MOST_STAGES)
-        counts = range(min(2, most), most + 1)
+            max_bands, max_per_band = demand.mesh_rows // rows, demand.mesh_cols // cols
+            max_regions = min(per_wafer, max_bands * max_per_band)
+            return [
+                Layout(self.name, ceil_div(count, max_per_band), max_per_band)
+                for count in range(min(2, max_regions), max_regions + 1)
+            ]
+        max_regions = min(per_wafer, demand.mesh_rows * demand.mesh_cols, MOST_STAGES)
+        counts = range(min(2, max_regions), max_regions + 1)
         cuts = dict.fromkeys(even_bands(demand.mesh_rows, demand.mesh_cols, count) for count in counts)
         return [Layout(self.name, bands, per_band) for bands, per_band in cuts]
 
@@ -47,16 +50,16 @@ class Pipeline(Strategy):
             return super().partition(demand, layout)
         return [
             Share(
-                one.wafer,
+                region.wafer,
                 0,
-                one.first_layer,
-                one.last_layer,
-                sum(demand.whole_layer_bytes[one.first_layer : one.last_layer]),
-                rect=one.rect,
-                first_part=one.first_part,
-                last_part=one.last_part,
+                region.first_layer,
+                region.last_layer,
+                sum(demand.whole_layer_bytes[region.first_layer : region.last_layer]),
+                rect=region.rect,
+                first_part=region.first_part,
+                last_part=region.last_part,
             )
-            for one in demand.listed
+            for region in demand.listed
         ]
 
 

@@ -1,4 +1,4 @@
-"""The region strategy: one region a wafer, whose layers take turns on all of its PEs."""
+"""The region strategy: one region per wafer, whose layers use all of its PEs one after another."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from wse_mappings.strategies.strategy import Strategy
 
 
 class Region(Strategy):
-    """Consecutive layers on consecutive wafers, with one region per wafer."""
+    """Strategy with consecutive layers on consecutive wafers, and one region per wafer."""
 
     name = "region"
-    summary = "All layers of a wafer time-share one region; every op is spread over the whole of it."
+    summary = "All layers of a wafer time-share one region; every op is distributed over all of it."
     source = "He et al., WaferLLM, OSDI 2025, arXiv 2502.04563"
     regions = "one"
 

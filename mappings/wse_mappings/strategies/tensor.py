@@ -8,10 +8,10 @@ from wse_mappings.strategies.strategy import Demand, Layout, Share, Strategy
 
 
 class Tensor(Strategy):
-    """A single region with all layers on all wafers."""
+    """Strategy with a single region that has all layers on all wafers."""
 
     name = "tensor"
-    summary = "Every op is split over all wafers, whose partial sums are exchanged over their links twice a layer."
+    summary = "Every op is split over all wafers, which exchange partial sums over their links twice per layer."
     source = (
         "Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism, "
         "arXiv 1909.08053"
@@ -20,7 +20,7 @@ class Tensor(Strategy):
     spans_wafers = True
 
     def partition(self, demand: Demand, layout: Layout) -> Sequence[Share]:
-        """Return a single share with all layers and both tables."""
+        """Return a single region with all layers and both tables."""
         tables = (demand.embedding_bytes or 0.0) + (demand.head_bytes or 0.0)
         return [Share(0, 0, 0, demand.layers, sum(demand.whole_layer_bytes) + tables, demand.wafers)]
 

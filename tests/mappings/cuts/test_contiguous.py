@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wse_mappings.cuts.contiguous import apportion, even_runs, evenest_runs
+from wse_mappings.cuts.contiguous import apportion, even_runs, runs_with_fewest_cuts
 
 SHARES = st.lists(st.integers(0, 9).map(float), min_size=1, max_size=9)
 
@@ -49,9 +49,9 @@ def test_parts_add_up_and_are_within_one_of_their_proportion(shares: list[float]
 
 
 def test_what_cannot_be_cut_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 shares in 3 runs"):
+    with pytest.raises(ValueError, match="2 items cannot be divided into 3 nonempty runs"):
         even_runs([1.0, 1.0], 3)
-    with pytest.raises(ValueError, match="1 for 2 shares"):
+    with pytest.raises(ValueError, match="1 cannot be divided into 2 positive integers"):
         apportion([1.0, 1.0], 1)
 
 
@@ -67,9 +67,9 @@ def test_of_the_evenest_runs_those_that_cut_the_least_are_taken() -> None:
             sums = [sum(shares[start:end]) for start, end in pairwise(bounds)]
             cost = (max(sums), sum(cuts[end - 1] for end in ends), sum(size * size for size in sums))
             ways[tuple((start, end - start) for start, end in pairwise(bounds))] = cost
-        assert ways[tuple(evenest_runs(shares, parts, cuts))] == min(ways.values())
+        assert ways[tuple(runs_with_fewest_cuts(shares, parts, cuts))] == min(ways.values())
 
 
 def test_there_are_no_more_runs_than_shares() -> None:
-    with pytest.raises(ValueError, match="2 shares in 3 runs"):
-        evenest_runs([1, 1], 3, [True, False])
+    with pytest.raises(ValueError, match="2 items cannot be divided into 3 nonempty runs"):
+        runs_with_fewest_cuts([1, 1], 3, [True, False])

@@ -55,7 +55,7 @@ def ways(mesh: LogicalMesh, axis: int) -> dict[Place, list[Place]]:
     """The PEs of each way east or south, by logical link, walked hop by hop."""
     found: dict[Place, list[Place]] = defaultdict(list)
     across = mesh.links(axis)[1]
-    for link, row, col, down, right in np.stack(mesh.runs(axis), axis=1).tolist():
+    for link, row, col, down, right in np.stack(mesh.segments(axis), axis=1).tolist():
         way = found[divmod(link, across)]
         if way:
             assert way[-1] == (row, col), "a stretch begins where the last one ended"

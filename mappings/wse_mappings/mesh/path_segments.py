@@ -1,0 +1,109 @@
+"""Paths over physical links as straight segments, and the words that they carry on these links."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from wse_mappings.plane import EAST, NORTH, SOUTH, WEST
+
+I64 = npt.NDArray[np.int64]
+
+
+class PathSegments(NamedTuple):
+    """Straight segments of paths in order, as arrays int64 ``[n]``.
+
+    Attributes:
+        link: Index of the logical link, row-major by its west or north PE.
+        row, col: Physical PE at which the segment begins.
+        down, right: Hops of the segment southward and eastward, negative for north and west. One of
+            both is 0.
+    """
+
+    link: I64
+    row: I64
+    col: I64
+    down: I64
+    right: I64
+
+    def select(self, mask: npt.NDArray[np.bool_]) -> PathSegments:
+        """Return the segments for which a mask is true."""
+        return PathSegments(*(part[mask] for part in self))
+
+
+def concatenate(*several: PathSegments) -> PathSegments:
+    """Concatenate several sets of segments."""
+    return PathSegments(*map(np.concatenate, zip(*several, strict=True)))
+
+
+class LinkLoads:
+    """Words on the links of a rectangle of a fabric, stored as differences along each direction.
+
+    Args:
+        top, left: First row and column of the rectangle.
+        rows, cols: Size of the rectangle.
+    """
+
+    def __init__(self, top: int, left: int, rows: int, cols: int) -> None:
+        self._corner, self._shape = (top, left), (rows, cols)
+        self._change = np.zeros((4, rows + 1, cols + 1), np.int64)
+
+    @classmethod
+    def empty_over(cls, segments: PathSegments) -> LinkLoads:
+        """Return an empty count for the smallest rectangle that contains all segments."""
+        if not len(segments.link):
+            return cls(0, 0, 0, 0)
+        row, col = (
+            np.append(begin, begin + hops)
+            for begin, hops in ((segments.row, segments.down), (segments.col, segments.right))
+        )
+        top, left = int(row.min()), int(col.min())
+        return cls(top, left, int(row.max()) - top + 1, int(col.max()) - left + 1)
+
+    def add(self, segments: PathSegments, forward: I64, backward: I64) -> None:
+        """Add the words of logical links to the physical links of their segments.
+
+        Args:
+            segments: Segments of the paths.
+            forward, backward: int64 ``[links]``: words along the path of each logical link, and in
+                the opposite direction.
+        """
+        for onward_side, return_side, begin, hops in (
+            (EAST, WEST, segments.col, segments.right),
+            (SOUTH, NORTH, segments.row, segments.down),
+        ):
+            for sign, (onward_words, return_words) in ((1, (forward, backward)), (-1, (backward, forward))):
+                indices = np.flatnonzero(hops * sign > 0)
+                start, end = begin[indices], begin[indices] + hops[indices]
+                low, high = (start, end) if sign > 0 else (end, start)
+                self._add_segments(onward_side, segments, indices, low, high, onward_words)
+                self._add_segments(return_side, segments, indices, low + 1, high + 1, return_words)
+
+    def _add_segments(
+        self, direction: int, segments: PathSegments, indices: I64, low: I64, high: I64, words: I64
+    ) -> None:
+        """Add words to the links that leave the PEs from ``low`` to ``high`` - 1 in one direction.
+
+        Args:
+            direction: NORTH, EAST, SOUTH or WEST.
+            segments, indices: All segments, and the indices of those to add.
+            low, high: First and end row or column of each of these.
+            words: Words of each logical link.
+        """
+        segment_words = words[segments.link[indices]]
+        nonzero = np.flatnonzero(segment_words)
+        flat, row_length = self._change[direction].reshape(-1), self._change.shape[2]
+        indices, segment_words = indices[nonzero], segment_words[nonzero]
+        for place, change in ((low[nonzero], segment_words), (high[nonzero], -segment_words)):
+            row, col = (segments.row[indices], place) if direction in (EAST, WEST) else (place, segments.col[indices])
+            np.add.at(flat, (row - self._corner[0]) * row_length + col - self._corner[1], change)
+
+    def total(self) -> I64:
+        """Return the words on each link, int64 ``[4, rows, cols]``: direction, and PE of origin."""
+        rows, cols = self._shape
+        total = self._change[:, :rows, :cols].copy()
+        for direction in range(4):
+            total[direction].cumsum(axis=1 if direction in (EAST, WEST) else 0, out=total[direction])
+        return total
