@@ -79,7 +79,7 @@ def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any]
         try:
             plugin_names = tuple(names(plugin))
         except (TypeError, AttributeError) as error:
-            message = f"{place}: cannot be used: {error}: see docs/adding, mend the package or uninstall it"
+            message = f"{place}: cannot be used: {error}: see docs/adding, fix the package or uninstall it"
             raise BadInput(message) from error
         for name in plugin_names:
             if name in places:
@@ -94,9 +94,7 @@ def _load(point: EntryPoint) -> Any:
     try:
         return point.load()
     except Exception as error:
-        message = (
-            f"{_place(point)}: cannot be loaded: {type(error).__name__}: {error}: mend the package or uninstall it"
-        )
+        message = f"{_place(point)}: cannot be loaded: {type(error).__name__}: {error}: fix the package or uninstall it"
         raise BadInput(message) from error
 
 
@@ -189,7 +187,11 @@ def fault_in_file(error: BaseException, path: Path) -> str:
     The message has the last line of the file that was running, if any was.
     """
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f"{path}: line {error.lineno}: {type(error).__name__}: {error.msg}; mend that line"
+        return f"{path}: line {error.lineno}: {type(error).__name__}: {error.msg}; correct that line"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     place = f"{path}: line {lines[-1]}" if lines else str(path)
-    return f"{place}: {type(error).__name__}: {error}; mend that line" if lines else f"{place}: {error}; mend the file"
+    return (
+        f"{place}: {type(error).__name__}: {error}; correct that line"
+        if lines
+        else f"{place}: {error}; correct the file"
+    )

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 Grade = Literal["M", "V", "D", "I", "R", "U"]
 
 GRADES: Final[dict[str, str]] = {
-    "M": "measured by the cited party",
+    "M": "measured by the cited source",
     "V": "stated by the vendor",
     "D": "derived from cited figures, or fitted on them",
     "I": "inferred, an estimate",

@@ -25,7 +25,7 @@ def common(header: Header) -> Config:
     """Return the keys of all architectures with rotary positions and RMSNorm."""
     heads, size = header.size("attention.head_count"), header.head_size
     config = {**_rotary(header), "num_attention_heads": heads, "num_key_value_heads": header.kv_heads, "head_dim": size}
-    header.require("attention.value_length", (size,), f"supported: as many as of a key, {size}")
+    header.require("attention.value_length", (size,), f"supported: the size of keys, {size}")
     rotated = header.size("rope.dimension_count", size)
     if rotated != size:
         config["partial_rotary_factor"] = rotated / size

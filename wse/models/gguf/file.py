@@ -243,7 +243,7 @@ class _Reader:
         if kind == TEXT:
             return self.text(LONGEST_TEXT, key)
         if kind != ARRAY:
-            self.fail(f"{key} is of kind {kind}, which is none of the format")
+            self.fail(f"{key} is of kind {kind}, which the format does not define")
         kind, count = self.scalar("<I", key), self.scalar("<Q", key)
         if kind not in SCALARS and kind != TEXT:
             self.fail(f"{key} is an array of kind {kind}; numbers and texts are supported")

@@ -173,7 +173,7 @@ def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
             continue
         for tensor in _under_new_names(names, header, gguf_entries, entry, match):
             if tensor.name in result:
-                msg = f"{gguf.path}: tensor {tensor.name!r} is there twice, as {name!r} besides; fetch the file again"
+                msg = f"{gguf.path}: tensor {tensor.name!r} is there twice, also as {name!r}; fetch the file again"
                 raise BadModel(msg)
             result[tensor.name] = tensor
     return result

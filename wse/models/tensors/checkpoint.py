@@ -157,7 +157,7 @@ def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[st
             remedy = "set tie_word_embeddings to true if the head is the embedding, else fetch the weights again"
         return _Fault(None, file_slice.file_name, "is missing", remedy)
     if entry.shape != file_slice.file_shape:
-        problem = f"has shape {list(entry.shape)}, the config asks for {list(file_slice.file_shape)}"
+        problem = f"has shape {list(entry.shape)}, the config requires {list(file_slice.file_shape)}"
         return _Fault(entry.path, entry.name, problem, OTHER_CONFIG)
     if entry.kind in NO_NUMBERS:
         problem = f"is {entry.kind}, which is no type of weights" + (

@@ -33,7 +33,7 @@ class LibraryTokenizer:
         self,
         library: Library,
         spec: ModelSpec,
-        where: str,
+        origin: str,
         *,
         prefix_ids: Sequence[int] = (),
         suffix_ids: Sequence[int] = (),
@@ -45,7 +45,7 @@ class LibraryTokenizer:
         Args:
             library: The tokenizer.
             spec: The model, whose vocabulary the tokenizer must have.
-            where: Path of the tokenizer's file, for messages.
+            origin: Path of the tokenizer's file, for messages.
             prefix_ids, suffix_ids: Tokens to add before and after the result of the library,
                 including its post-processor.
             rewrite: Function applied to a whole text first. The library's own normalizer is only
@@ -61,7 +61,7 @@ class LibraryTokenizer:
             tuple(suffix_ids),
             rewrite,
         )
-        self.chat, self._where = chat, where
+        self.chat, self._origin = chat, origin
         library.no_truncation()
         library.no_padding()
         self.table_size = spec.vocab_size
@@ -75,7 +75,7 @@ class LibraryTokenizer:
         self.vocab_size = max(ids, default=-1) + 1
         if not spec.vocab_size * (1 - PADDING_FRACTION) <= self.vocab_size <= spec.vocab_size:
             msg = (
-                f"{where}: has {self.vocab_size:,} tokens, the model {spec.vocab_size:,}; "
+                f"{origin}: has {self.vocab_size:,} tokens, the model {spec.vocab_size:,}; "
                 "use the tokenizer that belongs to the model"
             )
             raise BadModel(msg)
@@ -84,7 +84,7 @@ class LibraryTokenizer:
         """See `Tokenizer.encode`."""
         valid_text = checked_text(text)
         ids: list[int] = build(
-            lambda: self._library.encode(self._rewrite(valid_text), add_special_tokens=not bare).ids, self._where
+            lambda: self._library.encode(self._rewrite(valid_text), add_special_tokens=not bare).ids, self._origin
         )
         return ids if bare else [*self._prefix_ids, *ids, *self._suffix_ids]
 
@@ -153,12 +153,12 @@ def is_byte(piece: str) -> bool:
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
-def build(make: Callable[[], Any], where: str) -> Any:
+def build(make: Callable[[], Any], origin: str) -> Any:
     """Return the object that ``make`` returns.
 
     Args:
         make: Function that calls the tokenizers library.
-        where: Path of the tokenizer's file, for messages.
+        origin: Path of the tokenizer's file, for messages.
 
     Raises:
         BadModel: The library rejects its arguments. The message has its reason.
@@ -171,5 +171,5 @@ def build(make: Callable[[], Any], where: str) -> Any:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = str(error)[:LONGEST_REASON]
-        msg = f"{where}: not a tokenizer of the tokenizers library ({reason}); fetch the file again"
+        msg = f"{origin}: not a tokenizer of the tokenizers library ({reason}); fetch the file again"
         raise BadModel(msg) from error

@@ -33,7 +33,7 @@ class SentencePieceModel:
     Attributes:
         algorithm: UNIGRAM or BPE.
         pieces: The vocabulary.
-        bos_id, eos_id: Begin and end token; -1 for none.
+        bos_id, eos_id: BOS and EOS token; -1 for none.
         charsmap: Compiled table of character replacements; empty for none.
         prefix: Whether a space is put before a text.
         single_spaces: Whether outer spaces are dropped and repeated spaces reduced to one.
@@ -66,12 +66,12 @@ class _Damage(Exception):
     """Bytes that are not a valid message. The text says where and why."""
 
 
-def _model(data: bytes, where: str) -> SentencePieceModel:
+def _model(data: bytes, origin: str) -> SentencePieceModel:
     """Return the model in the bytes of a file.
 
     Args:
         data: Content of the file.
-        where: Path of the file, for messages.
+        origin: Path of the file, for messages.
 
     Raises:
         _Damage: The bytes are no valid message.
@@ -98,10 +98,10 @@ def _model(data: bytes, where: str) -> SentencePieceModel:
     trainer, normalizer = parts[2], parts[3]
     algorithm = _int(trainer.get(3, UNIGRAM))
     if algorithm not in (UNIGRAM, BPE):
-        msg = f"{where}: model type {ALGORITHMS.get(algorithm, algorithm)} is not supported; supported: unigram, bpe"
+        msg = f"{origin}: model type {ALGORITHMS.get(algorithm, algorithm)} is not supported; supported: unigram, bpe"
         raise BadModel(msg)
     if _int(trainer.get(24, 0)) or not _int(normalizer.get(5, 1)):
-        msg = f"{where}: spaces behind words or unmarked spaces are not supported; use the model's tokenizer.json"
+        msg = f"{origin}: spaces after words or unmarked spaces are not supported; use the model's tokenizer.json"
         raise BadModel(msg)
     pieces = Pieces(
         texts=texts,

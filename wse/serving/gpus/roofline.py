@@ -135,7 +135,7 @@ class RooflineModel:
             weights += kind.count * (kind.attention * attention_fraction + kind.block / gpus) * self._plain_bytes
             products += kind.count * 2 * count * (kind.attention + kind.block) / gpus / self._plain_rate
             if kind.expert:
-                used_experts, active = self._touched(count)
+                used_experts, active = self._used_experts(count)
                 experts += kind.count * kind.expert * used_experts * self.weights.bits / 8
                 rate = self.gpu.flops_per_s(self.weights.product_bits)
                 products += kind.count * 2 * count * active * kind.expert / gpus / rate
@@ -163,7 +163,7 @@ class RooflineModel:
         """Return the tokens of a user's cache that attention reads, summed over all layers."""
         return sum(kind.count * min(group.context, kind.span or group.context) for kind in self.kinds)
 
-    def _touched(self, count: float) -> tuple[float, int]:
+    def _used_experts(self, count: float) -> tuple[float, int]:
         """Return how many experts of a layer a GPU reads, and how many a token uses.
 
         The first number may be a fraction if experts are divided between GPUs. With whole experts,

@@ -174,8 +174,9 @@ class GpuServer:
             remedy = (
                 f"give --gpus {min_gpus}" if min_gpus else "give fewer bits with --dtype, or a GPU with more memory"
             )
+            weights = f"{self.weight_bytes / 1e9:,.1f} GB of weights{self._draft_words}"
             msg = (
-                f"{self.spec.name} as {self.weights.name}: {self.weight_bytes / 1e9:,.1f} GB of weights{self._beside}, "
+                f"{self.spec.name} as {self.weights.name}: {weights}, "
                 f"{self.parallelism.gpus} {self.gpu.name} hold {usable * self.parallelism.gpus / 1e9:,.1f} GB; {remedy}"
             )
             raise DoesNotFit(msg)
@@ -250,9 +251,9 @@ class GpuServer:
         return next((n for n in counts if n * usable > self.weight_bytes), None)
 
     @property
-    def _beside(self) -> str:
+    def _draft_words(self) -> str:
         """Words of an error message on the memory of the draft; "" without a draft."""
         if self.draft is None:
             return ""
         place = "on each GPU" if self.draft.parallelism.gpus < self.parallelism.gpus else "in all"
-        return f" beside a draft, {self.draft.weight_bytes / 1e9:,.1f} GB {place}"
+        return f" and a draft of {self.draft.weight_bytes / 1e9:,.1f} GB {place}"

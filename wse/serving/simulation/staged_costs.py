@@ -142,7 +142,7 @@ class StagedCosts:
         if contexts[upper_index] == context or upper_index == 0:
             return passes[upper_index]
         low, high = contexts[upper_index - 1], contexts[upper_index]
-        return _between(passes[upper_index - 1], passes[upper_index], (context - low) / (high - low))
+        return _interpolated(passes[upper_index - 1], passes[upper_index], (context - low) / (high - low))
 
     @cached_property
     def _busy_sums(self) -> list[float]:
@@ -170,17 +170,20 @@ class StagedCosts:
         The time is interpolated between lengths, and between the first and the last context.
         """
         grid, tokens = self.prefill, self._last_tokens(piece)
-        longest = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)
-        context_fraction = min(1.0, (piece.context + piece.tokens - tokens) / longest)
+        last_context = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)
+        context_fraction = min(1.0, (piece.context + piece.tokens - tokens) / last_context)
         upper_index = bisect_left(grid.last_tokens, tokens)
-        high = _between(*grid.lasts[upper_index], context_fraction)
+        high = _interpolated(*grid.lasts[upper_index], context_fraction)
         if grid.last_tokens[upper_index] == tokens or upper_index == 0:
             return high
-        low, lower_tokens = _between(*grid.lasts[upper_index - 1], context_fraction), grid.last_tokens[upper_index - 1]
-        return _between(low, high, (tokens - lower_tokens) / (grid.last_tokens[upper_index] - lower_tokens))
+        low, lower_tokens = (
+            _interpolated(*grid.lasts[upper_index - 1], context_fraction),
+            grid.last_tokens[upper_index - 1],
+        )
+        return _interpolated(low, high, (tokens - lower_tokens) / (grid.last_tokens[upper_index] - lower_tokens))
 
 
-def _between(low: PassTime, high: PassTime, fraction: float) -> PassTime:
+def _interpolated(low: PassTime, high: PassTime, fraction: float) -> PassTime:
     """Return the linear interpolation between two pass times; ``fraction`` 0 gives the first."""
     return PassTime(
         low.latency_s + (high.latency_s - low.latency_s) * fraction, low.busy_s + (high.busy_s - low.busy_s) * fraction

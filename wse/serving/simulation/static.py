@@ -78,8 +78,8 @@ def simulate_static(
         record.work_s += costs.work_s(0, 0, pieces) + work_times.run_s(context, max(passes))
         record.advance(end)
         decoded = 0
-        for finished, (last_pass, request) in enumerate(sorted(zip(passes, batch, strict=True))):
-            decoded = _decode(record, pass_times, context, decoded, last_pass, users - finished)
+        for finished_users, (last_pass, request) in enumerate(sorted(zip(passes, batch, strict=True))):
+            decoded = _decode(record, pass_times, context, decoded, last_pass, users - finished_users)
             record.start_s[request], record.first_s[request] = start, begin + costs.host_s
             left = begin + pass_times.run_s(context, decoded)
             record.end_s[request] = left + costs.host_s
