@@ -88,7 +88,7 @@ class CanonicalTensor:
         slices: Parts of the file's tensors whose rows, one after another, make up this tensor.
     """
 
-    name: str  # ours, e.g. layers.0.q
+    name: str
     slices: tuple[FileSlice, ...]
 
 

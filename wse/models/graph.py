@@ -42,7 +42,7 @@ class Op:
 
     name: str
     kind: str
-    layer: int  # -1 outside the layers
+    layer: int
     weights: tuple[str, ...]
     vectors: tuple[tuple[str, ...], ...] = ()
     parts: Parts = ATTENTION

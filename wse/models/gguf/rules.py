@@ -55,7 +55,7 @@ class StoredTensor:
 
     entry: TensorEntry
     prefix: str
-    suffix: str  # weight or bias
+    suffix: str
     neighbour: Callable[[str], TensorEntry | None]
     header: Header
 

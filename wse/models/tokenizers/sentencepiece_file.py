@@ -69,6 +69,10 @@ class _Damage(Exception):
 def _model(data: bytes, origin: str) -> SentencePieceModel:
     """Return the model in the bytes of a file.
 
+    1. Collect the pieces and the specifications of trainer and normalizer.
+    2. Check that the model is of a supported type.
+    3. Build the result, with the format's defaults for absent fields.
+
     Args:
         data: Content of the file.
         origin: Path of the file, for messages.
@@ -81,7 +85,7 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
     scores: list[float] = []
     kinds: list[int] = []
     parts: dict[int, dict[int, Value]] = {2: {}, 3: {}}  # trainer and normalizer
-    for number, value in _fields(data):
+    for number, value in _fields(data):  # 1
         if number == 1:
             piece = dict(_fields(_bytes(value)))
             texts.append(_bytes(piece.get(1, b"")).decode("utf-8"))
@@ -95,7 +99,7 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
     if not texts:
         msg = f"no pieces in {len(data):,} bytes"
         raise _Damage(msg)
-    trainer, normalizer = parts[2], parts[3]
+    trainer, normalizer = parts[2], parts[3]  # 2
     algorithm = _int(trainer.get(3, UNIGRAM))
     if algorithm not in (UNIGRAM, BPE):
         msg = f"{origin}: model type {ALGORITHMS.get(algorithm, algorithm)} is not supported; supported: unigram, bpe"
@@ -103,7 +107,7 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
     if _int(trainer.get(24, 0)) or not _int(normalizer.get(5, 1)):
         msg = f"{origin}: spaces after words or unmarked spaces are not supported; use the model's tokenizer.json"
         raise BadModel(msg)
-    pieces = Pieces(
+    pieces = Pieces(  # 3
         texts=texts,
         scores=scores,
         kinds=kinds,
