@@ -90,7 +90,7 @@ def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any]
 
 
 def _load(point: EntryPoint) -> Any:
-    """Return the object of an entry point; raise BadInput if importing it fails."""
+    """Import and return the object of an entry point; raise BadInput if that fails."""
     try:
         return point.load()
     except Exception as error:
@@ -99,7 +99,7 @@ def _load(point: EntryPoint) -> Any:
 
 
 def _place(point: EntryPoint) -> str:
-    """Return a text that identifies an entry point in messages: its name, value, group and package."""
+    """Return a text on the origin of an entry point: its name, value, group and package."""
     package = f" of package {point.dist.name} {point.dist.version}" if point.dist is not None else ""
     return f"entry point {point.name} = {point.value} in {point.group}{package}"
 
@@ -107,8 +107,8 @@ def _place(point: EntryPoint) -> str:
 def names_file_object(text: str) -> bool:
     """Return whether a text has the form ``FILE.py:NAME``, which names an object in a user's file.
 
-    >>> names_file_object("own/mine.py:mine"), names_file_object("chain"), names_file_object("mine.py")
-    (True, False, False)
+    >>> [names_file_object(text) for text in ("own/mine.py:mine", "chain", "mine.py")]
+    [True, False, False]
     """
     return text.isprintable() and _FILE_OBJECT.fullmatch(text) is not None
 

@@ -140,7 +140,7 @@ class SourcedNumber:
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """Minimum of the range, value, and maximum of the range."""
+        """The number at the minimum of its range, as stated, and at the maximum of its range."""
         return self.low, self.value, self.high
 
 

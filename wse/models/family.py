@@ -74,7 +74,7 @@ class FileSlice:
         return entry.array((slice(indices.start, indices.stop, indices.step), *inner_index))
 
     def _in_order(self, array: Array) -> Array:
-        """Return an array with its axes and rows in the order of the canonical tensor."""
+        """Return an array with its axes and rows in the order that wse uses."""
         array = array.T if self.transposed else array
         return array if self.rows is None else array[self.rows]
 

@@ -26,7 +26,10 @@ from wse.plugins import with_plugins
 
 
 def _all_families() -> dict[str, Family]:
-    """Return the FAMILY of every module of `wse.models.families`, by model_type."""
+    """Return the model families that come with wse, by the ``model_type`` in their configs.
+
+    They are the constants FAMILY in the modules of `wse.models.families`.
+    """
     modules = sorted(module.name for module in pkgutil.iter_modules(families.__path__))
     bundled: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
     return {model_type: family for family in bundled for model_type in family.model_types}

@@ -80,7 +80,12 @@ class Names:
 
 
 def _names(*changes: Mapping[str, Rule], tables: Mapping[str, Rule] = TABLES) -> Names:
-    """Return the rules of Llama's layers with some rules added or replaced."""
+    """Return the rules of Llama's layers with some rules added or replaced.
+
+    Args:
+        changes: Rules by GGUF name of a tensor, each of which replaces or extends the rules so far.
+        tables: Rules for tensors outside the layers.
+    """
     layer = dict(PLAIN_LAYER)
     for change in changes:
         layer |= change

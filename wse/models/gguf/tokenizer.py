@@ -92,7 +92,7 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
 
 
 def _text(config: ConfigReader, name: str) -> str | None:
-    """Return a text in the tokenizer's metadata; None if absent."""
+    """Return a text in the tokenizer's metadata of a GGUF file; None if it is absent."""
     value = config.value(PREFIX + name)
     if value is not None and not isinstance(value, str):
         config.refuse(PREFIX + name, value, "give a text")
@@ -193,7 +193,12 @@ def _chat(v: GgufVocabulary, origin: str) -> ChatTemplate | None:
 
 
 def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library:
-    """Return a SentencePiece vocabulary as a tokenizer of the library.
+    """Build a tokenizer of the tokenizers library from a SentencePiece vocabulary.
+
+    Args:
+        v: The vocabulary.
+        architecture: Architecture of the model, on which some details depend.
+        origin: Path of the file, for messages.
 
     Raises:
         BadModel: A token has no finite score.
@@ -220,7 +225,7 @@ def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library
 
 
 def _byte_level(v: GgufVocabulary, origin: str) -> Library:
-    """Return a byte-level BPE vocabulary as a tokenizer of the library."""
+    """Build a tokenizer of the tokenizers library from a byte-level BPE vocabulary."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
     splitting = SPLITS[v.pre or UNSTATED_SPLIT]

@@ -142,7 +142,7 @@ def write_safetensors(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -
 
 
 def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
-    """Return the header and the offset of the data after it."""
+    """Return the parsed header of a safetensors file, and the offset of the data after it."""
     path, size_bytes, prefix = file.path, file.bytes.size, file.bytes[:8].tobytes()
     if len(prefix) < 8:
         msg = f"{path}: has {size_bytes} bytes, a safetensors file has at least 10; {FETCH_AGAIN}"

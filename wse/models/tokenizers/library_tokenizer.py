@@ -81,7 +81,12 @@ class LibraryTokenizer:
             raise BadModel(msg)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
-        """See `Tokenizer.encode`."""
+        """Return the token ids of a text.
+
+        Args:
+            text: The text.
+            bare: Whether to leave out the tokens around a text, such as a BOS token.
+        """
         valid_text = checked_text(text)
         ids: list[int] = build(
             lambda: self._library.encode(self._rewrite(valid_text), add_special_tokens=not bare).ids, self._origin
@@ -89,13 +94,19 @@ class LibraryTokenizer:
         return ids if bare else [*self._prefix_ids, *ids, *self._suffix_ids]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """See `Tokenizer.decode`. Ids in the padding of the table have no text."""
+        """Return the text of token ids.
+
+        Special tokens, and ids in the padding of the model's table, have no text.
+
+        Raises:
+            BadInput: An id is outside the model's table.
+        """
         for i in ids:
             check_id(i, self.table_size)
         return str(self._library.decode([i for i in ids if self.has_text(i)]))
 
     def stream(self) -> WindowStream:
-        """See `Tokenizer.stream`."""
+        """Return a new stream at the start of a text. The ids of the prompt must be pushed too."""
         return WindowStream(self)
 
     def has_text(self, token_id: int) -> bool:
@@ -121,7 +132,7 @@ class WindowStream:
         self._sent_count = 0  # leading ids of the window whose text was sent
 
     def push(self, token_id: int) -> str:
-        """See `TextStream.push`."""
+        """Return the text that has become certain with a new token id; possibly ""."""
         check_id(token_id, self._tokenizer.table_size)
         if not self._tokenizer.has_text(token_id):
             return ""
@@ -132,7 +143,7 @@ class WindowStream:
         return self._send(text)
 
     def finish(self) -> str:
-        """See `TextStream.finish`."""
+        """Return the rest of the text, with replacement characters for incomplete bytes."""
         return self._send(self._unsent_text())
 
     def _unsent_text(self) -> str:

@@ -126,7 +126,10 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """Yield the number and the value of each field of a message. Integers are unsigned."""
+    """Yield the number and the value of each field of a protocol buffer message.
+
+    Integers are unsigned.
+    """
     position = 0
     while position < len(data):
         key, position = _varint(data, position)
@@ -164,7 +167,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _bytes(value: Value) -> bytes:
-    """Return a field value that must be bytes."""
+    """Return a field value, which must be bytes; raise _Damage for an integer."""
     if not isinstance(value, bytes):
         msg = f"the integer {value} where bytes belong"
         raise _Damage(msg)
@@ -172,7 +175,7 @@ def _bytes(value: Value) -> bytes:
 
 
 def _int(value: Value) -> int:
-    """Return a field value that must be an integer."""
+    """Return a field value, which must be an integer; raise _Damage for bytes."""
     if not isinstance(value, int):
         msg = f"{len(value)} bytes where an integer belongs"
         raise _Damage(msg)
@@ -180,6 +183,6 @@ def _int(value: Value) -> int:
 
 
 def _id(value: Value) -> int:
-    """Return a field value as int32. Negative values are stored in 64 bits."""
+    """Return a field value as a signed 32-bit integer. Negative values are stored in 64 bits."""
     number = _int(value)
     return number - 2**64 if number >= 2**63 else number

@@ -106,7 +106,7 @@ def _text(config: ConfigReader, key: str, value: Any) -> str:
 
 
 def _added_tokens(config: ConfigReader) -> list[AddedToken]:
-    """Return the tokens in added_tokens_decoder, by ascending id."""
+    """Return the tokens in ``added_tokens_decoder`` of tokenizer_config.json, by ascending id."""
     table = config.value("added_tokens_decoder") or {}
     if not isinstance(table, dict):
         config.refuse("added_tokens_decoder", table, "give an object of tokens by id")
@@ -125,7 +125,7 @@ def _added_tokens(config: ConfigReader) -> list[AddedToken]:
 
 
 def _more_marks(config: ConfigReader) -> list[AddedToken]:
-    """Return the additional special tokens, which have no ids in the file."""
+    """Return the additional special tokens of tokenizer_config.json, which have no ids there."""
     special_tokens = []
     for key in MORE_MARKS:
         value = config.value(key) or []

@@ -108,7 +108,7 @@ class Roofline:
 
 
 class RooflineModel:
-    """Computation of rooflines for passes of one model on given GPUs."""
+    """Computation of the minimum times of passes (rooflines) for one model on given GPUs."""
 
     def __init__(self, spec: ModelSpec, weights: WeightFormat, gpu: GpuSpec, parallelism: Parallelism) -> None:
         """Prepare the computation.
@@ -126,7 +126,11 @@ class RooflineModel:
         self._token_flops = _attention_flops(spec)
 
     def of(self, groups: Sequence[Tokens]) -> Roofline:
-        """Return the roofline of a pass over some groups of tokens."""
+        """Return the roofline of a pass: the seconds of its reads and products at stated rates.
+
+        Args:
+            groups: New tokens of the pass, in groups of equal users.
+        """
         gpus, bandwidth = self.parallelism.gpus, self.gpu.hbm_bytes_per_s
         count, users = sum(g.count for g in groups), sum(g.users for g in groups)
         attention_fraction = 1 if self.parallelism.attention_by_data else 1 / gpus

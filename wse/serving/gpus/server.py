@@ -37,7 +37,8 @@ class GpuServer:
     >>> from wse.serving.gpus.weights import FORMATS
     >>> from wse.models.load import load_model
     >>> spec, gpu = load_model("llama-3-8b").spec, load_gpu("h100")
-    >>> server = GpuServer(spec=spec, weights=FORMATS["bfloat16"], gpu=gpu, stack=load_stack("vllm", gpu.generation))
+    >>> stack = load_stack("vllm", gpu.generation)
+    >>> server = GpuServer(spec=spec, weights=FORMATS["bfloat16"], gpu=gpu, stack=stack)
     >>> 0.005 < server.decode_s(users=1, context_tokens=1024) < 0.008
     True
     """
@@ -62,22 +63,33 @@ class GpuServer:
 
     @cached_property
     def rooflines(self) -> RooflineModel:
-        """Computation of rooflines for passes of the model on these GPUs."""
+        """Computation of the minimum times of passes of the model on these GPUs."""
         return RooflineModel(self.spec, self.weights, self.gpu, self.parallelism)
 
     def roofline(self, groups: Sequence[Tokens]) -> Roofline:
-        """Return the roofline of a pass over some groups of tokens."""
+        """Return the roofline of a pass: the seconds of its reads and products at stated rates.
+
+        Args:
+            groups: New tokens of the pass, in groups of equal users.
+        """
         return self.rooflines.of(groups)
 
     def pass_time(self, groups: Sequence[Tokens]) -> PassTime:
-        """Return the time, by term, of a pass over groups of tokens.
+        """Return the seconds of a pass, by term.
 
-        Examples are decoded tokens together with a chunk of a prompt.
+        Args:
+            groups: New tokens of the pass, in groups of equal users. Decoded tokens and a chunk of
+                a prompt are two groups, for example.
         """
         return self.time_of(self.roofline(groups), self.stack)
 
     def time_of(self, roofline: Roofline, stack: StackSpec) -> PassTime:
-        """Return the time, by term, of a pass with a given roofline and a given stack."""
+        """Return the seconds of a pass, by term, from its roofline.
+
+        Args:
+            roofline: Seconds of the pass at stated rates.
+            stack: Serving stack, whose ratios and fixed costs are applied.
+        """
         return pass_time(roofline, self.spec, self.gpu, self.parallelism, stack)
 
     def decode_s(self, users: float, context_tokens: float) -> float:
@@ -150,7 +162,7 @@ class GpuServer:
 
     @property
     def _draft_copies(self) -> float:
-        """Number of copies of the draft on all GPUs; 0 without a draft."""
+        """Number of copies of the draft's weights on all GPUs; 0 without a draft."""
         return 0.0 if self.draft is None else self.parallelism.gpus / self.draft.parallelism.gpus
 
     @cached_property

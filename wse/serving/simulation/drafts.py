@@ -63,11 +63,15 @@ class Drafts:
 
     @cached_property
     def _more_than(self) -> F64:
-        """Probabilities that a pass yields more than 1, 2, ... tokens."""
+        """Probabilities that a verification pass yields more than 1, 2, 3, ... tokens."""
         return np.asarray(np.cumprod(self.acceptances), np.float64)
 
     def _yields(self, random_numbers: F64) -> I64:
-        """Return the tokens of passes, int64, given random numbers between 0 and 1."""
+        """Return the tokens that verification passes yield, int64.
+
+        Args:
+            random_numbers: Uniform random numbers from 0 to 1, one per pass.
+        """
         tokens = np.ones(random_numbers.shape, np.int64)
         for probability in self._more_than.tolist():
             tokens += random_numbers < probability

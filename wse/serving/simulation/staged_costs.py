@@ -106,12 +106,24 @@ class StagedCosts:
         return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Return the seconds of a round: of a pass, or of the busiest stage's work if longer."""
+        """Return the seconds of a round: of a pass, or of the busiest stage's work if longer.
+
+        Args:
+            users: Number of users that decode.
+            context: Tokens in the cache of each user.
+            pieces: Parts of prompts that are read in the round.
+        """
         work = self.work_s(users, context, pieces)
         return max(work, self._decode(context).latency_s) if users else work
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Return the seconds of a round in which the busiest stage works."""
+        """Return the seconds of a round in which the busiest stage works.
+
+        Args:
+            users: Number of users that decode.
+            context: Tokens in the cache of each user.
+            pieces: Parts of prompts that are read in the round.
+        """
         passes = max(1.0, users / self.decode.slots) if users else 0.0
         return sum(self.piece_busy_s(piece) for piece in pieces) + passes * self._decode(context).busy_s
 
@@ -136,7 +148,7 @@ class StagedCosts:
         return busy + (self._last(piece).busy_s if piece.ends else 0.0)
 
     def _decode(self, context: int) -> PassTime:
-        """Return the time of a decode pass at a context, interpolated between those of the grid."""
+        """Return the time of a decode pass, interpolated between the contexts of the table."""
         contexts, passes = self.decode.contexts, self.decode.passes
         upper_index = min(bisect_left(contexts, context), len(contexts) - 1)
         if contexts[upper_index] == context or upper_index == 0:
@@ -146,7 +158,7 @@ class StagedCosts:
 
     @cached_property
     def _busy_sums(self) -> list[float]:
-        """Work of the busiest stage for the first n whole chunks, in seconds, for n from 0."""
+        """Seconds of work of the busiest stage for the first 0, 1, 2, ... chunks of a prompt."""
         return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
 
     def _busy_until(self, tokens: int) -> float:
@@ -161,7 +173,7 @@ class StagedCosts:
         return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
     def _last_tokens(self, piece: Piece) -> int:
-        """Return the number of tokens of a prompt's last chunk."""
+        """Return the number of tokens of the chunk that ends a prompt."""
         return (piece.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, piece: Piece) -> PassTime:
