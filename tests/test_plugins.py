@@ -156,7 +156,7 @@ def test_a_family_of_a_package_is_read_by_its_model_type(entry_points: list[Entr
     assert config.family_of("mine") is FAMILY
     assert config.family_of("llama") is config.FAMILIES["llama"]
     with pytest.raises(UnknownName, match=r"config\.json: unknown architecture 'mind': did you mean 'mine'\?"):
-        config.family_of("mind", where="config.json")
+        config.family_of("mind", origin="config.json")
 
 
 def test_a_preset_of_a_package_is_found_by_the_name_of_its_file(entry_points: list[EntryPoint]) -> None:

@@ -66,7 +66,7 @@ class Coding:
 
     @property
     def number(self) -> int:
-        """Index of the coding among all codings, by which kernels select it."""
+        """Index of the coding, by which kernels select their decoder."""
         return _CODINGS_IN_ORDER.index(self.name)
 
     @property

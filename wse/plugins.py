@@ -79,7 +79,7 @@ def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any]
         try:
             plugin_names = tuple(names(plugin))
         except (TypeError, AttributeError) as error:
-            message = f"{place}: cannot be used: {error}: see docs/adding, mend the package or uninstall it"
+            message = f"{place}: cannot be used: {error}: see docs/adding, fix the package or uninstall it"
             raise BadInput(message) from error
         for name in plugin_names:
             if name in places:
@@ -90,18 +90,16 @@ def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any]
 
 
 def _load(point: EntryPoint) -> Any:
-    """Return the object of an entry point; raise BadInput if importing it fails."""
+    """Import and return the object of an entry point; raise BadInput if that fails."""
     try:
         return point.load()
     except Exception as error:
-        message = (
-            f"{_place(point)}: cannot be loaded: {type(error).__name__}: {error}: mend the package or uninstall it"
-        )
+        message = f"{_place(point)}: cannot be loaded: {type(error).__name__}: {error}: fix the package or uninstall it"
         raise BadInput(message) from error
 
 
 def _place(point: EntryPoint) -> str:
-    """Return a text that identifies an entry point in messages: its name, value, group and package."""
+    """Return a text on the origin of an entry point: its name, value, group and package."""
     package = f" of package {point.dist.name} {point.dist.version}" if point.dist is not None else ""
     return f"entry point {point.name} = {point.value} in {point.group}{package}"
 
@@ -109,8 +107,8 @@ def _place(point: EntryPoint) -> str:
 def names_file_object(text: str) -> bool:
     """Return whether a text has the form ``FILE.py:NAME``, which names an object in a user's file.
 
-    >>> names_file_object("own/mine.py:mine"), names_file_object("chain"), names_file_object("mine.py")
-    (True, False, False)
+    >>> [names_file_object(text) for text in ("own/mine.py:mine", "chain", "mine.py")]
+    [True, False, False]
     """
     return text.isprintable() and _FILE_OBJECT.fullmatch(text) is not None
 
@@ -189,7 +187,11 @@ def fault_in_file(error: BaseException, path: Path) -> str:
     The message has the last line of the file that was running, if any was.
     """
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f"{path}: line {error.lineno}: {type(error).__name__}: {error.msg}; mend that line"
+        return f"{path}: line {error.lineno}: {type(error).__name__}: {error.msg}; correct that line"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     place = f"{path}: line {lines[-1]}" if lines else str(path)
-    return f"{place}: {type(error).__name__}: {error}; mend that line" if lines else f"{place}: {error}; mend the file"
+    return (
+        f"{place}: {type(error).__name__}: {error}; correct that line"
+        if lines
+        else f"{place}: {error}; correct the file"
+    )

@@ -128,7 +128,7 @@ def test_what_cannot_be_is_said_on_one_line(wse: Wse, talker: Path, tiny: Path, 
     assert "the prompt is empty" in refused(wse, tmp_path, talker, "--chat", "--prompt", "")
     (talker / "chat_template.jinja").write_text("{{ raise_exception('no turns') }}")
     assert refused(wse, tmp_path, talker, "--chat", "--prompt", "hi").startswith(
-        f"wse: {talker}: the chat template refuses these turns: no turns; leave --system out, or --chat"
+        f"wse: {talker}: the chat template rejects these messages: no turns; leave --system out, or --chat"
     )
     (talker / "chat_template.jinja").write_text("")
     assert refused(wse, tmp_path, talker, "--chat", "--prompt", "hi") == (

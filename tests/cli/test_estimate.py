@@ -63,7 +63,7 @@ def test_a_config_without_a_type_is_bfloat16_with_a_note(wse: Wse, tmp_path: Pat
     config = write_config(tmp_path, "torch_dtype")
     report = json.loads(wse(name, config, *options, "--json").out)
     assert report["model"]["dtype"] == "bfloat16"
-    assert report["note"] == "config.json states no torch_dtype: weights are taken as bfloat16"
+    assert report["note"] == "config.json states no torch_dtype: weights are assumed to be bfloat16"
     if name != "compare":
         assert "states no torch_dtype" in " ".join(wse(name, config, *options).out.split())
     stated = json.loads(wse(name, config, *options, "--dtype=float32", "--json").out)

@@ -53,11 +53,11 @@ def test_an_element_type_that_no_file_states_is_bfloat16_with_a_note(tmp_path: P
     for where in (tmp_path, config):
         model = load_model(str(where))
         assert model.spec.dtype == "bfloat16"
-        assert model.note == "config.json states no torch_dtype: weights are taken as bfloat16"
+        assert model.note == "config.json states no torch_dtype: weights are assumed to be bfloat16"
     write_config(tmp_path, "torch_dtype", quantization_config={"quant_method": "fp8"})
     packed = load_model(str(config))
     assert (packed.spec.weight_type, packed.spec.dtype) == ("fp8", "bfloat16")
-    assert packed.note == "config.json states no torch_dtype: all but the fp8 weights is taken as bfloat16"
+    assert packed.note == "config.json states no torch_dtype: all weights except fp8 ones are assumed to be bfloat16"
     for key in ("torch_dtype", "dtype"):
         write_config(tmp_path, *({"torch_dtype"} - {key}), **{key: "float32"})
         assert load_model(str(config)).note is None
@@ -133,5 +133,5 @@ def test_other_files_are_refused(tmp_path: Path, name: str, tail: str) -> None:
 def test_weights_alone_point_to_their_folder(tmp_path: Path) -> None:
     path = write_model(tmp_path) / "model.safetensors"
     assert refusal(BadModel, load_model, str(path)) == (
-        f"{path}: weights alone say too little; give the folder {tmp_path}, with its config.json"
+        f"{path}: weights alone are not enough; give the folder {tmp_path}, with its config.json"
     )

@@ -38,7 +38,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class _Line(pydantic.BaseModel):
-    """A line of a defects file."""
+    """A line of a CSV file of dead PEs and links."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
@@ -69,7 +69,7 @@ class Defects:
     listed_defects: I64
 
     def on(self, wafer: int) -> FabricFaults:
-        """Return the dead PEs and links of one full wafer."""
+        """Return the dead PEs and links of one wafer, given by its index."""
         planes = np.zeros((3, self.rows, self.cols), bool)
         if self.rate is not None:
             planes[0] = np.random.default_rng([self.seed, wafer]).random((self.rows, self.cols)) < self.rate

@@ -116,7 +116,7 @@ def fewest_wafers_with_defects(
 
 
 def live_wafer(wafer: WaferSpec, meshes: Meshes) -> WaferSpec:
-    """Return the wafer with the rows and columns of the logical meshes."""
+    """Return a wafer with as many rows and columns as the logical meshes have."""
     rows, cols = meshes[0].shape
     return replace(wafer, mesh_rows=rows, mesh_cols=cols)
 
@@ -125,7 +125,7 @@ def _has_live_mesh(fabric: FabricFaults, rows: int, cols: int) -> bool:
     """Return whether a corner of a wafer has a logical mesh of the given size."""
 
     def has_rows(unusable: npt.NDArray[np.bool_]) -> bool:
-        """Return whether enough rows have enough PEs that are not among those given."""
+        """Return whether enough rows have enough usable PEs."""
         return int(((~unusable).sum(axis=1) >= cols).sum()) >= rows
 
     return has_rows(fabric.dead) and has_rows(fabric.unreachable)  # the quick test first

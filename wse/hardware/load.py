@@ -61,8 +61,8 @@ def _missing(base: str, keys: Sequence[str]) -> str:
     """
     if keys[0] == "generation":
         return f'has no generation; add generation = "{GENERATIONS[0]}", or the one whose software costs apply'
-    others = f" and {len(keys) - 1} more keys" if len(keys) > 1 else ""
-    return f'has no {keys[0]}{others}; add them, or begin with base = "{base}" and give only what differs'
+    further_keys = f" and {len(keys) - 1} more keys" if len(keys) > 1 else ""
+    return f'has no {keys[0]}{further_keys}; add them, or begin with base = "{base}" and give only what differs'
 
 
 _WAFER: Final = PresetKind(
@@ -73,7 +73,7 @@ _WAFER: Final = PresetKind(
     texts={"name": _read_name, "generation": _read_generation, "announced": _read_announced},
     missing=partial(_missing, "wse2"),
     defaults={"announced": False},
-    meant={"cs2": "wse2", "cs3": "wse3"},  # names of systems, often given instead of their wafers
+    aliases={"cs2": "wse2", "cs3": "wse3"},  # names of systems, often given instead of their wafers
 )
 _SOFTWARE: Final = PresetKind(
     word="software profile",
@@ -115,20 +115,20 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
         BadWafer: The file cannot be read, or a number is missing, in a wrong unit, out of bounds,
             or contradicts another number.
     """
-    where = str(name_or_path)
-    texts, numbers = _WAFER.read(where)
-    wafer = WaferSpec(**texts, **_WAFER.values(_with_values(_WAFER, where, numbers, values)))
+    source_name = str(name_or_path)
+    texts, numbers = _WAFER.read(source_name)
+    wafer = WaferSpec(**texts, **_WAFER.values(_with_values(_WAFER, source_name, numbers, values)))
     fixed = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
     if fixed >= wafer.sram_bytes_per_pe:
         msg = (
-            f"{where}: runtime and task table take {fixed:,} bytes of "
+            f"{source_name}: runtime and task table take {fixed:,} bytes of "
             f"sram_bytes_per_pe = {wafer.sram_bytes_per_pe:,}; "
             "give the PE more SRAM, or lower runtime_bytes_per_pe or task_table_bytes_per_pe"
         )
         raise BadWafer(msg)
     if wafer.reserved_colours >= wafer.colours:
         msg = (
-            f"{where}: reserved_colours = {wafer.reserved_colours} leaves none of colours = {wafer.colours}; "
+            f"{source_name}: reserved_colours = {wafer.reserved_colours} leaves none of colours = {wafer.colours}; "
             "lower the first or raise the second"
         )
         raise BadWafer(msg)
@@ -146,21 +146,23 @@ def load_software(name_or_path: str | Path, generation: str, values: Values = ()
     Raises:
         UnknownName, BadWafer: As for `load_wafer`.
     """
-    where = str(name_or_path)
-    texts, numbers = _SOFTWARE.read(where)
-    return SoftwareProfile(**texts, **_SOFTWARE.values(_with_values(_SOFTWARE, where, numbers, values), generation))
+    source_name = str(name_or_path)
+    texts, numbers = _SOFTWARE.read(source_name)
+    return SoftwareProfile(
+        **texts, **_SOFTWARE.values(_with_values(_SOFTWARE, source_name, numbers, values), generation)
+    )
 
 
-def check_value(spec: type[WaferSpec | SoftwareProfile], where: str, key: str, value: float) -> None:
+def check_value(spec: type[WaferSpec | SoftwareProfile], origin: str, key: str, value: float) -> None:
     """Raise BadWafer for a value that a field cannot have in any wafer or software profile.
 
     Args:
         spec: `WaferSpec` or `SoftwareProfile`.
-        where: Option or file with the value, for the message.
+        origin: Option or file with the value, for the message.
         key: Name of the field.
         value: The value.
     """
-    read_number(where, key, value, numeric_fields(spec)[key], "")
+    read_number(origin, key, value, numeric_fields(spec)[key], "")
 
 
 def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, SourcedNumber]:
@@ -179,30 +181,30 @@ def provenance(name_or_path: str | Path, values: Values = ()) -> dict[str, Sourc
     Raises:
         UnknownName, BadWafer: As for `load_wafer`.
     """
-    where = str(name_or_path)
-    kind = _kind_of(where)
-    return _with_values(kind, where, kind.read(where).numbers, values)
+    source_name = str(name_or_path)
+    kind = _kind_of(source_name)
+    return _with_values(kind, source_name, kind.read(source_name).numbers, values)
 
 
-def _kind_of(where: str) -> PresetKind:
+def _kind_of(name_or_path: str) -> PresetKind:
     """Return the kind of a preset or file: software profile, or wafer if neither is known."""
-    if _WAFER.bundled_name(where):
+    if _WAFER.bundled_name(name_or_path):
         return _WAFER
-    if _SOFTWARE.bundled_name(where):
+    if _SOFTWARE.bundled_name(name_or_path):
         return _SOFTWARE
-    if not names_toml_file(where):
-        return _SOFTWARE if known_name(where, _SOFTWARE.names()) else _WAFER
-    table = read_toml(Path(where), BadWafer)
+    if not names_toml_file(name_or_path):
+        return _SOFTWARE if known_name(name_or_path, _SOFTWARE.names()) else _WAFER
+    table = read_toml(Path(name_or_path), BadWafer)
     is_software = table.get("base") in _SOFTWARE.names() or table.keys() & numeric_fields(SoftwareProfile).keys()
     return _SOFTWARE if is_software else _WAFER
 
 
-def _with_values(kind: PresetKind, where: str, numbers: Numbers, values: Values) -> Numbers:
+def _with_values(kind: PresetKind, source_name: str, numbers: Numbers, values: Values) -> Numbers:
     """Return the numbers of a preset with some of them replaced, for all generations.
 
     Args:
         kind: Kind of the preset.
-        where: Its name or path, for messages.
+        source_name: Its name or path, for messages.
         numbers: Numbers of the preset.
         values: Replacements, which are checked like the numbers of a file.
 
@@ -213,6 +215,8 @@ def _with_values(kind: PresetKind, where: str, numbers: Numbers, values: Values)
     fields = numeric_fields(kind.spec)
     for key, _ in values:
         if key not in fields:
-            raise UnknownName("key", key, fields, where=f"{kind.word} {where}")
-    replacements = {key: read_number(f"{kind.word} {where}", key, value, fields[key], "") for key, value in values}
+            raise UnknownName("key", key, fields, where=f"{kind.word} {source_name}")
+    replacements = {
+        key: read_number(f"{kind.word} {source_name}", key, value, fields[key], "") for key, value in values
+    }
     return {key: number for key, number in numbers.items() if key.partition(".")[0] not in replacements} | replacements

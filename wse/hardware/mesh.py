@@ -55,5 +55,8 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
 
 
 def turned_wafer(wafer: WaferSpec) -> WaferSpec:
-    """Return a wafer with the rows and columns of its mesh swapped. Links along both are equal."""
+    """Return a wafer with the rows and columns of its mesh swapped.
+
+    Links along rows and along columns are equal.
+    """
     return dataclasses.replace(wafer, mesh_rows=wafer.mesh_cols, mesh_cols=wafer.mesh_rows)

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 Grade = Literal["M", "V", "D", "I", "R", "U"]
 
 GRADES: Final[dict[str, str]] = {
-    "M": "measured by the cited party",
+    "M": "measured by the cited source",
     "V": "stated by the vendor",
     "D": "derived from cited figures, or fitted on them",
     "I": "inferred, an estimate",
@@ -140,7 +140,7 @@ class SourcedNumber:
 
     @property
     def low_value_high(self) -> tuple[float, float, float]:
-        """Minimum of the range, value, and maximum of the range."""
+        """The number at the minimum of its range, as stated, and at the maximum of its range."""
         return self.low, self.value, self.high
 
 

@@ -14,7 +14,7 @@ from wse.hardware.number import Grade, SourcedNumber, bounds_of, unit_of
 
 
 class _Entry(pydantic.BaseModel):
-    """A number that is given as a table."""
+    """A number in a TOML file that is given as a table."""
 
     model_config = pydantic.ConfigDict(extra="forbid", strict=True)
 

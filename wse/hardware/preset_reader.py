@@ -56,7 +56,7 @@ class PresetKind:
         missing: Function that returns the message for missing fields, given their names.
         defaults: Values of texts that a file may omit.
         generations: Generations for which a number may be stated separately.
-        meant: Presets by the names that people use for them by mistake.
+        aliases: Presets by other names that are often used for them. They are only suggested.
     """
 
     word: str
@@ -67,7 +67,7 @@ class PresetKind:
     missing: Callable[[Sequence[str]], str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     generations: tuple[str, ...] = ()
-    meant: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all presets in alphabetical order, including those of other packages.
@@ -85,14 +85,14 @@ class PresetKind:
         """Return the bundled preset that a text names, ignoring case; None if there is none."""
         return known_name(text, _bundled_files(self))
 
-    def read(self, where: str) -> PresetContent:
+    def read(self, name_or_path: str) -> PresetContent:
         """Read a preset, given by its name (ignoring case) or as a TOML file.
 
         A bundled preset takes precedence over a file of the same name, and a file over a preset of
         another package. Other packages are only searched if the name is neither.
 
         Args:
-            where: Name or path.
+            name_or_path: Name or path.
 
         Raises:
             UnknownName: There is no such preset, or the file has an unknown key. The message
@@ -100,14 +100,17 @@ class PresetKind:
             BadWafer: The file cannot be read, or a number is missing, in a wrong unit or out of
                 bounds.
         """
-        name = self.bundled_name(where)
-        if name is None and names_toml_file(where):
-            return _read_file(self, Path(where), f"set in {where}")
+        name = self.bundled_name(name_or_path)
+        if name is None and names_toml_file(name_or_path):
+            return _read_file(self, Path(name_or_path), f"set in {name_or_path}")
         if name is None:
-            name = known_name(where, self.names())
+            name = known_name(name_or_path, self.names())
         if name is None:
             raise UnknownName(
-                self.word, where, self.names(), meant=self.meant.get(where.casefold().replace("-", ""), "")
+                self.word,
+                name_or_path,
+                self.names(),
+                meant=self.aliases.get(name_or_path.casefold().replace("-", ""), ""),
             )
         texts, numbers = _read_preset(self, name)
         return PresetContent(dict(texts), dict(numbers))

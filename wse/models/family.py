@@ -74,7 +74,7 @@ class FileSlice:
         return entry.array((slice(indices.start, indices.stop, indices.step), *inner_index))
 
     def _in_order(self, array: Array) -> Array:
-        """Return an array with its axes and rows in the order of the canonical tensor."""
+        """Return an array with its axes and rows in the order that wse uses."""
         array = array.T if self.transposed else array
         return array if self.rows is None else array[self.rows]
 
@@ -88,7 +88,7 @@ class CanonicalTensor:
         slices: Parts of the file's tensors whose rows, one after another, make up this tensor.
     """
 
-    name: str  # ours, e.g. layers.0.q
+    name: str
     slices: tuple[FileSlice, ...]
 
 

@@ -42,7 +42,7 @@ class Op:
 
     name: str
     kind: str
-    layer: int  # -1 outside the layers
+    layer: int
     weights: tuple[str, ...]
     vectors: tuple[tuple[str, ...], ...] = ()
     parts: Parts = ATTENTION
@@ -173,7 +173,7 @@ class _GraphBuilder:
         self.parts = ATTENTION
 
     def add_norm(self, name: str, *inputs: str, kind: str = "norm") -> str:
-        """Add a norm and return its full name. Its gain has the same name as the op."""
+        """Add a norm and return its full name. The gain has the same name as the norm."""
         return self.add(name, kind, (name,), *inputs, vectors=_biases((name,), present=self.spec.norm == "layer"))
 
     def add_attention(self) -> None:
@@ -285,7 +285,12 @@ def parts_suffix(parts: Parts) -> str:
 
 
 def _biases(names: Names, *, present: bool) -> tuple[Names, ...]:
-    """Return a group with the bias name of each tensor, or no group if there are no biases."""
+    """Return one group of vectors with the bias of each projection, or no group.
+
+    Args:
+        names: Names of the projections.
+        present: Whether the projections have biases.
+    """
     return (tuple(f"{name}_bias" for name in names),) if present else ()
 
 

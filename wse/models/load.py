@@ -46,7 +46,7 @@ class LoadedModel:
     note: str | None = None
 
 
-def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
+def load_model(name_or_path: str | Path, *, with_weights: bool = True) -> LoadedModel:
     """Load a model: a bundled name, a folder with config.json, a GGUF file, or a config file.
 
     A bundled name takes precedence over a folder of the same name; write ``./name`` for the folder.
@@ -54,23 +54,23 @@ def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
     name. A config file or a bundled configuration gives a spec only.
 
     Args:
-        where: Name or path of the model.
+        name_or_path: Name or path of the model.
         with_weights: Whether to open the weights. If false, there is no checkpoint. Weights in a
             folder are then opened only to find out an element type that config.json does not state.
 
     Raises:
-        UnknownName: ``where`` looks like a name and no bundled model has it.
+        UnknownName: ``name_or_path`` looks like a name and no bundled model has it.
         BadModel: There is no such folder or file, or its content cannot be used.
     """
-    where, path = _name_and_path(str(where))
+    name_or_path, path = _name_and_path(str(name_or_path))
     config = path / "config.json"
     try:
         is_folder, exists, has_config = path.is_dir(), path.exists(), config.exists()
     except OSError as error:
         msg = f"{path}: cannot be read ({error}); check the path and its permissions"
         raise BadModel(msg) from error
-    if not exists or not where or (where in BUNDLED and not has_config):
-        raise _not_found(where, path)
+    if not exists or not name_or_path or (name_or_path in BUNDLED and not has_config):
+        raise _not_found(name_or_path, path)
     if not is_folder:
         return _one_file(path, with_weights=with_weights)
     if not has_config:
@@ -79,12 +79,12 @@ def load_model(where: str | Path, *, with_weights: bool = True) -> LoadedModel:
     return _folder(path, config, with_weights=with_weights)
 
 
-def _name_and_path(where: str) -> tuple[str, Path]:
+def _name_and_path(name_or_path: str) -> tuple[str, Path]:
     """Return the name of a model, in the spelling of the bundled model if any, and its path."""
     bundled = BUNDLED | CONFIGURATIONS
-    if where not in bundled and not path_exists(where):
-        where = known_name(where, bundled) or where
-    return where, bundled.get(where, Path(where))
+    if name_or_path not in bundled and not path_exists(name_or_path):
+        name_or_path = known_name(name_or_path, bundled) or name_or_path
+    return name_or_path, bundled.get(name_or_path, Path(name_or_path))
 
 
 def _folder(path: Path, config: Path, *, with_weights: bool) -> LoadedModel:
@@ -120,8 +120,8 @@ def _open_weights(path: Path, spec: ModelSpec) -> dict[str, TensorEntry] | None:
 
 def _dtype_note(config: Path, spec: ModelSpec) -> str:
     """Return a sentence on the assumed element type of a model whose files state none."""
-    subject = "weights are" if spec.weight_type == spec.dtype else f"all but the {spec.weight_type} weights is"
-    return f"{config.name} states no torch_dtype: {subject} taken as {spec.dtype}"
+    subject = "weights" if spec.weight_type == spec.dtype else f"all weights except {spec.weight_type} ones"
+    return f"{config.name} states no torch_dtype: {subject} are assumed to be {spec.dtype}"
 
 
 def _one_file(path: Path, *, with_weights: bool) -> LoadedModel:
@@ -135,7 +135,7 @@ def _one_file(path: Path, *, with_weights: bool) -> LoadedModel:
         note = None if config_states_dtype(path) else _dtype_note(path, spec)
         return LoadedModel(spec=spec, checkpoint=None, tokenizer=None, path=path, note=note)
     if path.suffix == ".safetensors":
-        msg = f"{path}: weights alone say too little; give the folder {path.parent}, with its config.json"
+        msg = f"{path}: weights alone are not enough; give the folder {path.parent}, with its config.json"
         raise BadModel(msg)
     if path.suffix == ".gguf":
         return _gguf(path, with_weights=with_weights)
@@ -157,16 +157,17 @@ def _gguf(path: Path, *, with_weights: bool) -> LoadedModel:
     return LoadedModel(spec=spec, checkpoint=checkpoint, tokenizer=tokenizer, path=path)
 
 
-def _not_found(where: str, path: Path) -> Exception:
+def _not_found(name_or_path: str, path: Path) -> Exception:
     """Return the error for a model that does not exist, depending on what its name looks like."""
-    if where in BUNDLED:
-        return BadModel(f"{path}: the bundled model {where!r} is missing; install wse again")
-    if where and path.name == where and not path.suffix[1:].isalpha():  # a name, such as "llama-3.1-8b"
-        return UnknownName("model or folder", where, names(), listed_by="wse models")
-    if _HUB_NAME.fullmatch(where) and not path.parent.exists():
-        return BadModel(_hub_remedy(where))
+    if name_or_path in BUNDLED:
+        return BadModel(f"{path}: the bundled model {name_or_path!r} is missing; install wse again")
+    if name_or_path and path.name == name_or_path and not path.suffix[1:].isalpha():  # a name, such as "llama-3.1-8b"
+        return UnknownName("model or folder", name_or_path, names(), listed_by="wse models")
+    if _HUB_NAME.fullmatch(name_or_path) and not path.parent.exists():
+        return BadModel(_hub_remedy(name_or_path))
     return BadModel(
-        f"{where!r}: no such file or folder; give a model folder, a GGUF file, a config.json, or a name of `wse models`"
+        f"{name_or_path!r}: no such file or folder; give a model folder, a GGUF file, a config.json, "
+        "or a name of `wse models`"
     )
 
 
@@ -182,5 +183,5 @@ def _hub_remedy(repository: str) -> str:
     return (
         f"{repository!r}: no such folder; wse fetches nothing from a hub: {by_name}fetch it, "
         f"hf download {repository} --local-dir {folder}, and give the folder {folder} "
-        "(config.json alone is enough but for wse run)"
+        "(config.json alone is enough except for wse run)"
     )

@@ -117,7 +117,7 @@ def _proportional(
 
 
 def _source(key: str, number: SourcedNumber) -> str:
-    """Return a text with the name, value, unit and source of a number."""
+    """Return a text on the origin of a number: its name, value, unit and source."""
     return f"{key} {number.value:g} {number.unit}: {number.source}"
 
 

@@ -88,7 +88,13 @@ class _Run:
             (self._arrive if kind == COMES else self._finish)(time, index)
 
     def _push(self, time: float, kind: int, job: int) -> None:
-        """Add an event to the queue."""
+        """Add an event to the queue.
+
+        Args:
+            time: Time of the event.
+            kind: COMES or DONE.
+            job: Index of the job.
+        """
         heapq.heappush(self._events, (time, self._count, kind, job))  # at equal times, first pushed first
         self._count += 1
 
@@ -118,7 +124,7 @@ class _Run:
         return self._progress[leader].visit <= visit < len(self._route(leader))
 
     def _release(self, time: float, progress: _Progress) -> None:
-        """Let the jobs that wait for a job try again."""
+        """Let the jobs that wait for a job check again whether they can go on."""
         for job in progress.behind_it:
             if self._progress[job].waits:
                 self._progress[job].waits = False
@@ -129,7 +135,7 @@ class _Run:
         return self.jobs[index].route
 
     def _begin(self, time: float, index: int) -> None:
-        """Start the visit of the first job in the queue of a server."""
+        """Start the next visit of a job, which is the first in the queue of its server."""
         self._push(time + self._route(index)[self._progress[index].visit].busy_cycles, DONE, index)
 
     def _finish(self, time: float, index: int) -> None:

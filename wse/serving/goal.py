@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wse.serving.operating_point import OperatingPoint  # its import is slow, and requests do not need it
+    from wse.serving.operating_point import OperatingPoint  # its import loads files of prices
 
 LATENCY, THROUGHPUT, COST = OBJECTIVES = ("latency", "throughput", "cost")
 """Objectives: lowest request latency, highest output tokens per second, lowest cost per token.

@@ -103,7 +103,7 @@ def users_at_speed(point_of: Callable[[int], OperatingPoint], max_users: int, to
     """
 
     def is_fast(users: int) -> bool:
-        """Return whether users get the speed when there are this many of them."""
+        """Return whether each user gets the required speed at this number of users."""
         return (point_of(users).tokens_per_s_per_user or 0.0) >= tokens_per_s
 
     return largest_that(is_fast, max_users)

@@ -191,7 +191,7 @@ class ClosedLoop:
         further_tokens, prompt_alone = self.new_tokens - 1, self.costs.prompt_rounds(0.0)
 
         def excess_rounds(requests: float) -> float:
-            """Return N R f - R, which reaches T when all rounds are full."""
+            """Return N R f - R for N requests. It reaches T when prompts fill all rounds."""
             prompt = self.costs.prompt_rounds(max(0.0, requests - 1))
             return prompt.rounds * (requests * prompt.fill - 1)
 

@@ -42,8 +42,8 @@ def distinct_experts(experts: int, active: int, batch: float) -> float:
         active: Experts that each token uses.
         batch: Tokens of the batch.
 
-    >>> distinct_experts(128, 4, 1), round(distinct_experts(128, 4, 64), 1), distinct_experts(8, 8, 3)
-    (4.0, 111.2, 8.0)
+    >>> distinct_experts(128, 4, 1), round(distinct_experts(128, 4, 64), 1)
+    (4.0, 111.2)
     """
     if active == experts:
         return float(experts)

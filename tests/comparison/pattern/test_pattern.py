@@ -125,7 +125,7 @@ def test_a_wrong_pattern_has_a_fault_and_no_cycles(own: Any, fault: str) -> None
         ("def mine(length): ...", "mine.py: mine: is called with (length, lines, arrival), which it does not take"),
         ("def mine(*_):\n    return []", "mine.py: mine: returned an object of type list; give a function of"),
         ("def mine(*_):\n    return 1 / 0", "mine on 4 PEs: mine.py: line 2: ZeroDivisionError: division by zero"),
-        ("import numpy\ndef mine(:", "mine.py: line 2: SyntaxError: invalid syntax; mend that line"),
+        ("import numpy\ndef mine(:", "mine.py: line 2: SyntaxError: invalid syntax; correct that line"),
         ("import no_such_module_of_anybody", "mine.py: line 1: ModuleNotFoundError: No module named"),
         (
             "from wse_mappings.patterns.chain import chain\ndef mine(*_):\n    return chain(3, 1, 1)",

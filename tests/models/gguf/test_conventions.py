@@ -93,5 +93,5 @@ def test_two_tensors_of_one_name_are_refused(tmp_path: Path) -> None:
     made["model.norm.weight"] = tensors["model.norm.weight"]
     path = write_arrays(tmp_path / "m.gguf", metadata, made)
     assert refusal(BadModel, read_gguf, GgufFile(path)) == (
-        f"{path}: tensor 'model.norm.weight' is there twice, as 'model.norm.weight' besides; fetch the file again"
+        f"{path}: tensor 'model.norm.weight' is there twice, also as 'model.norm.weight'; fetch the file again"
     )

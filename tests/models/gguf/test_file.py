@@ -70,7 +70,11 @@ FAULTS: list[tuple[str, bytes, str]] = [
         f"k claims {2**63:,} bytes, the limit is 16,777,216" + AGAIN,
     ),
     ("not text", head(0, 1) + text("k") + struct.pack("<I", 8) + text(b"\xff"), "k at byte 45 is not UTF-8" + AGAIN),
-    ("kind", head(0, 1) + text("k") + struct.pack("<I", 13), "k is of kind 13, which is none of the format" + AGAIN),
+    (
+        "kind",
+        head(0, 1) + text("k") + struct.pack("<I", 13),
+        "k is of kind 13, which the format does not define" + AGAIN,
+    ),
     (
         "array of arrays",
         head(0, 1) + text("k") + struct.pack("<IIQ", 9, 9, 1),

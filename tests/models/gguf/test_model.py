@@ -61,7 +61,7 @@ FAULTS: list[tuple[list[str], dict[str, Any], str]] = [
         "…: this key is not understood and may change the mathematics; remove it if it does not",
     ),
     ([], {"llama__attention__causal": False}, "…: supported: true"),
-    ([], {"llama__attention__value_length": 8}, "…: supported: as many as of a key, 6"),
+    ([], {"llama__attention__value_length": 8}, "…: supported: the size of keys, 6"),
     ([], {"llama__rope__scaling__type": 3}, "…: give a text"),
 ]
 

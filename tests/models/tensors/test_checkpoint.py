@@ -78,7 +78,7 @@ def test_a_wrong_shape_is_told_with_the_wanted_one(tmp_path: Path) -> None:
     tensors = tiny_tensors()
     tensors[Q0] = np.ascontiguousarray(tensors[Q0].T)
     assert refusal(BadModel, opened, tmp_path, tensors) == (
-        f"{tmp_path / 'model.safetensors'}: tensor {Q0!r} has shape [12, 24], the config asks for [24, 12]; "
+        f"{tmp_path / 'model.safetensors'}: tensor {Q0!r} has shape [12, 24], the config requires [24, 12]; "
         "use the config.json that belongs to these weights"
     )
 
@@ -108,7 +108,7 @@ def test_every_disagreement_is_named(tmp_path: Path) -> None:
     del tensors["model.norm.weight"]
     assert refusal(BadModel, opened, tmp_path, tensors) == (
         f"{tmp_path}: 3 tensors disagree with the config: 'model.norm.weight' is missing; "
-        f"{Q0!r} has shape [12, 24], the config asks for [24, 12]; 'more' is not part of a llama model of 2 layers; "
+        f"{Q0!r} has shape [12, 24], the config requires [24, 12]; 'more' is not part of a llama model of 2 layers; "
         "fetch the weights again, or use the config.json that belongs to these weights"
     )
 

@@ -91,7 +91,7 @@ FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "fp8",
         {"a.weight": F8, "a.weight_scale_inv": np.ones((2, 2), np.float32)},
-        "tensor 'a.weight' is F8_E4M3 [4, 6] with scales F32 [2, 2]; blocks of 4 x 5 ask for "
+        "tensor 'a.weight' is F8_E4M3 [4, 6] with scales F32 [2, 2]; blocks of 4 x 5 require "
         "F8_E4M3 [out, in] and F32 [1, 2]",
         ": fetch" + FETCH.removeprefix("; fetch"),
     ),
@@ -99,7 +99,7 @@ FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "mxfp4",
         {"e_blocks": np.ones((2, 1, 16), np.uint8), "e_scales": np.ones((2, 1), np.uint8)},
-        "tensor 'e_blocks' is U8 [2, 1, 16] with scales U8 [2, 1]; MXFP4 asks for U8 [experts, out, groups, 16] "
+        "tensor 'e_blocks' is U8 [2, 1, 16] with scales U8 [2, 1]; MXFP4 requires U8 [experts, out, groups, 16] "
         "and U8 [experts, out, groups]",
         ": fetch" + FETCH.removeprefix("; fetch"),
     ),

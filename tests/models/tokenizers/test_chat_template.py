@@ -20,7 +20,7 @@ TURN = [{"role": "user", "content": "hi"}]
 
 
 def template(source: str, **marks: str) -> ChatTemplate:
-    return ChatTemplate(source=source, where="folder", marks=tuple(marks.items()))
+    return ChatTemplate(source=source, origin="folder", marks=tuple(marks.items()))
 
 
 def asked(source: str) -> dict[str, str]:
@@ -40,7 +40,7 @@ def test_the_text_is_that_of_transformers(case: dict[str, Any]) -> None:
 def test_a_refusal_of_the_template_is_the_users_to_mend() -> None:
     refusing = template("{{ raise_exception('no\nsystem') }}")
     assert refusal(BadInput, refusing.render, TURN) == (
-        "folder: the chat template refuses these turns: no\\nsystem; leave --system out, or --chat"
+        "folder: the chat template rejects these messages: no\\nsystem; leave --system out, or --chat"
     )
 
 

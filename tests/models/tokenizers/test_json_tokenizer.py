@@ -95,9 +95,9 @@ def test_what_is_put_around_a_text_is_the_post_processors_word(tmp_path: Path, b
 def test_an_added_token_with_another_id_is_refused(tmp_path: Path) -> None:
     spec = read_config(write_config(tmp_path, vocab_size=266))
     path = write_spelled(tmp_path / "tokenizer.json")
-    config = TokenizerConfig(added=(AddedToken(text="<turn>", token_id=265),))
+    config = TokenizerConfig(added_tokens=(AddedToken(text="<turn>", token_id=265),))
     assert json_tokenizer(path, spec, config).encode("a<turn>", bare=True) == [264, 265]
-    config = TokenizerConfig(added=(AddedToken(text="ab", token_id=265),))
+    config = TokenizerConfig(added_tokens=(AddedToken(text="ab", token_id=265),))
     assert refusal(BadModel, json_tokenizer, path, spec, config) == (
         f"{path}: has the token 'ab' as 263, tokenizer_config.json as 265; use files that belong together"
     )

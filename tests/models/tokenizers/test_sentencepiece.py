@@ -79,7 +79,7 @@ AGAIN = "fetch the file again"
         (PIECES + field(2, field(3, 3)), "model type word is not supported; supported: unigram, bpe"),
         (
             PIECES + field(2, field(24, 1)),
-            "spaces behind words or unmarked spaces are not supported; use the model's tokenizer.json",
+            "spaces after words or unmarked spaces are not supported; use the model's tokenizer.json",
         ),
         (PIECES + piece("a"), f"the token 'a' is there twice, as 4 and 5; {AGAIN}"),
         (PIECES + field(2, field(40, 9)), f"the unknown token 9 is none of 5; {AGAIN}"),

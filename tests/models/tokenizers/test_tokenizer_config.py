@@ -42,7 +42,7 @@ def test_all_that_is_read(tmp_path: Path) -> None:
     assert read_tokenizer_config(tmp_path) == TokenizerConfig(
         tokenizer_class="LlamaTokenizer",
         marks=(("bos_token", "<s>"), ("eos_token", "</s>")),
-        added=(
+        added_tokens=(
             AddedToken(text="<d>", token_id=3, special=False),
             AddedToken(text="<c>", token_id=7, special=False, rstrip=True),
             AddedToken(text="<a>"),

@@ -1,4 +1,4 @@
-"""Read config.json into a ModelSpec, and generation_config.json for its end tokens.
+"""Read config.json into a ModelSpec, and generation_config.json for its EOS tokens.
 
 Model families are the modules of `wse.models.families` and the entry points of users' packages.
 """
@@ -26,7 +26,10 @@ from wse.plugins import with_plugins
 
 
 def _all_families() -> dict[str, Family]:
-    """Return the FAMILY of every module of `wse.models.families`, by model_type."""
+    """Return the model families that come with wse, by the ``model_type`` in their configs.
+
+    They are the constants FAMILY in the modules of `wse.models.families`.
+    """
     modules = sorted(module.name for module in pkgutil.iter_modules(families.__path__))
     bundled: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
     return {model_type: family for family in bundled for model_type in family.model_types}
@@ -50,14 +53,14 @@ def known_families() -> Mapping[str, Family]:
     return with_plugins(GROUP, FAMILIES, _model_types)
 
 
-def family_of(model_type: str, *, where: str = "") -> Family:
+def family_of(model_type: str, *, origin: str = "") -> Family:
     """Return the family of a model_type.
 
     Users' packages are only searched for a model_type that is not bundled.
 
     Args:
         model_type: Value of ``model_type`` in a config.
-        where: File with the model_type, for the message.
+        origin: File with the model_type, for the message.
 
     Raises:
         UnknownName: No family has this model_type.
@@ -66,7 +69,7 @@ def family_of(model_type: str, *, where: str = "") -> Family:
     if model_type in FAMILIES:
         return FAMILIES[model_type]
     if model_type not in known_families():
-        raise UnknownName("architecture", model_type, known_families(), where=where)
+        raise UnknownName("architecture", model_type, known_families(), where=origin)
     return known_families()[model_type]
 
 
@@ -125,7 +128,7 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
             msg = f"{config.path}: has no model_type, so is no model's config; add it (known: {family_names})"
             raise BadModel(msg)
         config.refuse("model_type", model_type, f"give one of {family_names}")
-    family = family_of(model_type, where=str(config.path))
+    family = family_of(model_type, origin=str(config.path))
     spec = family.read(config, name, unstated_dtype)
     layers = {layer.experts: layer for layer in spec.layers}  # packing is the same in layers of one type
     packing = read_packing(config, family.tensors(replace(spec, layers=tuple(layers.values())), ()))
@@ -134,7 +137,7 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:
-    """Return the end tokens in generation_config.json of a model folder; () if it has no such file.
+    """Return the EOS tokens in generation_config.json of a model folder; () if it has no such file.
 
     Raises:
         BadModel: The file is damaged, or a token id is outside the vocabulary.

@@ -21,12 +21,12 @@ def read_object(path: Path, limit_bytes: int) -> dict[str, Any]:
     return parse_object(read_file(path, limit_bytes, BadModel), str(path))
 
 
-def parse_object(data: bytes, where: str) -> dict[str, Any]:
+def parse_object(data: bytes, origin: str) -> dict[str, Any]:
     """Return the JSON object in UTF-8 bytes. NaN, Infinity and duplicate keys are refused.
 
     Args:
         data: The bytes.
-        where: Path of the file, for messages.
+        origin: Path of the file, for messages.
 
     Raises:
         BadModel: The bytes are not a JSON object. A syntax error is reported with line and column.
@@ -35,21 +35,21 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         msg = (
-            f"{where}: not JSON at line {error.lineno}, column {error.colno} ({error.msg}); "
+            f"{origin}: not JSON at line {error.lineno}, column {error.colno} ({error.msg}); "
             "correct it or fetch the file again"
         )
         raise BadModel(msg) from error
     except UnicodeDecodeError as error:
-        msg = f"{where}: not JSON: byte {error.start} is not UTF-8; correct it or fetch the file again"
+        msg = f"{origin}: not JSON: byte {error.start} is not UTF-8; correct it or fetch the file again"
         raise BadModel(msg) from error
     except RecursionError as error:
-        msg = f"{where}: nested too deeply to be read; fetch the file again"
+        msg = f"{origin}: nested too deeply to be read; fetch the file again"
         raise BadModel(msg) from error
     except ValueError as error:  # from the hooks, or an integer of thousands of digits
-        msg = f"{where}: {error}; correct it or fetch the file again"
+        msg = f"{origin}: {error}; correct it or fetch the file again"
         raise BadModel(msg) from error
     if not isinstance(value, dict):
-        msg = f"{where}: holds a JSON {type(value).__name__}, not an object; is it the right file?"
+        msg = f"{origin}: holds a JSON {type(value).__name__}, not an object; is it the right file?"
         raise BadModel(msg)
     return value
 

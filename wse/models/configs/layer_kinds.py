@@ -75,7 +75,10 @@ def equal_layers(config: ConfigReader, count: int, window: int | None) -> tuple[
 
 
 def alternating_kinds(count: int) -> list[str]:
-    """Return the types of layers of which every other one has a window, starting with the first."""
+    """Return attention types for layers of which every other one has a sliding window.
+
+    The first layer has a window.
+    """
     return [FULL if index % 2 else SLIDING for index in range(count)]
 
 

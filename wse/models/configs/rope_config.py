@@ -121,7 +121,16 @@ def _table(config: ConfigReader, unstated_table: Mapping[str, Any]) -> ConfigRea
 
 
 def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -> str:
-    """Return the kind of scaling; "default" if none is stated. Raise an error if not supported."""
+    """Return the kind of scaling of rotary positions; "default" if the config states none.
+
+    Args:
+        config: The config.
+        table: Its table of rotary settings.
+        kinds: Supported kinds: names in the config mapped to names in wse.
+
+    Raises:
+        BadModel: The kind is not supported.
+    """
     stated_kinds = [table.value(key) for key in ("rope_type", "type") if table.has(key)]
     for kind in stated_kinds:
         if not isinstance(kind, str) or kind not in kinds or kinds[kind] != kinds[stated_kinds[0]]:
@@ -135,7 +144,7 @@ def _kind(config: ConfigReader, table: ConfigReader, kinds: Mapping[str, str]) -
 
 
 def _base(config: ConfigReader, table: ConfigReader, unstated_base: float) -> float:
-    """Return the base of the frequencies, or ``unstated_base`` if none is stated."""
+    """Return the base of the rotary frequencies, or ``unstated_base`` if the config states none."""
     key = "rope_theta"
     stated_bases = {reader: reader.number(key, 1.0, LARGEST_BASE) for reader in (config, table) if reader.has(key)}
     return _agreed_value(key, stated_bases, unstated_base)
@@ -189,7 +198,7 @@ def _rotated_features(
 
 
 def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
-    """Return the number of tokens of the context before it was extended."""
+    """Return the context length in tokens before rotary positions were scaled."""
     key = "original_max_position_embeddings"
     stated_contexts: dict[ConfigReader, float] = {
         reader: reader.integer(key, 2, LONGEST_CONTEXT) for reader in (config, table) if reader.has(key)
@@ -198,7 +207,7 @@ def _original(config: ConfigReader, table: ConfigReader, context: int) -> int:
 
 
 def _yarn(table: ConfigReader, size: int, base: float, context: int, original: int) -> tuple[Rope, float]:
-    """Return the RoPE of a config with YaRN, and the factor of attention scores."""
+    """Return the rotary position embeddings of a config with YaRN, and the factor of scores."""
     factor = table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=context / original)
     weight, weight_all = _weight(table, "mscale"), _weight(table, "mscale_all_dim")
     default_multiplier = yarn_magnitude(factor)
@@ -218,7 +227,10 @@ def _yarn(table: ConfigReader, size: int, base: float, context: int, original: i
 
 
 def _weight(table: ConfigReader, key: str) -> float:
-    """Return a weight of the YaRN magnitude; 0 if it is absent, null or 0, which all mean none."""
+    """Return a weight for the YaRN factor of cosine and sine.
+
+    If the key is absent, null or 0, there is no weight and the result is 0.
+    """
     return 0.0 if table.value(key) in (None, 0) else table.number(key, SMALLEST_FACTOR, LARGEST_FACTOR)
 
 

@@ -98,7 +98,7 @@ def _require_derived(config: ConfigReader, heads: int, latent: Latent) -> None:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield the location of every tensor of a DeepSeek-V3 checkpoint.
+    """Yield every tensor of a DeepSeek-V3 model, with the place in a checkpoint that stores it.
 
     Rotated pairs are adjacent rows in the file. They are reordered into split halves.
 
@@ -122,7 +122,16 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     }
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of a tensor of latent attention or of experts; () for other tensors."""
+        """Return the parts of the file's tensors that make up one tensor of the model.
+
+        Latent attention and experts are stored in other shapes than wse uses. For all other
+        tensors, the result is ().
+
+        Args:
+            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
         projection = name.removesuffix("_bias")
         if projection not in rows:
             return expert_slices(name, spec, f"{LAYERS}{layer}.mlp.experts", file_names)

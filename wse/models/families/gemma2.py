@@ -83,7 +83,7 @@ NORM_NAMES: Final = {
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield the location of every tensor of a Gemma 2 checkpoint.
+    """Yield every tensor of a Gemma 2 model, with the place in a checkpoint that stores it.
 
     Args:
         spec: The model.

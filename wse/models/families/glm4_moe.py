@@ -57,7 +57,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield the location of every tensor of a GLM-4-MoE checkpoint.
+    """Yield every tensor of a GLM-4-MoE model, with the place in a checkpoint that stores it.
 
     Args:
         spec: The model.
@@ -65,7 +65,16 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of a canonical tensor if it contains experts, else ()."""
+        """Return the parts of the file's tensors that make up one tensor of the model.
+
+        Only the matrices of experts are stored in other shapes than wse uses. For all other
+        tensors, the result is ().
+
+        Args:
+            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
         return expert_slices(name, spec, f"{LAYERS}{layer}.mlp.experts", file_names)
 
     return canonical_tensors(spec, {**NAMES, **SIGMOID_NAMES}, slices_of=slices_of)

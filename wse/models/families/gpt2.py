@@ -84,7 +84,7 @@ TRANSPOSED: Final = FUSED | {"o": "attn.c_proj", "up": "mlp.c_fc", "down": "mlp.
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield the location of every tensor of a GPT-2 checkpoint.
+    """Yield every tensor of a GPT-2 model, with the place in a checkpoint that stores it.
 
     The names in the file may have the prefix ``transformer.``.
 
@@ -96,9 +96,15 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     hidden = spec.hidden_size
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the part of the file's matrix or bias that is the canonical tensor.
+        """Return the parts of the file's tensors that make up one tensor of the model.
 
-        Return () for a tensor that is stored as it is.
+        Projections are stored transposed; queries, keys and values are in one matrix. For all other
+        tensors, the result is ().
+
+        Args:
+            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
         """
         projection = name.removesuffix("_bias")
         if projection not in TRANSPOSED:

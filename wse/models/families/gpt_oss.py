@@ -82,7 +82,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield the location of every tensor of a gpt-oss checkpoint.
+    """Yield every tensor of a gpt-oss model, with the place in a checkpoint that stores it.
 
     Expert matrices are stored as [experts, in, out], with the outputs of gate and up interleaved.
 
@@ -92,7 +92,16 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of a canonical tensor if it contains experts, else ()."""
+        """Return the parts of the file's tensors that make up one tensor of the model.
+
+        Only the tensors of experts are stored in other shapes than wse uses. For all other tensors,
+        the result is ().
+
+        Args:
+            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
         prefix = f"{LAYERS}{layer}.mlp.experts"
         return stacked_slices(name, spec, prefix, transposed=True, interleaved=True)
 

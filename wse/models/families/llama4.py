@@ -140,7 +140,7 @@ TABLES: Final = ("embedding", "final_norm", "head")
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield the location of every tensor of a Llama 4 checkpoint.
+    """Yield every tensor of a Llama 4 model, with the place in a checkpoint that stores it.
 
     Expert matrices are stored as [experts, in, out]. Rotated pairs are adjacent rows in the file
     and are reordered into split halves.
@@ -155,7 +155,16 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     split_order = split_halves(spec.head_size)
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of rotated queries or keys, or of experts; () for other tensors."""
+        """Return the parts of the file's tensors that make up one tensor of the model.
+
+        Rotated queries and keys, and the tensors of experts, are stored in other shapes or orders
+        than wse uses. For all other tensors, the result is ().
+
+        Args:
+            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
         projection = name.removesuffix("_bias")
         if projection in ("q", "k") and spec.layers[layer].rotary:
             part = "weight" if name == projection else "bias"

@@ -49,7 +49,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield the location of every tensor of a Mixtral checkpoint.
+    """Yield every tensor of a Mixtral model, with the place in a checkpoint that stores it.
 
     Published files call the feed-forward block ``block_sparse_moe``. transformers 5 calls it
     ``mlp`` in memory, which is accepted as well.
@@ -61,7 +61,16 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     block = PUBLISHED_BLOCK if f"{LAYERS}0.{PUBLISHED_BLOCK}.gate.weight" in file_names else MEMORY_BLOCK
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of a canonical tensor if it contains experts, else ()."""
+        """Return the parts of the file's tensors that make up one tensor of the model.
+
+        Only the matrices of experts are stored in other shapes than wse uses. For all other
+        tensors, the result is ().
+
+        Args:
+            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
         prefix = f"{LAYERS}{layer}.{block}.experts"
         return expert_slices(name, spec, prefix, file_names, ("w1", "w3", "w2"))
 

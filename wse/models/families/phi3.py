@@ -46,7 +46,7 @@ def read(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield the location of every tensor of a Phi-3 checkpoint.
+    """Yield every tensor of a Phi-3 model, with the place in a checkpoint that stores it.
 
     The file has q, k and v in one matrix, and gate and up in another.
 
@@ -62,7 +62,15 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     }
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the rows of a fused matrix that form a canonical tensor; () if it is not fused."""
+        """Return the parts of the file's tensors that make up one tensor of the model.
+
+        Parts of the fused matrices are rows of them. For all other tensors, the result is ().
+
+        Args:
+            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
         if name not in fused_matrices:
             return ()
         matrix, outputs = fused_matrices[name]

@@ -67,7 +67,7 @@ def _layers(config: ConfigReader, count: int) -> tuple[Layer, ...]:
 
 
 def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield the location of every tensor of a Qwen3-MoE checkpoint.
+    """Yield every tensor of a Qwen3-MoE model, with the place in a checkpoint that stores it.
 
     Args:
         spec: The model.
@@ -75,7 +75,16 @@ def tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalT
     """
 
     def slices_of(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-        """Return the slices of a canonical tensor if it contains experts, else ()."""
+        """Return the parts of the file's tensors that make up one tensor of the model.
+
+        Only the matrices of experts are stored in other shapes than wse uses. For all other
+        tensors, the result is ().
+
+        Args:
+            name: Name of the tensor in wse, without its layer, such as ``q`` or ``experts.up``.
+            layer: Index of the layer; -1 outside the layers.
+            shape: Shape of the tensor in wse.
+        """
         prefix = f"{LAYERS}{layer}.mlp.experts"
         return expert_slices(name, spec, prefix, file_names)
 

@@ -81,7 +81,7 @@ def _d(records: Records, name: str = "d") -> F32:
 
 
 def _bits(values: U8, shifts: U8, mask: int) -> U8:
-    """Return the values shifted right by each of the ``shifts`` and then masked."""
+    """Return all bytes shifted right by each of the ``shifts`` and masked."""
     return np.asarray((values >> shifts) & np.uint8(mask), np.uint8)
 
 
@@ -113,28 +113,28 @@ def _with_offset(records: Records, values: F32) -> F32:
 
 
 def _q8_0(records: Records) -> F32:
-    """Decode Q8_0 blocks."""
+    """Decode Q8_0 blocks to float32 [n, 32]: int8 numbers times a scale per block."""
     return _scaled(records, records["qs"])
 
 
 def _q4_0(records: Records) -> F32:
-    """Decode Q4_0 blocks."""
+    """Decode Q4_0 blocks to float32 [n, 32]: 4-bit numbers minus 8, times a scale per block."""
     return _scaled(records, _halves(records["qs"]).view(np.int8) - np.int8(8))
 
 
 def _q4_1(records: Records) -> F32:
-    """Decode Q4_1 blocks."""
+    """Decode Q4_1 blocks to float32 [n, 32]: 4-bit numbers times a scale, plus an offset."""
     return _with_offset(records, _scaled(records, _halves(records["qs"])))
 
 
 def _q5_0(records: Records) -> F32:
-    """Decode Q5_0 blocks."""
+    """Decode Q5_0 blocks to float32 [n, 32]: 5-bit numbers minus 16, times a scale per block."""
     numbers = _halves(records["qs"]) | _fifth_bits(records["qh"])
     return _scaled(records, numbers.view(np.int8) - np.int8(16))
 
 
 def _q5_1(records: Records) -> F32:
-    """Decode Q5_1 blocks."""
+    """Decode Q5_1 blocks to float32 [n, 32]: 5-bit numbers times a scale, plus an offset."""
     numbers = _halves(records["qs"]) | _fifth_bits(records["qh"])
     return _with_offset(records, _scaled(records, numbers))
 
@@ -164,22 +164,22 @@ def _decode_k(records: Records, numbers: U8) -> F32:
 
 
 def _k_halves(qs: U8) -> U8:
-    """Return the low, then the high halves of every 32 bytes, as uint8 [n, 8, 32]."""
+    """Return the low halves, then the high halves of every 32 bytes, as uint8 [n, 8, 32]."""
     return _bits(qs.reshape(-1, 4, 1, 32), NIBBLES, 15).reshape(-1, 8, 32)
 
 
 def _q4_k(records: Records) -> F32:
-    """Decode Q4_K blocks."""
+    """Decode Q4_K blocks to float32 [n, 256]: 4-bit numbers, with scale and offset per 32."""
     return _decode_k(records, _k_halves(records["qs"]))
 
 
 def _q5_k(records: Records) -> F32:
-    """Decode Q5_K blocks."""
+    """Decode Q5_K blocks to float32 [n, 256]: 5-bit numbers, with scale and offset per 32."""
     return _decode_k(records, _k_halves(records["qs"]) | _bits(records["qh"][:, None], BITS, 1) << np.uint8(4))
 
 
 def _q6_k(records: Records) -> F32:
-    """Decode Q6_K blocks."""
+    """Decode Q6_K blocks to float32 [n, 256]: 6-bit numbers minus 32, with a scale per 16."""
     low = _bits(records["ql"].reshape(-1, 2, 1, 64), NIBBLES, 15).reshape(-1, 8, 32)
     high = _bits(records["qh"].reshape(-1, 2, 1, 32), PAIRS_OF_BITS, 3).reshape(-1, 8, 32)
     numbers = ((low | high << np.uint8(4)).astype(np.float32) - np.float32(32)).reshape(-1, 16, 16)
@@ -188,7 +188,7 @@ def _q6_k(records: Records) -> F32:
 
 
 def _mxfp4(records: Records) -> F32:
-    """Decode MXFP4 blocks."""
+    """Decode MXFP4 blocks to float32 [n, 32]: e2m1 numbers times a power of two per block."""
     return decode_e8m0(records["e"])[:, None] * SIGNED_E2M1[_halves(records["qs"])]
 
 

@@ -22,10 +22,10 @@ LONG_FACTORS: Final = ("rope_factors_short.weight", "rope_factors_long.weight")
 
 
 def common(header: Header) -> Config:
-    """Return the keys of all architectures with rotary positions and RMSNorm."""
+    """Return the config keys that all architectures with RoPE and RMSNorm share."""
     heads, size = header.size("attention.head_count"), header.head_size
     config = {**_rotary(header), "num_attention_heads": heads, "num_key_value_heads": header.kv_heads, "head_dim": size}
-    header.require("attention.value_length", (size,), f"supported: as many as of a key, {size}")
+    header.require("attention.value_length", (size,), f"supported: the size of keys, {size}")
     rotated = header.size("rope.dimension_count", size)
     if rotated != size:
         config["partial_rotary_factor"] = rotated / size
@@ -34,7 +34,7 @@ def common(header: Header) -> Config:
 
 
 def _rotary(header: Header) -> Config:
-    """Return the keys that all models with rotary positions and RMSNorm share, except attention."""
+    """Return the config keys, except those of attention, of models with RoPE and RMSNorm."""
     return {
         **_every_model(header),
         "hidden_size": header.size("embedding_length"),
@@ -47,7 +47,7 @@ def _rotary(header: Header) -> Config:
 
 
 def _every_model(header: Header) -> Config:
-    """Return the keys of every model: vocabulary size, tied embedding and special tokens."""
+    """Return the config keys of every model: vocabulary size, tied embedding, special tokens."""
     vocabulary = header.gguf.tensors.get(EMBEDDING)
     rows = vocabulary.shape[0] if vocabulary is not None else None
     return {
@@ -78,7 +78,10 @@ def rope_scaling(header: Header) -> Config | None:
 
 
 def _llama(header: Header) -> Config:
-    """Return the keys of Llama, Mistral and Mixtral, which are one architecture in llama.cpp."""
+    """Return the config keys of a Llama, Mistral or Mixtral model.
+
+    These models are one architecture in llama.cpp.
+    """
     if header.count("expert_count"):
         return {**common(header), "model_type": "mixtral", **_experts(header, "num_local_experts")}
     biases = {
@@ -90,22 +93,27 @@ def _llama(header: Header) -> Config:
 
 
 def _experts(header: Header, count_key: str) -> Config:
-    """Return the number of experts, under the key ``count_key``, and the number per token."""
+    """Return the config keys for the number of experts and the number of experts per token.
+
+    Args:
+        header: Metadata of the file.
+        count_key: Name of the key for the number of experts, which differs between families.
+    """
     return {count_key: header.size("expert_count"), "num_experts_per_tok": header.size("expert_used_count")}
 
 
 def _qwen2(header: Header) -> Config:
-    """Return the keys of a Qwen2 model."""
+    """Return the Hugging Face config keys of a Qwen2 model in a GGUF file."""
     return {**common(header), "model_type": "qwen2"}
 
 
 def _qwen3(header: Header) -> Config:
-    """Return the keys of a Qwen3 model."""
+    """Return the Hugging Face config keys of a Qwen3 model in a GGUF file."""
     return {**common(header), "model_type": "qwen3"}
 
 
 def _qwen3_moe(header: Header) -> Config:
-    """Return the keys of a Qwen3-MoE model.
+    """Return the Hugging Face config keys of a Qwen3-MoE model in a GGUF file.
 
     Weights of the selected experts are always normalised.
     """
@@ -124,7 +132,7 @@ def _qwen3_moe(header: Header) -> Config:
 
 
 def _gemma2(header: Header) -> Config:
-    """Return the keys of a Gemma 2 model.
+    """Return the Hugging Face config keys of a Gemma 2 model in a GGUF file.
 
     Scores are scaled by the head size; in the 27B model by hidden size / number of heads.
     """
@@ -145,7 +153,10 @@ def _gemma2(header: Header) -> Config:
 
 
 def _phi3(header: Header) -> Config:
-    """Return the keys of a Phi-3 model; refuse LongRoPE factors, which cannot be read from GGUF."""
+    """Return the Hugging Face config keys of a Phi-3 model in a GGUF file.
+
+    Models with LongRoPE are refused, because their factors cannot be read from GGUF files.
+    """
     config = {**common(header), "model_type": "phi3"}
     if header.has("rope.scaling.original_context_length"):
         config["original_max_position_embeddings"] = header.size("rope.scaling.original_context_length")
@@ -162,7 +173,7 @@ def _phi3(header: Header) -> Config:
 
 
 def _gpt2(header: Header) -> Config:
-    """Return the keys of a GPT-2 model."""
+    """Return the Hugging Face config keys of a GPT-2 model in a GGUF file."""
     return {
         **_every_model(header),
         "model_type": "gpt2",
@@ -177,7 +188,7 @@ def _gpt2(header: Header) -> Config:
 
 
 def _gpt_oss(header: Header) -> Config:
-    """Return the keys of a gpt-oss model.
+    """Return the Hugging Face config keys of a gpt-oss model in a GGUF file.
 
     Every other layer has a window, starting with the first.
     """
@@ -226,7 +237,10 @@ def _llama4(header: Header) -> Config:
 
 
 def _glm4_moe(header: Header) -> Config:
-    """Return the keys of a GLM-4-MoE model, without its layers for multi-token prediction."""
+    """Return the Hugging Face config keys of a GLM-4-MoE model in a GGUF file.
+
+    Layers for multi-token prediction are left out.
+    """
     config = common(header)
     config["num_hidden_layers"] -= header.count("nextn_predict_layers")
     return {
@@ -239,7 +253,7 @@ def _glm4_moe(header: Header) -> Config:
 
 
 def _expert_routing(header: Header) -> Config:
-    """Return the keys of a sigmoid router over groups of experts, with a shared expert."""
+    """Return the config keys of a sigmoid router over groups of experts, with a shared expert."""
     header.require("expert_gating_func", (2,), "supported: 2 (sigmoid)")
     return {
         **_experts(header, "n_routed_experts"),
@@ -254,7 +268,7 @@ def _expert_routing(header: Header) -> Config:
 
 
 def _deepseek(header: Header) -> Config:
-    """Return the keys of a DeepSeek model.
+    """Return the Hugging Face config keys of a DeepSeek model in a GGUF file.
 
     GGUF sizes with the suffix ``_mla`` are those of heads. The same keys without it are sizes in
     the compressed cache.

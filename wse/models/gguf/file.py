@@ -243,7 +243,7 @@ class _Reader:
         if kind == TEXT:
             return self.text(LONGEST_TEXT, key)
         if kind != ARRAY:
-            self.fail(f"{key} is of kind {kind}, which is none of the format")
+            self.fail(f"{key} is of kind {kind}, which the format does not define")
         kind, count = self.scalar("<I", key), self.scalar("<Q", key)
         if kind not in SCALARS and kind != TEXT:
             self.fail(f"{key} is an array of kind {kind}; numbers and texts are supported")
@@ -311,7 +311,11 @@ def _read_tensor(reader: _Reader, alignment: int) -> tuple[str, int, tuple[int, 
 def _place_tensors(
     reader: _Reader, descriptions: list[tuple[str, int, tuple[int, ...], int]], data_begin: int
 ) -> dict[str, GgufTensor]:
-    """Return the tensors by name in the order of the file, after checking that they do not overlap.
+    """Return the tensors by name, in the order of the file.
+
+    1. Check that all types are supported.
+    2. Compute the bytes of each tensor and check that they are inside the file.
+    3. Check that no two tensors overlap.
 
     Args:
         reader: Reader of the file.
@@ -319,11 +323,10 @@ def _place_tensors(
         data_begin: Offset of the data in the file.
 
     Raises:
-        BadModel: A type is not supported, a name is used twice, rows are not whole blocks, or a
-            tensor is outside the file.
+        BadModel: A check fails, a name is used twice, or rows are not a whole number of blocks.
     """
-    unsupported = [(name, TYPES.get(number, f"type {number}")) for name, number, _, _ in descriptions]
-    unsupported = [(name, kind) for name, kind in unsupported if kind not in SUPPORTED]
+    kinds_by_name = [(name, TYPES.get(number, f"type {number}")) for name, number, _, _ in descriptions]  # 1
+    unsupported = [(name, kind) for name, kind in kinds_by_name if kind not in SUPPORTED]
     if unsupported:
         kinds = ", ".join(sorted({kind for _, kind in unsupported}))
         msg = (
@@ -331,7 +334,7 @@ def _place_tensors(
             f"not supported; supported: {', '.join(SUPPORTED)}"
         )
         raise BadModel(msg)
-    tensors: dict[str, GgufTensor] = {}
+    tensors: dict[str, GgufTensor] = {}  # 2
     for name, number, shape, offset in descriptions:
         if name in tensors:
             reader.fail(f"tensor {name!r} is there twice")
@@ -347,7 +350,7 @@ def _place_tensors(
                 "it may be cut short"
             )
         tensors[name] = GgufTensor(name=name, kind=kind, shape=shape, begin=begin, size_bytes=size)
-    for first, second in _neighbours(tensors):
+    for first, second in _neighbours(tensors):  # 3
         if first.begin + first.size_bytes > second.begin:
             reader.fail(f"tensors {first.name!r} and {second.name!r} overlap")
     return tensors

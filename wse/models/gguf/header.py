@@ -29,7 +29,9 @@ class Header(ConfigReader):
         super().__init__(gguf.path, values, prefix)
 
     def size(self, key: str, default: int | None = None) -> int:
-        """Return an integer of at least 1. An array of equal numbers is read as that number.
+        """Return the value of a key as an integer of at least 1.
+
+        An array of equal numbers, one per layer, is read as that number.
 
         Args:
             key: Key without the architecture.
@@ -47,11 +49,11 @@ class Header(ConfigReader):
         return self.integer(key, 1, LARGEST, *([] if default is None else [default]))
 
     def count(self, key: str) -> int:
-        """Return an integer of at least 0; 0 if the key is absent."""
+        """Return the value of a key as an integer of at least 0; 0 if the key is absent."""
         return self.integer(key, 0, LARGEST, 0)
 
     def positive(self, key: str, default: float | None = None) -> float:
-        """Return a positive number.
+        """Return the value of a key as a positive number.
 
         Args:
             key: Key without the architecture.
@@ -60,7 +62,7 @@ class Header(ConfigReader):
         return self.number(key, 0.0, 1e15, *([] if default is None else [default]))
 
     def text(self, key: str) -> str | None:
-        """Return a text; None if the key is absent."""
+        """Return the value of a key as a text; None if the key is absent."""
         value = self.value(key)
         if value is not None and not isinstance(value, str):
             self.refuse(key, value, "give a text")

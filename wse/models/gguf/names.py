@@ -80,7 +80,12 @@ class Names:
 
 
 def _names(*changes: Mapping[str, Rule], tables: Mapping[str, Rule] = TABLES) -> Names:
-    """Return the rules of Llama's layers with some rules added or replaced."""
+    """Return the rules of Llama's layers with some rules added or replaced.
+
+    Args:
+        changes: Rules by GGUF name of a tensor, each of which replaces or extends the rules so far.
+        tables: Rules for tensors outside the layers.
+    """
     layer = dict(PLAIN_LAYER)
     for change in changes:
         layer |= change
@@ -173,7 +178,7 @@ def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
             continue
         for tensor in _under_new_names(names, header, gguf_entries, entry, match):
             if tensor.name in result:
-                msg = f"{gguf.path}: tensor {tensor.name!r} is there twice, as {name!r} besides; fetch the file again"
+                msg = f"{gguf.path}: tensor {tensor.name!r} is there twice, also as {name!r}; fetch the file again"
                 raise BadModel(msg)
             result[tensor.name] = tensor
     return result

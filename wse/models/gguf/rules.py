@@ -19,7 +19,7 @@ from wse.models.tensors.tensor_entry import Array, Rows, RowSelection, TensorEnt
 
 
 def stored_entry(gguf: GgufFile, tensor: GgufTensor) -> TensorEntry:
-    """Return a tensor under its GGUF name and in its GGUF layout."""
+    """Return a tensor of a GGUF file under the name and in the layout that the file has."""
     if tensor.kind in PLAIN:
         array = mapped_array(gguf.file, tensor.begin, tensor.shape, PLAIN[tensor.kind])
         return plain_entry(tensor.name, tensor.kind, array, gguf.file)
@@ -55,7 +55,7 @@ class StoredTensor:
 
     entry: TensorEntry
     prefix: str
-    suffix: str  # weight or bias
+    suffix: str
     neighbour: Callable[[str], TensorEntry | None]
     header: Header
 
@@ -104,7 +104,7 @@ def gain(name: str) -> Rule:
     """
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
-        """Return the gain minus one, in float32."""
+        """Return a gain of the GGUF file minus one, in float32, under its new name."""
         entry = tensor.entry
         rows: Rows = lambda rows: entry.rows(rows).astype(np.float32) - np.float32(1)  # noqa: E731
         return [replace(entry, name=tensor.new_name(name), rows=rows)]
@@ -130,7 +130,10 @@ def split_experts(name: str) -> Rule:
     """
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
-        """Return one tensor per expert, or the stack itself if its shape is wrong."""
+        """Return the tensor of each expert in a stack.
+
+        If the shape of the stack is wrong, the stack itself is returned.
+        """
         count = tensor.entry.shape[0]
         if len(tensor.entry.shape) != 3 or count != tensor.header.count("expert_count"):
             return [tensor.entry]  # refused later, as no family knows this name
@@ -149,7 +152,10 @@ def gate_up(experts: str, *, interleaved: bool) -> Rule:
     """
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
-        """Return the combined tensor, or gate alone if up is missing or has another shape."""
+        """Return gate and up of all experts as one tensor.
+
+        Gate alone is returned if up is missing or has another shape.
+        """
         up = tensor.neighbour("ffn_up_exps")
         if up is None or up.shape != tensor.entry.shape or len(up.shape) < 2:
             return [tensor.entry]
@@ -171,7 +177,7 @@ def down_projections(experts: str) -> Rule:
     """
 
     def rule(tensor: StoredTensor) -> Iterable[TensorEntry]:
-        """Return the renamed bias or the transposed matrices."""
+        """Return the renamed bias, or the transposed output projections of all experts."""
         name = f"{tensor.prefix}{experts}.down_proj"
         is_bias = tensor.suffix == "bias"
         return [replace(tensor.entry, name=f"{name}_bias") if is_bias else _swap_axes(tensor.entry, name)]
@@ -193,7 +199,7 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
     shape = (heads * (nope + values.shape[1]), rank)
 
     def read(rows: RowSelection) -> Array:
-        """Return rows of the combined matrix."""
+        """Return rows of the matrix that combines keys and values."""
         keys_and_values = [keys.rows(slice(None)).swapaxes(1, 2), values.rows(slice(None))]
         return np.concatenate(keys_and_values, axis=1).reshape(shape)[rows]
 
@@ -203,7 +209,7 @@ def latent_keys(tensor: StoredTensor) -> Iterable[TensorEntry]:
 
 
 def with_neighbour(tensor: StoredTensor) -> Iterable[TensorEntry]:
-    """Return no tensor: the rule of another tensor uses this one as well."""
+    """Return no tensor, because the rule of another tensor uses this one as well."""
     return ()
 
 
@@ -221,7 +227,7 @@ def _split_halves(tensor: StoredTensor, layer_name: str, heads: int) -> TensorEn
         return replace(entry, name=name)  # its shape is refused later
 
     def read(rows: RowSelection) -> Array:
-        """Return rows in the new order."""
+        """Return rows of the reordered tensor."""
         order = np.arange(entry.shape[0]).reshape(heads, size // 2, 2).swapaxes(1, 2).reshape(-1)
         return entry.rows(order[rows])
 
@@ -260,7 +266,7 @@ def _join(first: TensorEntry, second: TensorEntry, name: str, *, interleaved: bo
     shape = (first.shape[0], 2 * first.shape[1], *first.shape[2:])
 
     def read(rows: RowSelection) -> Array:
-        """Return the joined matrices of some experts."""
+        """Return the joined matrices of the selected experts."""
         stack = np.stack([first.rows(rows), second.rows(rows)], axis=2 if interleaved else 1)
         return stack.reshape(stack.shape[0], *shape[1:])
 

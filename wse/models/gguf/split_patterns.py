@@ -57,7 +57,7 @@ class Split:
         patterns: Regular expressions, applied in order.
         whole_words: Whether a part that is a token stays one token, even if its merges would not
             produce it.
-        begins: Whether a text starts with the begin token if the file does not say.
+        begins: Whether a text starts with the BOS token if the file does not say.
     """
 
     patterns: tuple[str, ...]

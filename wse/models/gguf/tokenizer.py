@@ -92,7 +92,7 @@ def read_vocabulary(gguf: GgufFile) -> GgufVocabulary | None:
 
 
 def _text(config: ConfigReader, name: str) -> str | None:
-    """Return a text in the tokenizer's metadata; None if absent."""
+    """Return a text in the tokenizer's metadata of a GGUF file; None if it is absent."""
     value = config.value(PREFIX + name)
     if value is not None and not isinstance(value, str):
         config.refuse(PREFIX + name, value, "give a text")
@@ -151,13 +151,13 @@ def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
     return tokenizer_of(vocabulary, architecture, str(gguf.path), spec)
 
 
-def tokenizer_of(v: GgufVocabulary, architecture: str, where: str, spec: ModelSpec) -> LibraryTokenizer:
+def tokenizer_of(v: GgufVocabulary, architecture: str, origin: str, spec: ModelSpec) -> LibraryTokenizer:
     """Return the tokenizer of a GGUF vocabulary.
 
     Args:
         v: The vocabulary.
         architecture: Value of ``general.architecture``, on which some details depend.
-        where: Path of the file, for messages.
+        origin: Path of the file, for messages.
         spec: The model, whose vocabulary the tokenizer must have.
 
     Raises:
@@ -167,33 +167,38 @@ def tokenizer_of(v: GgufVocabulary, architecture: str, where: str, spec: ModelSp
     splitting = SPLITS.get(v.pre or UNSTATED_SPLIT)
     if v.model == BYTE_LEVEL:
         if splitting is None:
-            raise UnknownName("tokenizer.ggml.pre", str(v.pre), SPLITS, where=where)
+            raise UnknownName("tokenizer.ggml.pre", str(v.pre), SPLITS, where=origin)
         adds_bos = splitting.begins
-        library = build(lambda: _byte_level(v, where), where)
+        library = build(lambda: _byte_level(v, origin), origin)
     elif v.model == PIECES:
         adds_bos = True
-        library = build(lambda: _piece_library(v, architecture, where), where)
+        library = build(lambda: _piece_library(v, architecture, origin), origin)
     else:
-        raise UnknownName("tokenizer.ggml.model", v.model, (PIECES, BYTE_LEVEL), where=where)
+        raise UnknownName("tokenizer.ggml.model", v.model, (PIECES, BYTE_LEVEL), where=origin)
     added_tokens = (("bos", v.flags.get("add_bos_token", adds_bos)), ("eos", v.flags.get("add_eos_token", False)))
     prefix_ids, suffix_ids = (
         [v.special_ids[name]] if is_added and name in v.special_ids else [] for name, is_added in added_tokens
     )
-    return LibraryTokenizer(library, spec, where, prefix_ids=prefix_ids, suffix_ids=suffix_ids, chat=_chat(v, where))
+    return LibraryTokenizer(library, spec, origin, prefix_ids=prefix_ids, suffix_ids=suffix_ids, chat=_chat(v, origin))
 
 
-def _chat(v: GgufVocabulary, where: str) -> ChatTemplate | None:
+def _chat(v: GgufVocabulary, origin: str) -> ChatTemplate | None:
     """Return the chat template of a vocabulary; None if it has none."""
     if v.chat_template is None:
         return None
     marks = tuple((mark, v.tokens[v.special_ids[name]]) for mark, name in TEMPLATE_TOKENS if name in v.special_ids)
     end_of_turn = v.special_ids.get("eot")
     end_ids = () if end_of_turn is None else (end_of_turn,)
-    return ChatTemplate(source=v.chat_template, where=where, marks=marks, end_ids=end_ids)
+    return ChatTemplate(source=v.chat_template, origin=origin, marks=marks, end_ids=end_ids)
 
 
-def _piece_library(v: GgufVocabulary, architecture: str, where: str) -> Library:
-    """Return a SentencePiece vocabulary as a tokenizer of the library.
+def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library:
+    """Build a tokenizer of the tokenizers library from a SentencePiece vocabulary.
+
+    Args:
+        v: The vocabulary.
+        architecture: Architecture of the model, on which some details depend.
+        origin: Path of the file, for messages.
 
     Raises:
         BadModel: A token has no finite score.
@@ -203,15 +208,15 @@ def _piece_library(v: GgufVocabulary, architecture: str, where: str) -> Library:
     by_order = architecture in BY_ORDER
     scores = [-float(i) for i in range(len(v.tokens))] if by_order else v.scores
     if scores is None or not all(map(math.isfinite, scores)):
-        msg = f"{where}: {PREFIX}scores: every token of model {PIECES} has a finite one; fetch the file again"
+        msg = f"{origin}: {PREFIX}scores: every token of model {PIECES} has a finite one; fetch the file again"
         raise BadModel(msg)
     texts = [SPACE * len(t) if t and not t.strip(" ") else t for t in v.tokens]
     kinds = [Kind.BYTE if is_byte(t) else kind for t, kind in zip(texts, _kinds(v), strict=True)]
     unknown_id = v.special_ids.get("unknown", 0)
     pieces = Pieces(texts=texts, scores=scores, kinds=kinds, unknown_id=unknown_id, has_bytes=Kind.BYTE in kinds)
-    library = bpe_library(pieces, where)
+    library = bpe_library(pieces, origin)
     prefix = v.flags.get("add_space_prefix", not by_order)
-    spell_spaces(library, prefix=prefix, every=False)
+    spell_spaces(library, prefix=prefix, before_every_text=False)
     if prefix and architecture in SPACE_EVERYWHERE:
         library.pre_tokenizer = None
         library.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
@@ -219,14 +224,14 @@ def _piece_library(v: GgufVocabulary, architecture: str, where: str) -> Library:
     return library
 
 
-def _byte_level(v: GgufVocabulary, where: str) -> Library:
-    """Return a byte-level BPE vocabulary as a tokenizer of the library."""
+def _byte_level(v: GgufVocabulary, origin: str) -> Library:
+    """Build a tokenizer of the tokenizers library from a byte-level BPE vocabulary."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
     splitting = SPLITS[v.pre or UNSTATED_SPLIT]
     merges = [(first, second) for first, _, second in (merge.partition(" ") for merge in v.merges or ())]
     library = Tokenizer(
-        models.BPE(vocab=unique_ids(v.tokens, where), merges=merges, ignore_merges=splitting.whole_words)
+        models.BPE(vocab=unique_ids(v.tokens, origin), merges=merges, ignore_merges=splitting.whole_words)
     )
     library.pre_tokenizer = pre_tokenizers.Sequence(
         [

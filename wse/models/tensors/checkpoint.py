@@ -33,7 +33,7 @@ OTHER_CONFIG: Final = "use the config.json that belongs to these weights"
 
 
 class Checkpoint:
-    """The tensors of a checkpoint that a model requires."""
+    """The tensors of a checkpoint that a model requires, under the names that wse uses."""
 
     def __init__(self, spec: ModelSpec, entries: Mapping[str, TensorEntry]) -> None:
         """Check the tensors of a checkpoint against the model.
@@ -157,7 +157,7 @@ def _fault(required: CanonicalTensor, file_slice: FileSlice, entries: Mapping[st
             remedy = "set tie_word_embeddings to true if the head is the embedding, else fetch the weights again"
         return _Fault(None, file_slice.file_name, "is missing", remedy)
     if entry.shape != file_slice.file_shape:
-        problem = f"has shape {list(entry.shape)}, the config asks for {list(file_slice.file_shape)}"
+        problem = f"has shape {list(entry.shape)}, the config requires {list(file_slice.file_shape)}"
         return _Fault(entry.path, entry.name, problem, OTHER_CONFIG)
     if entry.kind in NO_NUMBERS:
         problem = f"is {entry.kind}, which is no type of weights" + (
@@ -291,7 +291,7 @@ class TensorRows:
         return TensorRows(CanonicalTensor(name="", slices=slices), entries, self._pages)
 
     def __getitem__(self, rows: slice) -> Array:
-        """Return the rows of a slice without a step."""
+        """Return the rows in a range, given as a slice without a step."""
         first, last, _ = rows.indices(self.shape[0])
         overlaps = list(self._overlaps(first, last))
         self._pages.read(sum(file_slice.read_values(end - begin) for file_slice, _, begin, end in overlaps))

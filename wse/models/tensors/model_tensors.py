@@ -59,8 +59,8 @@ def tensor_shapes(spec: ModelSpec) -> Shapes:
 def in_block(tensor: str) -> bool:
     """Return whether a tensor of a layer belongs to the feed-forward block, not to attention.
 
-    >>> [name for name in ("mlp_norm", "o", "o_bias", "router", "down_bias", "shared.up") if in_block(name)]
-    ['mlp_norm', 'router', 'down_bias', 'shared.up']
+    >>> [in_block(name) for name in ("o", "o_bias", "mlp_norm", "router", "down_bias", "shared.up")]
+    [False, False, True, True, True, True]
     """
     return tensor.startswith(_OF_BLOCK)
 
@@ -146,18 +146,18 @@ def tensor_bytes(shape: tuple[int, ...], coding: Coding | None, float_bytes: int
 
 
 def _norm(spec: ModelSpec, name: str) -> Shapes:
-    """Return the shapes of the gain of a norm, and of its bias if the model uses LayerNorm."""
+    """Return the name and shape of the gain of a norm, and of its bias in models with LayerNorm."""
     size = (spec.hidden_size,)
     return {name: size, f"{name}_bias": size} if spec.norm == "layer" else {name: size}
 
 
 def _projection(name: str, outputs: int, inputs: int, *, bias: bool) -> Shapes:
-    """Return the shapes of a projection and, if ``bias``, of its bias."""
+    """Return the name and shape of a projection and, if ``bias`` is true, of its bias."""
     return {name: (outputs, inputs)} | ({f"{name}_bias": (outputs,)} if bias else {})
 
 
 def _heads(spec: ModelSpec) -> Shapes:
-    """Return the shapes of the tensors of attention with keys and values per KV head."""
+    """Return the names and shapes of the tensors of attention with keys and values per KV head."""
     hidden, queries = spec.hidden_size, spec.head_count * spec.head_size
     keys = spec.kv_head_count * spec.head_size
     shapes = _projection("q", queries, hidden, bias=spec.qkv_bias)
@@ -171,7 +171,7 @@ def _heads(spec: ModelSpec) -> Shapes:
 
 
 def _latent(spec: ModelSpec, latent: Latent) -> Shapes:
-    """Return the shapes of the tensors of latent attention."""
+    """Return the names and shapes of the tensors of latent attention."""
     hidden, heads = spec.hidden_size, spec.head_count
     shapes: Shapes = {}
     if latent.q_rank:
@@ -190,14 +190,14 @@ def _latent(spec: ModelSpec, latent: Latent) -> Shapes:
 
 
 def _dense(spec: ModelSpec, prefix: str, width: int) -> Shapes:
-    """Return the shapes of a dense feed-forward block, whose names start with ``prefix``."""
+    """Return the names and shapes of the tensors of a dense feed-forward block."""
     shapes = _projection(f"{prefix}gate", width, spec.hidden_size, bias=spec.ffn_bias) if spec.gated else {}
     shapes |= _projection(f"{prefix}up", width, spec.hidden_size, bias=spec.ffn_bias)
     return shapes | _projection(f"{prefix}down", spec.hidden_size, width, bias=spec.ffn_bias)
 
 
 def _experts(spec: ModelSpec, experts: Experts) -> Shapes:
-    """Return the shapes of a mixture of experts, its router and its shared expert."""
+    """Return the names and shapes of the tensors of a mixture of experts and its shared expert."""
     hidden, count, width = spec.hidden_size, experts.count, experts.ffn_size
     shapes = _projection("router", count, hidden, bias=experts.router_bias)
     if experts.correction:

@@ -147,7 +147,7 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
     if numbers.kind != "F8_E4M3" or len(numbers.shape) != 2 or scales.kind != "F32" or scales.shape != scale_shape:
         msg = (
             f"{numbers.path}: tensor {name!r} is {numbers.kind} {list(numbers.shape)} with scales {scales.kind} "
-            f"{list(scales.shape)}; blocks of {packing.block[0]} x {packing.block[1]} ask for F8_E4M3 [out, in] and "
+            f"{list(scales.shape)}; blocks of {packing.block[0]} x {packing.block[1]} require F8_E4M3 [out, in] and "
             f"F32 {list(scale_shape)}: {FETCH_AGAIN}"
         )
         raise BadModel(msg)
@@ -186,7 +186,7 @@ def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> Tensor
     if not fits or (blocks.kind, scales.kind) != ("U8", "U8"):
         msg = (
             f"{blocks.path}: tensor {blocks.name!r} is {blocks.kind} {list(blocks.shape)} with scales {scales.kind} "
-            f"{list(scales.shape)}; MXFP4 asks for U8 [experts, out, groups, {GROUP // 2}] and "
+            f"{list(scales.shape)}; MXFP4 requires U8 [experts, out, groups, {GROUP // 2}] and "
             f"U8 [experts, out, groups]: {FETCH_AGAIN}"
         )
         raise BadModel(msg)

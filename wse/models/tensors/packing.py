@@ -141,7 +141,7 @@ def _is_ignored(tensor: CanonicalTensor, ignored_modules: Sequence[re.Pattern[st
 
 
 def _matrix(tensor: CanonicalTensor) -> str:
-    """Return the canonical name of a layer's tensor without the layer."""
+    """Return the canonical name of a tensor without ``layers.I.``."""
     return tensor.name.split(".", 2)[-1]
 
 

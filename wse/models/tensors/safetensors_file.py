@@ -66,6 +66,10 @@ def open_model_files(folder: Path) -> dict[str, TensorEntry] | None:
 def open_sharded(index: Path) -> dict[str, TensorEntry]:
     """Return the tensors of all files that a model.safetensors.index.json lists, by name.
 
+    1. Read the index and check that it names only files next to it.
+    2. Open all files, and check that no tensor is in two of them.
+    3. Check that every tensor is in the file that the index names.
+
     Args:
         index: Path of the index. The files are in the same folder.
 
@@ -73,7 +77,7 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
         BadModel: The index is malformed, names a file in another folder, or does not match the
             files.
     """
-    weight_map = read_object(index, INDEX_LIMIT_BYTES).get("weight_map")
+    weight_map = read_object(index, INDEX_LIMIT_BYTES).get("weight_map")  # 1
     if not isinstance(weight_map, dict) or not weight_map:
         msg = f"{index}: weight_map must be an object of tensor name to file name; {FETCH_AGAIN}"
         raise BadModel(msg)
@@ -84,7 +88,7 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
                 "beside the index, named without folders"
             )
             raise BadModel(msg)
-    names = sorted(set(weight_map.values()))
+    names = sorted(set(weight_map.values()))  # 2
     _check_present(index, names)
     entries: dict[str, TensorEntry] = {}
     for name in names:
@@ -93,7 +97,7 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
                 msg = f"{entry.path}: tensor {tensor!r} is also in {entries[tensor].path.name}; {FETCH_AGAIN}"
                 raise BadModel(msg)
             entries[tensor] = entry
-    for tensor, name in weight_map.items():
+    for tensor, name in weight_map.items():  # 3
         if tensor not in entries or entries[tensor].path.name != name:
             msg = f"{index}: {tensor!r} is not in {name}, where the index puts it; fetch index and shards again"
             raise BadModel(msg)
@@ -138,7 +142,7 @@ def write_safetensors(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -
 
 
 def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
-    """Return the header and the offset of the data after it."""
+    """Return the parsed header of a safetensors file, and the offset of the data after it."""
     path, size_bytes, prefix = file.path, file.bytes.size, file.bytes[:8].tobytes()
     if len(prefix) < 8:
         msg = f"{path}: has {size_bytes} bytes, a safetensors file has at least 10; {FETCH_AGAIN}"

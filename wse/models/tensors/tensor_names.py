@@ -43,18 +43,17 @@ LAYERS: Final = "model.layers."
 
 
 def no_slices(name: str, layer: int, shape: Shape) -> tuple[FileSlice, ...]:
-    """Return (), the rule for families whose files store every canonical tensor separately."""
+    """Return (): the rule for families whose files store every tensor separately."""
     return ()
 
 
 def canonical_tensors(
     spec: ModelSpec, names: Mapping[str, str] = NAMES, layers: str = LAYERS, slices_of: SliceRule = no_slices
 ) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a model with its location in the file.
+    """Yield every tensor of a model, with the place in a checkpoint that stores it.
 
-    The location is given by the slices that ``slices_of`` returns, or else by the name of the
-    tensor in the file. A bias has the name of its projection or norm with ``bias`` instead of
-    ``weight``.
+    The place is given by the slices that ``slices_of`` returns, or else by the name of the tensor
+    in the file. A bias has the name of its projection or norm with ``bias`` instead of ``weight``.
 
     Args:
         spec: The model.
@@ -81,7 +80,7 @@ def _file_name(name: str, names: Mapping[str, str]) -> str:
 
 
 def plain_tensors(spec: ModelSpec, file_names: Collection[str]) -> Iterator[CanonicalTensor]:
-    """Yield every tensor of a model whose file has the names and layout of Llama.
+    """Yield every tensor of a model whose checkpoint has the names and layout of Llama.
 
     Args:
         spec: The model.
@@ -185,5 +184,11 @@ def stacked_slices(
 
 
 def _half(part: int, width: int, *, interleaved: bool) -> slice:
-    """Return the outputs of gate (0) or up (1) in the combined matrix of both."""
+    """Return the rows of gate (``part`` 0) or up (1) in a matrix with both.
+
+    Args:
+        part: 0 for gate, 1 for up.
+        width: Rows of each of the two.
+        interleaved: Whether their rows alternate. Otherwise all rows of gate come first.
+    """
     return slice(part, None, 2) if interleaved else slice(part * width, (part + 1) * width)

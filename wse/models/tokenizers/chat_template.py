@@ -25,14 +25,14 @@ class ChatTemplate:
 
     Attributes:
         source: Jinja source.
-        where: Origin of the template, for messages.
+        origin: File or folder of the template, for messages.
         marks: Names and texts of special tokens, such as bos_token.
         end_ids: Tokens that end an answer besides the config's, if the file of the template states
             any.
     """
 
     source: str
-    where: str
+    origin: str
     marks: tuple[tuple[str, str], ...] = ()
     end_ids: tuple[int, ...] = ()
 
@@ -50,7 +50,7 @@ class ChatTemplate:
         """
         if len(self.source) > TEMPLATE_LIMIT:
             length = f"{len(self.source):,} characters, over {TEMPLATE_LIMIT:,}"
-            msg = f"{self.where}: the chat template has {length}; fetch the file again, or leave --chat out"
+            msg = f"{self.origin}: the chat template has {length}; fetch the file again, or leave --chat out"
             raise BadModel(msg)
         request = {"template": self.source, "messages": list(messages), "marks": dict(self.marks)}
         try:
@@ -70,7 +70,7 @@ class ChatTemplate:
             return str(answer["text"])
         reason = str(answer["error"])[:LONGEST_REASON]
         if answer.get("kind") == "refused":
-            msg = f"{self.where}: the chat template refuses these turns: {reason}; leave --system out, or --chat"
+            msg = f"{self.origin}: the chat template rejects these messages: {reason}; leave --system out, or --chat"
             raise BadInput(msg)
-        msg = f"{self.where}: the chat template fails: {reason}; fetch the file again, or leave --chat out"
+        msg = f"{self.origin}: the chat template fails: {reason}; fetch the file again, or leave --chat out"
         raise BadModel(msg)

@@ -33,7 +33,7 @@ class LibraryTokenizer:
         self,
         library: Library,
         spec: ModelSpec,
-        where: str,
+        origin: str,
         *,
         prefix_ids: Sequence[int] = (),
         suffix_ids: Sequence[int] = (),
@@ -45,7 +45,7 @@ class LibraryTokenizer:
         Args:
             library: The tokenizer.
             spec: The model, whose vocabulary the tokenizer must have.
-            where: Path of the tokenizer's file, for messages.
+            origin: Path of the tokenizer's file, for messages.
             prefix_ids, suffix_ids: Tokens to add before and after the result of the library,
                 including its post-processor.
             rewrite: Function applied to a whole text first. The library's own normalizer is only
@@ -61,7 +61,7 @@ class LibraryTokenizer:
             tuple(suffix_ids),
             rewrite,
         )
-        self.chat, self._where = chat, where
+        self.chat, self._origin = chat, origin
         library.no_truncation()
         library.no_padding()
         self.table_size = spec.vocab_size
@@ -75,27 +75,38 @@ class LibraryTokenizer:
         self.vocab_size = max(ids, default=-1) + 1
         if not spec.vocab_size * (1 - PADDING_FRACTION) <= self.vocab_size <= spec.vocab_size:
             msg = (
-                f"{where}: has {self.vocab_size:,} tokens, the model {spec.vocab_size:,}; "
+                f"{origin}: has {self.vocab_size:,} tokens, the model {spec.vocab_size:,}; "
                 "use the tokenizer that belongs to the model"
             )
             raise BadModel(msg)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
-        """See `Tokenizer.encode`."""
+        """Return the token ids of a text.
+
+        Args:
+            text: The text.
+            bare: Whether to leave out the tokens around a text, such as a BOS token.
+        """
         valid_text = checked_text(text)
         ids: list[int] = build(
-            lambda: self._library.encode(self._rewrite(valid_text), add_special_tokens=not bare).ids, self._where
+            lambda: self._library.encode(self._rewrite(valid_text), add_special_tokens=not bare).ids, self._origin
         )
         return ids if bare else [*self._prefix_ids, *ids, *self._suffix_ids]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """See `Tokenizer.decode`. Ids in the padding of the table have no text."""
+        """Return the text of token ids.
+
+        Special tokens, and ids in the padding of the model's table, have no text.
+
+        Raises:
+            BadInput: An id is outside the model's table.
+        """
         for i in ids:
             check_id(i, self.table_size)
         return str(self._library.decode([i for i in ids if self.has_text(i)]))
 
     def stream(self) -> WindowStream:
-        """See `Tokenizer.stream`."""
+        """Return a new stream at the start of a text. The ids of the prompt must be pushed too."""
         return WindowStream(self)
 
     def has_text(self, token_id: int) -> bool:
@@ -121,7 +132,7 @@ class WindowStream:
         self._sent_count = 0  # leading ids of the window whose text was sent
 
     def push(self, token_id: int) -> str:
-        """See `TextStream.push`."""
+        """Return the text that has become certain with a new token id; possibly ""."""
         check_id(token_id, self._tokenizer.table_size)
         if not self._tokenizer.has_text(token_id):
             return ""
@@ -132,7 +143,7 @@ class WindowStream:
         return self._send(text)
 
     def finish(self) -> str:
-        """See `TextStream.finish`."""
+        """Return the rest of the text, with replacement characters for incomplete bytes."""
         return self._send(self._unsent_text())
 
     def _unsent_text(self) -> str:
@@ -153,12 +164,12 @@ def is_byte(piece: str) -> bool:
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
-def build(make: Callable[[], Any], where: str) -> Any:
+def build(make: Callable[[], Any], origin: str) -> Any:
     """Return the object that ``make`` returns.
 
     Args:
         make: Function that calls the tokenizers library.
-        where: Path of the tokenizer's file, for messages.
+        origin: Path of the tokenizer's file, for messages.
 
     Raises:
         BadModel: The library rejects its arguments. The message has its reason.
@@ -171,5 +182,5 @@ def build(make: Callable[[], Any], where: str) -> Any:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = str(error)[:LONGEST_REASON]
-        msg = f"{where}: not a tokenizer of the tokenizers library ({reason}); fetch the file again"
+        msg = f"{origin}: not a tokenizer of the tokenizers library ({reason}); fetch the file again"
         raise BadModel(msg) from error

@@ -24,7 +24,7 @@ from wse.models.tokenizers.token_text import check_id, checked_text
 
 FILE_LIMIT_BYTES: Final = 256 * 2**20
 LONGEST_PIECE_BYTES: Final = 2**16
-FIRST_BYTE_ID: Final = 3  # after unknown, begin and end
+FIRST_BYTE_ID: Final = 3  # after the unknown, BOS and EOS tokens
 LOWEST_SCORE: Final = -1e10  # pairs with this score or a lower one never merge
 BYTE_PIECES: Final = tuple(b"<0x%02X>" % byte for byte in range(256))
 
@@ -42,8 +42,8 @@ class Llama2cTokenizer:
         Args:
             pieces: Bytes of each token, by id.
             scores: Score of each token, by id.
-            bos_id: Begin token; None if there is none.
-            eos_ids: End tokens.
+            bos_id: BOS token; None if there is none.
+            eos_ids: EOS tokens.
         """
         self._pieces = tuple(pieces)
         self._scores = tuple(scores)
@@ -75,7 +75,7 @@ class Llama2cTokenizer:
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """Tokens that end a text besides the config's: the begin token, as in llama2.c."""
+        """Tokens that end a text besides the config's: the BOS token, as in llama2.c."""
         return () if self._bos_id is None else (self._bos_id,)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
@@ -86,7 +86,7 @@ class Llama2cTokenizer:
 
         Args:
             text: The text.
-            bare: Whether to leave out the begin token.
+            bare: Whether to leave out the BOS token.
 
         Raises:
             BadInput: A character has no token and the vocabulary has no byte tokens.
@@ -100,8 +100,8 @@ class Llama2cTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids.
 
-        A space directly after the begin token is dropped. Begin and end tokens have no text. Bytes
-        that form no character become U+FFFD.
+        A space directly after the BOS token is dropped. BOS and EOS tokens have no text. Bytes that
+        form no character become U+FFFD.
         """
         stream = self.stream()
         return "".join([*map(stream.push, ids), stream.finish()])

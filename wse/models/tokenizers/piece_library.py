@@ -46,7 +46,7 @@ class Pieces:
     has_bytes: bool  # unknown characters are spelled in pieces such as <0xE2>
 
 
-def bpe_library(pieces: Pieces, where: str) -> Library:
+def bpe_library(pieces: Pieces, origin: str) -> Library:
     """Return a byte-pair encoder that merges the adjacent pair with the best merged score first.
 
     The file has no list of merges. Every split of a piece into two pieces is a merge. Merges are
@@ -55,22 +55,22 @@ def bpe_library(pieces: Pieces, where: str) -> Library:
 
     Args:
         pieces: The vocabulary.
-        where: Path of its file, for messages.
+        origin: Path of its file, for messages.
 
     Raises:
         BadModel: Two pieces have the same text, a piece is too long, or there is no unknown piece.
     """
     from tokenizers import Tokenizer, models
 
-    ids = unique_ids(pieces.texts, where)
-    _check_unknown(pieces, where)
+    ids = unique_ids(pieces.texts, origin)
+    _check_unknown(pieces, origin)
     texts = {t for t, kind in zip(pieces.texts, pieces.kinds, strict=True) if kind in (Kind.NORMAL, Kind.USER_DEFINED)}
     merges = []
     for text, score in zip(pieces.texts, pieces.scores, strict=True):
         if text not in texts:
             continue
         if len(text) > LONGEST_PIECE:
-            msg = f"{where}: a token of {len(text):,} characters; at most {LONGEST_PIECE:,} can be read"
+            msg = f"{origin}: a token of {len(text):,} characters; at most {LONGEST_PIECE:,} can be read"
             raise BadModel(msg)
         for cut in range(1, len(text)):
             if text[:cut] in texts and text[cut:] in texts:
@@ -87,35 +87,35 @@ def bpe_library(pieces: Pieces, where: str) -> Library:
     )
 
 
-def unigram_library(pieces: Pieces, where: str) -> Library:
+def unigram_library(pieces: Pieces, origin: str) -> Library:
     """Return a unigram encoder, which selects the pieces with the largest sum of scores.
 
     Args:
         pieces: The vocabulary.
-        where: Path of its file, for messages.
+        origin: Path of its file, for messages.
 
     Raises:
         BadModel: Two pieces have the same text, or there is no unknown piece.
     """
     from tokenizers import Tokenizer, models
 
-    unique_ids(pieces.texts, where)
-    _check_unknown(pieces, where)
+    unique_ids(pieces.texts, origin)
+    _check_unknown(pieces, origin)
     pairs = list(zip(pieces.texts, pieces.scores, strict=True))
     return Tokenizer(models.Unigram(pairs, unk_id=pieces.unknown_id, byte_fallback=pieces.has_bytes))
 
 
-def spell_spaces(library: Library, *, prefix: bool, every: bool) -> None:
+def spell_spaces(library: Library, *, prefix: bool, before_every_text: bool) -> None:
     """Let a tokenizer replace spaces by ▁ and back, like LlamaTokenizer of transformers 5.
 
     Args:
         library: The tokenizer, which is changed.
         prefix: Whether a ▁ is put before a text that does not start with one. Decoding removes it.
-        every: Whether a ▁ is also put before each text between special tokens.
+        before_every_text: Whether a ▁ is also put before each text between special tokens.
     """
     from tokenizers import decoders, pre_tokenizers
 
-    scheme = "never" if not prefix else "always" if every else "first"
+    scheme = "never" if not prefix else "always" if before_every_text else "first"
     library.normalizer = None
     library.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme=scheme, split=False)
     decoder_steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
@@ -142,27 +142,27 @@ def mark_pieces(library: Library, texts: Sequence[str], kinds: Sequence[int]) ->
     )
 
 
-def add_tokens(library: Library, config: TokenizerConfig, where: str) -> None:
+def add_tokens(library: Library, config: TokenizerConfig, origin: str) -> None:
     """Add the tokens of tokenizer_config.json to a tokenizer, and make its named tokens special.
 
     Args:
         library: The tokenizer, which is changed.
         config: Content of tokenizer_config.json.
-        where: Path of the tokenizer's file, for messages.
+        origin: Path of the tokenizer's file, for messages.
 
     Raises:
         BadModel: A token has another id in the tokenizer than in tokenizer_config.json.
     """
-    _add(library, [token for token in config.added if token.token_id is not None])
-    for token in config.added:
+    _add(library, [token for token in config.added_tokens if token.token_id is not None])
+    for token in config.added_tokens:
         known_id = library.token_to_id(token.text)
         if token.token_id is not None and known_id != token.token_id:
             msg = (
-                f"{where}: has the token {token.text!r} as {known_id}, tokenizer_config.json as {token.token_id}; "
+                f"{origin}: has the token {token.text!r} as {known_id}, tokenizer_config.json as {token.token_id}; "
                 "use files that belong together"
             )
             raise BadModel(msg)
-    marks = [config.mark(name) for name in MARKS] + [t.text for t in config.added if t.token_id is None]
+    marks = [config.mark(name) for name in MARKS] + [t.text for t in config.added_tokens if t.token_id is None]
     added_tokens = library.get_added_tokens_decoder()
     new_texts = {m for m in marks if m and library.token_to_id(m) is not None} - {
         t.content for t in added_tokens.values()
@@ -189,18 +189,18 @@ def _add(library: Library, tokens: Sequence[AddedToken]) -> None:
     )
 
 
-def unique_ids(texts: Sequence[str], where: str) -> dict[str, int]:
+def unique_ids(texts: Sequence[str], origin: str) -> dict[str, int]:
     """Return the id of each text; raise BadModel if two ids have the same text."""
     ids: dict[str, int] = {}
     for i, text in enumerate(texts):
         if ids.setdefault(text, i) != i:
-            msg = f"{where}: the token {text!r} is there twice, as {ids[text]} and {i}; fetch the file again"
+            msg = f"{origin}: the token {text!r} is there twice, as {ids[text]} and {i}; fetch the file again"
             raise BadModel(msg)
     return ids
 
 
-def _check_unknown(pieces: Pieces, where: str) -> None:
+def _check_unknown(pieces: Pieces, origin: str) -> None:
     """Raise BadModel if the id of the unknown piece is not in the vocabulary."""
     if not 0 <= pieces.unknown_id < len(pieces.texts):
-        msg = f"{where}: the unknown token {pieces.unknown_id} is none of {len(pieces.texts):,}; fetch the file again"
+        msg = f"{origin}: the unknown token {pieces.unknown_id} is none of {len(pieces.texts):,}; fetch the file again"
         raise BadModel(msg)

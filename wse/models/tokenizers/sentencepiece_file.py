@@ -33,7 +33,7 @@ class SentencePieceModel:
     Attributes:
         algorithm: UNIGRAM or BPE.
         pieces: The vocabulary.
-        bos_id, eos_id: Begin and end token; -1 for none.
+        bos_id, eos_id: BOS and EOS token; -1 for none.
         charsmap: Compiled table of character replacements; empty for none.
         prefix: Whether a space is put before a text.
         single_spaces: Whether outer spaces are dropped and repeated spaces reduced to one.
@@ -66,12 +66,16 @@ class _Damage(Exception):
     """Bytes that are not a valid message. The text says where and why."""
 
 
-def _model(data: bytes, where: str) -> SentencePieceModel:
+def _model(data: bytes, origin: str) -> SentencePieceModel:
     """Return the model in the bytes of a file.
+
+    1. Collect the pieces and the specifications of trainer and normalizer.
+    2. Check that the model is of a supported type.
+    3. Build the result, with the format's defaults for absent fields.
 
     Args:
         data: Content of the file.
-        where: Path of the file, for messages.
+        origin: Path of the file, for messages.
 
     Raises:
         _Damage: The bytes are no valid message.
@@ -81,7 +85,7 @@ def _model(data: bytes, where: str) -> SentencePieceModel:
     scores: list[float] = []
     kinds: list[int] = []
     parts: dict[int, dict[int, Value]] = {2: {}, 3: {}}  # trainer and normalizer
-    for number, value in _fields(data):
+    for number, value in _fields(data):  # 1
         if number == 1:
             piece = dict(_fields(_bytes(value)))
             texts.append(_bytes(piece.get(1, b"")).decode("utf-8"))
@@ -95,15 +99,15 @@ def _model(data: bytes, where: str) -> SentencePieceModel:
     if not texts:
         msg = f"no pieces in {len(data):,} bytes"
         raise _Damage(msg)
-    trainer, normalizer = parts[2], parts[3]
+    trainer, normalizer = parts[2], parts[3]  # 2
     algorithm = _int(trainer.get(3, UNIGRAM))
     if algorithm not in (UNIGRAM, BPE):
-        msg = f"{where}: model type {ALGORITHMS.get(algorithm, algorithm)} is not supported; supported: unigram, bpe"
+        msg = f"{origin}: model type {ALGORITHMS.get(algorithm, algorithm)} is not supported; supported: unigram, bpe"
         raise BadModel(msg)
     if _int(trainer.get(24, 0)) or not _int(normalizer.get(5, 1)):
-        msg = f"{where}: spaces behind words or unmarked spaces are not supported; use the model's tokenizer.json"
+        msg = f"{origin}: spaces after words or unmarked spaces are not supported; use the model's tokenizer.json"
         raise BadModel(msg)
-    pieces = Pieces(
+    pieces = Pieces(  # 3
         texts=texts,
         scores=scores,
         kinds=kinds,
@@ -122,7 +126,10 @@ def _model(data: bytes, where: str) -> SentencePieceModel:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """Yield the number and the value of each field of a message. Integers are unsigned."""
+    """Yield the number and the value of each field of a protocol buffer message.
+
+    Integers are unsigned.
+    """
     position = 0
     while position < len(data):
         key, position = _varint(data, position)
@@ -160,7 +167,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _bytes(value: Value) -> bytes:
-    """Return a field value that must be bytes."""
+    """Return a field value, which must be bytes; raise _Damage for an integer."""
     if not isinstance(value, bytes):
         msg = f"the integer {value} where bytes belong"
         raise _Damage(msg)
@@ -168,7 +175,7 @@ def _bytes(value: Value) -> bytes:
 
 
 def _int(value: Value) -> int:
-    """Return a field value that must be an integer."""
+    """Return a field value, which must be an integer; raise _Damage for bytes."""
     if not isinstance(value, int):
         msg = f"{len(value)} bytes where an integer belongs"
         raise _Damage(msg)
@@ -176,6 +183,6 @@ def _int(value: Value) -> int:
 
 
 def _id(value: Value) -> int:
-    """Return a field value as int32. Negative values are stored in 64 bits."""
+    """Return a field value as a signed 32-bit integer. Negative values are stored in 64 bits."""
     number = _int(value)
     return number - 2**64 if number >= 2**63 else number

@@ -43,11 +43,11 @@ class Tokenizer(Protocol):
 
         Args:
             text: The text.
-            bare: Whether to leave out the tokens around a text, such as a begin token.
+            bare: Whether to leave out the tokens around a text, such as a BOS token.
         """
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of token ids. Begin and end tokens have no text.
+        """Return the text of token ids. BOS and EOS tokens have no text.
 
         Raises:
             BadInput: An id is outside the vocabulary.

@@ -61,7 +61,7 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
         raise BadModel(msg)
     library = build(lambda: _parse(data), str(path))
     if config.tokenizer_class == "LlamaTokenizer" and BYTE_LEVEL not in data and spec.family not in CLASS_IGNORED:
-        spell_spaces(library, prefix=config.add_prefix_space, every=config.legacy)
+        spell_spaces(library, prefix=config.add_prefix_space, before_every_text=config.legacy)
     add_tokens(library, config, str(path))
     return LibraryTokenizer(library, spec, str(path), chat=config.chat(path.parent))
 
@@ -80,7 +80,7 @@ SEVERAL_SPACES: Final = " {2,}"
 def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> LibraryTokenizer:
     """Load a SentencePiece ``.model`` file, to be run by the tokenizers library.
 
-    As in transformers 5, begin and end tokens are added to a text if tokenizer_config.json says so.
+    As in transformers 5, BOS and EOS tokens are added to a text if tokenizer_config.json says so.
 
     Args:
         path: The file.
@@ -91,15 +91,15 @@ def sentencepiece_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig
         BadModel: The file is damaged, requests something unsupported, or has another vocabulary
             than the model.
     """
-    model, where = read_sentencepiece(path), str(path)
-    library = build(lambda: _library(model, config, where), where)
-    normalizer = build(lambda: _normalizer(model), where)
+    model, origin = read_sentencepiece(path), str(path)
+    library = build(lambda: _library(model, config, origin), origin)
+    normalizer = build(lambda: _normalizer(model), origin)
     mark_pieces(library, model.pieces.texts, model.pieces.kinds)
-    add_tokens(library, config, where)
+    add_tokens(library, config, origin)
     begin = _mark(library, config.mark("bos_token"), model.bos_id) if config.add_bos_token else []
     end = _mark(library, config.mark("eos_token"), model.eos_id) if config.add_eos_token else []
     rewrite, chat = normalizer.normalize_str, config.chat(path.parent)
-    return LibraryTokenizer(library, spec, where, prefix_ids=begin, suffix_ids=end, rewrite=rewrite, chat=chat)
+    return LibraryTokenizer(library, spec, origin, prefix_ids=begin, suffix_ids=end, rewrite=rewrite, chat=chat)
 
 
 def _mark(library: Library, name: str | None, model_id: int) -> list[int]:
@@ -115,11 +115,11 @@ def _mark(library: Library, name: str | None, model_id: int) -> list[int]:
     return [] if token is None or library.id_to_token(max(token, 0)) is None or token < 0 else [token]
 
 
-def _library(model: SentencePieceModel, config: TokenizerConfig, where: str) -> Library:
+def _library(model: SentencePieceModel, config: TokenizerConfig, origin: str) -> Library:
     """Return the vocabulary of a SentencePiece model as a tokenizer of the library."""
     make = bpe_library if model.algorithm == BPE else unigram_library
-    library = make(model.pieces, where)
-    spell_spaces(library, prefix=model.prefix and config.add_prefix_space, every=config.legacy)
+    library = make(model.pieces, origin)
+    spell_spaces(library, prefix=model.prefix and config.add_prefix_space, before_every_text=config.legacy)
     return library
 
 

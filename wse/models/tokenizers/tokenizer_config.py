@@ -46,8 +46,8 @@ class TokenizerConfig:
     Attributes:
         tokenizer_class: Name of the class in transformers, without "Fast".
         marks: Names and texts of special tokens, such as bos_token.
-        added: Further tokens that are recognised as a whole.
-        add_bos_token, add_eos_token: Whether a text gets a begin token, an end token.
+        added_tokens: Further tokens that are recognised as a whole.
+        add_bos_token, add_eos_token: Whether a text gets a BOS token, an EOS token.
         add_prefix_space: Whether a space is put before a text.
         legacy: Whether a space is also put before every text that follows a special token.
         chat_template: Jinja source of the chat template; None if there is none.
@@ -55,7 +55,7 @@ class TokenizerConfig:
 
     tokenizer_class: str = ""
     marks: tuple[tuple[str, str], ...] = ()
-    added: tuple[AddedToken, ...] = ()
+    added_tokens: tuple[AddedToken, ...] = ()
     add_bos_token: bool = False
     add_eos_token: bool = False
     add_prefix_space: bool = True
@@ -69,7 +69,7 @@ class TokenizerConfig:
     def chat(self, folder: Path) -> ChatTemplate | None:
         """Return the chat template; None if there is none."""
         source = self.chat_template
-        return None if source is None else ChatTemplate(source=source, where=str(folder), marks=self.marks)
+        return None if source is None else ChatTemplate(source=source, origin=str(folder), marks=self.marks)
 
 
 def read_tokenizer_config(folder: Path) -> TokenizerConfig:
@@ -84,11 +84,11 @@ def read_tokenizer_config(folder: Path) -> TokenizerConfig:
     if not path.exists():
         return TokenizerConfig(chat_template=_template_file(folder))
     config = ConfigReader(path, read_object(path, FILE_LIMIT_BYTES))
-    special_tokens = {name: _text(config, name, config.value(name)) for name in MARKS if config.has(name)}
+    named_tokens = {name: _text(config, name, config.value(name)) for name in MARKS if config.has(name)}
     return TokenizerConfig(
         tokenizer_class=(_text(config, "tokenizer_class", config.value("tokenizer_class") or "")).removesuffix("Fast"),
-        marks=tuple(special_tokens.items()),
-        added=(*_added_tokens(config), *_more_marks(config)),
+        marks=tuple(named_tokens.items()),
+        added_tokens=(*_added_tokens(config), *_more_marks(config)),
         add_bos_token=config.flag("add_bos_token", default=False),
         add_eos_token=config.flag("add_eos_token", default=False),
         add_prefix_space=config.flag("add_prefix_space", default=True),
@@ -106,7 +106,7 @@ def _text(config: ConfigReader, key: str, value: Any) -> str:
 
 
 def _added_tokens(config: ConfigReader) -> list[AddedToken]:
-    """Return the tokens in added_tokens_decoder, by ascending id."""
+    """Return the tokens in ``added_tokens_decoder`` of tokenizer_config.json, by ascending id."""
     table = config.value("added_tokens_decoder") or {}
     if not isinstance(table, dict):
         config.refuse("added_tokens_decoder", table, "give an object of tokens by id")
@@ -125,7 +125,7 @@ def _added_tokens(config: ConfigReader) -> list[AddedToken]:
 
 
 def _more_marks(config: ConfigReader) -> list[AddedToken]:
-    """Return the additional special tokens, which have no ids in the file."""
+    """Return the additional special tokens of tokenizer_config.json, which have no ids there."""
     special_tokens = []
     for key in MORE_MARKS:
         value = config.value(key) or []

@@ -85,7 +85,7 @@ class WaferDeployment:
 
     @cached_property
     def _loop(self) -> ClosedLoop:
-        """The deployment with a constant number of requests in flight."""
+        """Model of a constant number of requests in flight on this deployment."""
         return ClosedLoop(self, self.shape.new_tokens)
 
     def steady_state(self, concurrency: float) -> SteadyState:

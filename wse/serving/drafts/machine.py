@@ -79,7 +79,13 @@ class DraftMachine:
         return self._steps(len(tree.parents), tree.tokens_per_pass, drafts_s)
 
     def _steps(self, draft_tokens: int, tokens_per_pass: float, drafts_s: float) -> DraftSteps:
-        """Return the times of a pass with given draft tokens, yield and drafting time."""
+        """Return the times of a verification pass and its draft passes.
+
+        Args:
+            draft_tokens: Number of draft tokens that the pass verifies.
+            tokens_per_pass: Tokens that the pass yields on average.
+            drafts_s: Duration of all draft passes.
+        """
         check_s = self.check_s(draft_tokens)
         return DraftSteps(
             draft_tokens=draft_tokens,

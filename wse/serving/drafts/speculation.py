@@ -174,7 +174,7 @@ class Acceptance:
 
 @cache
 def measured_curves() -> tuple[Acceptance, ...]:
-    """Return the bundled measurements of tokens per pass."""
+    """Return all bundled measurements of tokens per verification pass."""
     rows = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["rows"]
     sizes = ("draft_tokens", "tokens_per_pass")
     return tuple(Acceptance(**(row | {key: tuple(row[key]) for key in sizes})) for row in rows)

@@ -56,7 +56,7 @@ class DraftTree:
 
     @property
     def depth(self) -> int:
-        """Length of the longest path."""
+        """Length of the longest path from the root."""
         return max(self.positions, default=0)
 
     @property
@@ -100,12 +100,30 @@ def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None =
 
     @cache
     def node_yield(position: int, count: int) -> float:  # phase 1
-        """Return the maximum yield of a node and its descendants."""
+        """Return the maximum expected number of accepted tokens at a node, if the node is accepted.
+
+        The number includes the node itself and its descendants.
+
+        Args:
+            position: Distance of the node from the root.
+            count: Number of nodes, including the node itself.
+        """
         return 1.0 + children_yield(position + 1, 0, count - 1)[0]
 
     @cache
     def children_yield(position: int, choice: int, count: int) -> tuple[float, int]:  # phase 2
-        """Return the maximum yield of some choices, and the number of nodes of the first choice."""
+        """Return the maximum expected number of accepted tokens at some siblings.
+
+        The number includes their descendants.
+
+        Args:
+            position: Distance of the siblings from the root.
+            choice: The first of the draft's choices that may be used.
+            count: Number of nodes to distribute.
+
+        Returns:
+            The expected number, and the number of nodes given to the first choice.
+        """
         if position > deepest or choice == len(shares[position - 1]) or not count:
             return 0.0, 0
         share = shares[position - 1][choice]

@@ -55,7 +55,7 @@ class PassTime:
 
     @property
     def total_s(self) -> float:
-        """Sum of all terms."""
+        """Seconds of the pass: the sum of all terms."""
         return math.fsum(getattr(self, name) for name in PassTime.__dataclass_fields__)
 
     def plus(self, other: PassTime, times: float = 1.0) -> PassTime:

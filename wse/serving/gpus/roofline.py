@@ -108,7 +108,7 @@ class Roofline:
 
 
 class RooflineModel:
-    """Computation of rooflines for passes of one model on given GPUs."""
+    """Computation of the minimum times of passes (rooflines) for one model on given GPUs."""
 
     def __init__(self, spec: ModelSpec, weights: WeightFormat, gpu: GpuSpec, parallelism: Parallelism) -> None:
         """Prepare the computation.
@@ -126,7 +126,11 @@ class RooflineModel:
         self._token_flops = _attention_flops(spec)
 
     def of(self, groups: Sequence[Tokens]) -> Roofline:
-        """Return the roofline of a pass over some groups of tokens."""
+        """Return the roofline of a pass: the seconds of its reads and products at stated rates.
+
+        Args:
+            groups: New tokens of the pass, in groups of equal users.
+        """
         gpus, bandwidth = self.parallelism.gpus, self.gpu.hbm_bytes_per_s
         count, users = sum(g.count for g in groups), sum(g.users for g in groups)
         attention_fraction = 1 if self.parallelism.attention_by_data else 1 / gpus
@@ -135,7 +139,7 @@ class RooflineModel:
             weights += kind.count * (kind.attention * attention_fraction + kind.block / gpus) * self._plain_bytes
             products += kind.count * 2 * count * (kind.attention + kind.block) / gpus / self._plain_rate
             if kind.expert:
-                used_experts, active = self._touched(count)
+                used_experts, active = self._used_experts(count)
                 experts += kind.count * kind.expert * used_experts * self.weights.bits / 8
                 rate = self.gpu.flops_per_s(self.weights.product_bits)
                 products += kind.count * 2 * count * active * kind.expert / gpus / rate
@@ -163,7 +167,7 @@ class RooflineModel:
         """Return the tokens of a user's cache that attention reads, summed over all layers."""
         return sum(kind.count * min(group.context, kind.span or group.context) for kind in self.kinds)
 
-    def _touched(self, count: float) -> tuple[float, int]:
+    def _used_experts(self, count: float) -> tuple[float, int]:
         """Return how many experts of a layer a GPU reads, and how many a token uses.
 
         The first number may be a fraction if experts are divided between GPUs. With whole experts,

@@ -37,7 +37,8 @@ class GpuServer:
     >>> from wse.serving.gpus.weights import FORMATS
     >>> from wse.models.load import load_model
     >>> spec, gpu = load_model("llama-3-8b").spec, load_gpu("h100")
-    >>> server = GpuServer(spec=spec, weights=FORMATS["bfloat16"], gpu=gpu, stack=load_stack("vllm", gpu.generation))
+    >>> stack = load_stack("vllm", gpu.generation)
+    >>> server = GpuServer(spec=spec, weights=FORMATS["bfloat16"], gpu=gpu, stack=stack)
     >>> 0.005 < server.decode_s(users=1, context_tokens=1024) < 0.008
     True
     """
@@ -62,22 +63,33 @@ class GpuServer:
 
     @cached_property
     def rooflines(self) -> RooflineModel:
-        """Computation of rooflines for passes of the model on these GPUs."""
+        """Computation of the minimum times of passes of the model on these GPUs."""
         return RooflineModel(self.spec, self.weights, self.gpu, self.parallelism)
 
     def roofline(self, groups: Sequence[Tokens]) -> Roofline:
-        """Return the roofline of a pass over some groups of tokens."""
+        """Return the roofline of a pass: the seconds of its reads and products at stated rates.
+
+        Args:
+            groups: New tokens of the pass, in groups of equal users.
+        """
         return self.rooflines.of(groups)
 
     def pass_time(self, groups: Sequence[Tokens]) -> PassTime:
-        """Return the time, by term, of a pass over groups of tokens.
+        """Return the seconds of a pass, by term.
 
-        Examples are decoded tokens together with a chunk of a prompt.
+        Args:
+            groups: New tokens of the pass, in groups of equal users. Decoded tokens and a chunk of
+                a prompt are two groups, for example.
         """
         return self.time_of(self.roofline(groups), self.stack)
 
     def time_of(self, roofline: Roofline, stack: StackSpec) -> PassTime:
-        """Return the time, by term, of a pass with a given roofline and a given stack."""
+        """Return the seconds of a pass, by term, from its roofline.
+
+        Args:
+            roofline: Seconds of the pass at stated rates.
+            stack: Serving stack, whose ratios and fixed costs are applied.
+        """
         return pass_time(roofline, self.spec, self.gpu, self.parallelism, stack)
 
     def decode_s(self, users: float, context_tokens: float) -> float:
@@ -150,7 +162,7 @@ class GpuServer:
 
     @property
     def _draft_copies(self) -> float:
-        """Number of copies of the draft on all GPUs; 0 without a draft."""
+        """Number of copies of the draft's weights on all GPUs; 0 without a draft."""
         return 0.0 if self.draft is None else self.parallelism.gpus / self.draft.parallelism.gpus
 
     @cached_property
@@ -174,8 +186,9 @@ class GpuServer:
             remedy = (
                 f"give --gpus {min_gpus}" if min_gpus else "give fewer bits with --dtype, or a GPU with more memory"
             )
+            weights = f"{self.weight_bytes / 1e9:,.1f} GB of weights{self._draft_words}"
             msg = (
-                f"{self.spec.name} as {self.weights.name}: {self.weight_bytes / 1e9:,.1f} GB of weights{self._beside}, "
+                f"{self.spec.name} as {self.weights.name}: {weights}, "
                 f"{self.parallelism.gpus} {self.gpu.name} hold {usable * self.parallelism.gpus / 1e9:,.1f} GB; {remedy}"
             )
             raise DoesNotFit(msg)
@@ -250,9 +263,9 @@ class GpuServer:
         return next((n for n in counts if n * usable > self.weight_bytes), None)
 
     @property
-    def _beside(self) -> str:
+    def _draft_words(self) -> str:
         """Words of an error message on the memory of the draft; "" without a draft."""
         if self.draft is None:
             return ""
         place = "on each GPU" if self.draft.parallelism.gpus < self.parallelism.gpus else "in all"
-        return f" beside a draft, {self.draft.weight_bytes / 1e9:,.1f} GB {place}"
+        return f" and a draft of {self.draft.weight_bytes / 1e9:,.1f} GB {place}"

@@ -99,7 +99,7 @@ def layer_kinds(spec: ModelSpec) -> tuple[LayerKind, ...]:
 
 
 def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
-    """Return the number of values, by part, of the layers that are equal to a given one."""
+    """Return the numbers of values, by part, of all layers that are equal to a given one."""
     values = {name: math.prod(shape) for name, shape in layer_shapes(spec, layer).items()}
     routed_values = sum(
         size for name, size in values.items() if name.startswith("experts.") and is_linear(f"layers.0.{name}")

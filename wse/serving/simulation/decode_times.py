@@ -16,7 +16,7 @@ from wse.serving.simulation.pass_costs import PassCosts
 
 
 class DecodeTimes:
-    """Seconds of decode passes for a fixed number of users, by the context before the pass."""
+    """Seconds of decode passes for a fixed number of users, by the tokens in their caches."""
 
     def __init__(self, contexts: Sequence[int], pass_s: Callable[[int], float]) -> None:
         """Evaluate passes at the grid points.
@@ -37,7 +37,7 @@ class DecodeTimes:
             self._sums.append(self._sums[at] + self._part(at, self._contexts[at + 1] - self._contexts[at]))
 
     def pass_s(self, context: int) -> float:
-        """Return the seconds of one pass at a context."""
+        """Return the seconds of one decode pass, given the tokens in the cache of each user."""
         grid_index = bisect_right(self._contexts, context) - 1
         return self._seconds[grid_index] + self._slopes[grid_index] * (context - self._contexts[grid_index])
 
@@ -120,7 +120,7 @@ def gap_times(costs: PassCosts, users: int, tokens_per_pass: float, chunk_s: flo
     contexts = sorted({round(context / tokens_per_pass) for context in costs.contexts})
 
     def gap_s(context: int) -> float:
-        """Return the seconds for prompts in a round."""
+        """Return the seconds of a round that are used to read prompts."""
         tokens = round(context * tokens_per_pass)
         work_s = costs.work_s(users, tokens, ())
         fair_s = costs.work_s(costs.most_users, tokens, ()) / costs.most_users

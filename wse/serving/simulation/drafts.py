@@ -51,8 +51,8 @@ class Drafts:
         passes = np.zeros(len(tokens), np.int64)
         unfinished = np.flatnonzero(unfinished_tokens > 0)
         while len(unfinished):
-            expected = math.ceil(unfinished_tokens[unfinished].max() / self.tokens_per_pass)
-            width = max(1, min(expected, MOST_DRAWS // len(unfinished)))
+            expected_passes = math.ceil(unfinished_tokens[unfinished].max() / self.tokens_per_pass)
+            width = max(1, min(expected_passes, MOST_DRAWS // len(unfinished)))
             yielded = self._yields(random.random((len(unfinished), width))).cumsum(axis=1)
             is_enough = yielded >= unfinished_tokens[unfinished, None]
             is_finished = is_enough[:, -1]
@@ -63,14 +63,18 @@ class Drafts:
 
     @cached_property
     def _more_than(self) -> F64:
-        """Probabilities that a pass yields more than 1, 2, ... tokens."""
+        """Probabilities that a verification pass yields more than 1, 2, 3, ... tokens."""
         return np.asarray(np.cumprod(self.acceptances), np.float64)
 
-    def _yields(self, drawn: F64) -> I64:
-        """Return the tokens of passes, int64, given random numbers between 0 and 1."""
-        tokens = np.ones(drawn.shape, np.int64)
+    def _yields(self, random_numbers: F64) -> I64:
+        """Return the tokens that verification passes yield, int64.
+
+        Args:
+            random_numbers: Uniform random numbers from 0 to 1, one per pass.
+        """
+        tokens = np.ones(random_numbers.shape, np.int64)
         for probability in self._more_than.tolist():
-            tokens += drawn < probability
+            tokens += random_numbers < probability
         return tokens
 
 

@@ -85,7 +85,13 @@ class GpuCosts:
         return self.round_s(0, 0, (piece,))
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Return the seconds of a pass and of the drafts that it verifies."""
+        """Return the seconds of a pass, including the drafts that the pass verifies.
+
+        Args:
+            users: Number of users that decode.
+            context: Tokens in the cache of each user.
+            pieces: Parts of prompts that are read in the pass.
+        """
         tokens = 1 + self.draft_tokens
         groups = [Tokens(users=users, new=tokens, context=context, outputs=tokens)] if users else []
         groups += [Tokens(users=1, new=piece.tokens, context=piece.context) for piece in pieces]
@@ -95,7 +101,7 @@ class GpuCosts:
         return self.server.pass_time(groups).total_s + drafting_s
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Return the seconds of the whole round, as all GPUs work all the time."""
+        """Return the seconds of the whole round, because all GPUs work all the time."""
         return self.round_s(users, context, pieces)
 
     def drain_s(self, piece: Piece) -> float:

@@ -19,11 +19,11 @@ from wse.serving.simulation.workload import NO_PREFIX, Workload
 
 
 class KvRoom:
-    """The room of a machine for KV caches.
+    """The KV cache of a simulated machine, counted in tokens.
 
     Attributes:
-        free: Tokens of room that are unused.
-        hits: Number of requests that found their prefix.
+        free: Number of tokens for which there is unused room.
+        hits: Number of requests that found their prefix in the cache.
         saved_tokens: Number of tokens of prompts that did not have to be read.
     """
 
@@ -103,10 +103,10 @@ class KvRoom:
         self.free += self._room_of.pop(request)
 
     def _hit(self, request: int) -> int:
-        """Return the cached prefix with which a request's prompt starts, or NO_PREFIX."""
+        """Return the cached prefix with which the prompt of a request starts, or NO_PREFIX."""
         prefix = self._prefixes[request]
         return prefix if self._keeps and prefix in self._cached_tokens else NO_PREFIX
 
     def _need(self, request: int) -> int:
-        """Return the room that a request needs besides its cached prefix."""
+        """Return the room that a request needs besides its cached prefix, in tokens."""
         return self._room_tokens(self._tokens[request] - self._cached_tokens.get(self._hit(request), 0))

@@ -132,15 +132,15 @@ class Recorder:
         self.order.append(request)
         self._scheduled += 1
 
-    def advance(self, until: float) -> list[int]:
+    def advance(self, time: float) -> list[int]:
         """Advance the clock and return the requests that arrive up to the new time."""
         arrived_before, order = self.arrived, self.order
-        request_seconds = (arrived_before - self.left) * (until - self.now)
-        while self.arrived < len(order) and self.arrivals[order[self.arrived]] <= until:
-            request_seconds += until - self.arrivals[order[self.arrived]]
+        request_seconds = (arrived_before - self.left) * (time - self.now)
+        while self.arrived < len(order) and self.arrivals[order[self.arrived]] <= time:
+            request_seconds += time - self.arrivals[order[self.arrived]]
             self.arrived += 1
         self._in_system_s += request_seconds
-        self.now = until
+        self.now = time
         return order[arrived_before : self.arrived]
 
     def decode_run(

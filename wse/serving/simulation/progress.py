@@ -11,7 +11,7 @@ _CALLS: Final = 100
 
 
 def ignore(done: int, total: int) -> None:
-    """Do nothing: the default for callers that need no progress reports."""
+    """Do nothing with a progress report."""
 
 
 def reporter(on_done: OnDone, total: int) -> Callable[[int], None]:

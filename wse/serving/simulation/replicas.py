@@ -59,7 +59,7 @@ def simulate_replicas(
     else:
         machines = _round_robin(workload, replicas, make_machine, on_done)
     outcomes = [(machine.record.order, machine.outcome()) for machine in machines if machine.record.order]
-    return _together(outcomes, replicas)
+    return _combined(outcomes, replicas)
 
 
 def _round_robin(
@@ -99,7 +99,7 @@ def _least_loaded(
     return machines
 
 
-def _together(outcomes: Sequence[tuple[Sequence[int], Outcome]], replicas: int) -> Outcome:
+def _combined(outcomes: Sequence[tuple[Sequence[int], Outcome]], replicas: int) -> Outcome:
     """Return the combined outcome of several machines, with requests in the order of their indices.
 
     Args:

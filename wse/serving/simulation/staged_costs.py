@@ -106,12 +106,24 @@ class StagedCosts:
         return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens
 
     def round_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Return the seconds of a round: of a pass, or of the busiest stage's work if longer."""
+        """Return the seconds of a round: of a pass, or of the busiest stage's work if longer.
+
+        Args:
+            users: Number of users that decode.
+            context: Tokens in the cache of each user.
+            pieces: Parts of prompts that are read in the round.
+        """
         work = self.work_s(users, context, pieces)
         return max(work, self._decode(context).latency_s) if users else work
 
     def work_s(self, users: int, context: int, pieces: Sequence[Piece]) -> float:
-        """Return the seconds of a round in which the busiest stage works."""
+        """Return the seconds of a round in which the busiest stage works.
+
+        Args:
+            users: Number of users that decode.
+            context: Tokens in the cache of each user.
+            pieces: Parts of prompts that are read in the round.
+        """
         passes = max(1.0, users / self.decode.slots) if users else 0.0
         return sum(self.piece_busy_s(piece) for piece in pieces) + passes * self._decode(context).busy_s
 
@@ -136,17 +148,17 @@ class StagedCosts:
         return busy + (self._last(piece).busy_s if piece.ends else 0.0)
 
     def _decode(self, context: int) -> PassTime:
-        """Return the time of a decode pass at a context, interpolated between those of the grid."""
+        """Return the time of a decode pass, interpolated between the contexts of the table."""
         contexts, passes = self.decode.contexts, self.decode.passes
         upper_index = min(bisect_left(contexts, context), len(contexts) - 1)
         if contexts[upper_index] == context or upper_index == 0:
             return passes[upper_index]
         low, high = contexts[upper_index - 1], contexts[upper_index]
-        return _between(passes[upper_index - 1], passes[upper_index], (context - low) / (high - low))
+        return _interpolated(passes[upper_index - 1], passes[upper_index], (context - low) / (high - low))
 
     @cached_property
     def _busy_sums(self) -> list[float]:
-        """Work of the busiest stage for the first n whole chunks, in seconds, for n from 0."""
+        """Seconds of work of the busiest stage for the first 0, 1, 2, ... chunks of a prompt."""
         return list(accumulate((chunk.busy_s for chunk in self.prefill.chunks), initial=0.0))
 
     def _busy_until(self, tokens: int) -> float:
@@ -161,7 +173,7 @@ class StagedCosts:
         return sums[chunk] + extra_tokens / self.chunk_tokens * chunks[chunk].busy_s
 
     def _last_tokens(self, piece: Piece) -> int:
-        """Return the number of tokens of a prompt's last chunk."""
+        """Return the number of tokens of the chunk that ends a prompt."""
         return (piece.tokens - 1) % self.chunk_tokens + 1
 
     def _last(self, piece: Piece) -> PassTime:
@@ -170,17 +182,20 @@ class StagedCosts:
         The time is interpolated between lengths, and between the first and the last context.
         """
         grid, tokens = self.prefill, self._last_tokens(piece)
-        longest = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)
-        context_fraction = min(1.0, (piece.context + piece.tokens - tokens) / longest)
+        last_context = max(1, (len(grid.chunks) - 1) * grid.chunk_tokens)
+        context_fraction = min(1.0, (piece.context + piece.tokens - tokens) / last_context)
         upper_index = bisect_left(grid.last_tokens, tokens)
-        high = _between(*grid.lasts[upper_index], context_fraction)
+        high = _interpolated(*grid.lasts[upper_index], context_fraction)
         if grid.last_tokens[upper_index] == tokens or upper_index == 0:
             return high
-        low, lower_tokens = _between(*grid.lasts[upper_index - 1], context_fraction), grid.last_tokens[upper_index - 1]
-        return _between(low, high, (tokens - lower_tokens) / (grid.last_tokens[upper_index] - lower_tokens))
+        low, lower_tokens = (
+            _interpolated(*grid.lasts[upper_index - 1], context_fraction),
+            grid.last_tokens[upper_index - 1],
+        )
+        return _interpolated(low, high, (tokens - lower_tokens) / (grid.last_tokens[upper_index] - lower_tokens))
 
 
-def _between(low: PassTime, high: PassTime, fraction: float) -> PassTime:
+def _interpolated(low: PassTime, high: PassTime, fraction: float) -> PassTime:
     """Return the linear interpolation between two pass times; ``fraction`` 0 gives the first."""
     return PassTime(
         low.latency_s + (high.latency_s - low.latency_s) * fraction, low.busy_s + (high.busy_s - low.busy_s) * fraction

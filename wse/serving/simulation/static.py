@@ -42,6 +42,12 @@ def simulate_static(
 ) -> Outcome:
     """Serve all requests of a workload with static batching.
 
+    For each batch:
+
+    1. Determine its requests and when it starts.
+    2. Compute when all prompts have been read and when the longest answer ends.
+    3. Record the decode passes, and the times of each request as its answer ends.
+
     Args:
         workload: The requests. Each must fit in the KV cache by itself.
         costs: Times of passes. With drafts, a decode pass is a verification pass together with its
@@ -61,29 +67,29 @@ def simulate_static(
     times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}
     first = 0
     while first < len(prompts):
-        batch_end = _seated(first, needs, costs.kv_capacity_tokens, policy.seats)
+        batch_end = _seated(first, needs, costs.kv_capacity_tokens, policy.seats)  # 1
         start = max(record.now, min(record.arrivals[batch_end - 1], record.arrivals[first] + policy.longest_wait_s))
         record.advance(start)
         batch = range(first, min(batch_end, record.arrived))
-        pieces = [Piece(prompts[request], 0) for request in batch]
-        begin = start + costs.round_s(0, 0, pieces) + costs.drain_s(pieces[-1])
+        pieces = [Piece(prompts[request], 0) for request in batch]  # 2
+        decode_start = start + costs.round_s(0, 0, pieces) + costs.drain_s(pieces[-1])
         users = len(batch)
         if users not in times:
             times[users] = decode_times(costs, users, answers.tokens_per_pass)
         pass_times, work_times = times[users]
         context = sum(answers.contexts[request] for request in batch) // users
         passes = [answers.passes[request] for request in batch]
-        end = begin + pass_times.run_s(context, max(passes))
+        end = decode_start + pass_times.run_s(context, max(passes))
         record.busy_s += end - start
         record.work_s += costs.work_s(0, 0, pieces) + work_times.run_s(context, max(passes))
         record.advance(end)
-        decoded = 0
-        for finished, (last_pass, request) in enumerate(sorted(zip(passes, batch, strict=True))):
-            decoded = _decode(record, pass_times, context, decoded, last_pass, users - finished)
-            record.start_s[request], record.first_s[request] = start, begin + costs.host_s
-            left = begin + pass_times.run_s(context, decoded)
-            record.end_s[request] = left + costs.host_s
-            record.leave(request, left)
+        decoded = 0  # 3
+        for finished_users, (last_pass, request) in enumerate(sorted(zip(passes, batch, strict=True))):
+            decoded = _decode(record, pass_times, context, decoded, last_pass, users - finished_users)
+            record.start_s[request], record.first_s[request] = start, decode_start + costs.host_s
+            left_s = decode_start + pass_times.run_s(context, decoded)
+            record.end_s[request] = left_s + costs.host_s
+            record.leave(request, left_s)
         first = batch.stop
         report(record.left)
     return record.outcome()

@@ -28,7 +28,7 @@ class Distribution:
 
 
 def distribution(values: F64) -> Distribution:
-    """Return the distribution of values of equal weight. There must be at least one."""
+    """Return mean, quantiles and maximum of values of equal weight. There must be at least one."""
     p50, p90, p99 = np.quantile(values, QUANTILES).tolist()
     return Distribution(float(values.mean()), p50, p90, p99, float(values.max()))
 
@@ -119,17 +119,22 @@ class Levels:
 
 
 def levels(outcome: Outcome, points: int) -> Levels:
-    """Return the numbers of requests at evenly spaced times over the whole simulation."""
+    """Return the numbers of requests in each state at evenly spaced times.
+
+    Args:
+        outcome: Times of all requests.
+        points: Number of times, from the first arrival to the end of the simulation.
+    """
     work = outcome.workload
     begin = float(work.arrival_s[0])
     times = begin + np.linspace(0.0, outcome.makespan_s, points)
 
     def until(events: F64) -> F64:
-        """Return the number of events up to each time."""
+        """Return the number of events up to each of the times."""
         return np.searchsorted(np.sort(events), times, side="right").astype(np.float64)
 
     def tokens_until(events: F64) -> F64:
-        """Return the tokens of the requests whose event is up to each time."""
+        """Return the tokens of all requests whose event is before or at each of the times."""
         order = events.argsort()
         sums = np.append(0.0, (work.prompt_tokens + work.new_tokens)[order].cumsum())
         return np.asarray(sums[np.searchsorted(events[order], times, side="right")])

@@ -56,8 +56,8 @@ class Workload:
     @staticmethod
     def joined(parts: Sequence[Workload]) -> Workload:
         """Return one workload with the requests of several workloads, one after another."""
-        joined: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _PER_REQUEST}
-        return Workload(**joined)
+        columns: dict[str, Any] = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _PER_REQUEST}
+        return Workload(**columns)
 
     @property
     def rate_per_s(self) -> float:
@@ -196,8 +196,8 @@ def _lengths(options: WorkloadOptions, stream: int, mean: int, most: I64) -> I64
     if not cv:
         return np.asarray(np.minimum(mean, most))
     variance = math.log1p(cv * cv)
-    drawn = random_stream(options.seed, stream).lognormal(math.log(mean) - variance / 2, math.sqrt(variance), count)
-    return np.asarray(np.clip(np.rint(drawn), 1, most), np.int64)
+    lengths = random_stream(options.seed, stream).lognormal(math.log(mean) - variance / 2, math.sqrt(variance), count)
+    return np.asarray(np.clip(np.rint(lengths), 1, most), np.int64)
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:

@@ -154,9 +154,9 @@ class ContinuousMachine:
                 self._advance(self._next_change())
             self.report(record.left)
 
-    def _advance(self, until: float) -> None:
+    def _advance(self, time: float) -> None:
         """Advance the clock, and add the requests that arrive until then to the waiting ones."""
-        for request in self.record.advance(until):
+        for request in self.record.advance(time):
             self.waiting[self.tiers[request]].append(request)
 
     # Admission
@@ -167,9 +167,9 @@ class ContinuousMachine:
 
     def _admit(self) -> None:
         """Admit waiting requests in order, the fast tier first, until one does not fit."""
-        now = self.record.now
+        now_s = self.record.now
         for tier, queue in enumerate(self.waiting):
-            while queue and self._fits(queue[0]) and (self.prefill is None or self.prefill_free_s <= now):
+            while queue and self._fits(queue[0]) and (self.prefill is None or self.prefill_free_s <= now_s):
                 self._take_in(queue.popleft(), tier)
             if queue:
                 return

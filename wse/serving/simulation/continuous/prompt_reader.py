@@ -81,7 +81,7 @@ class PromptReader:
         return pieces, completed
 
     def first_unread_s(self) -> float:
-        """Return the remaining work of the first prompt, in seconds of the busiest stage."""
+        """Return the seconds that the busiest stage still has to work on the first prompt."""
         return self._seconds(next(queue[0] for queue in self._queues if queue))
 
     def read_in_gaps(self, gap_s: float, end_s: float, round_per_gap: float) -> tuple[float, list[tuple[float, int]]]:
@@ -113,7 +113,7 @@ class PromptReader:
         return gap_s, ready
 
     def _seconds(self, request: int) -> float:
-        """Return the remaining work of a prompt, in seconds of the busiest stage."""
+        """Return the seconds that the busiest stage still has to work on a prompt."""
         if request not in self._unread_s:
             self._unread_s[request] = self._costs.piece_busy_s(self._rest(request))
         return self._unread_s[request]

@@ -28,12 +28,12 @@ class Users:
 
     @property
     def mean_context(self) -> int:
-        """Mean context of the users in flight, in passes."""
+        """Mean number of tokens in the caches of the users in flight, counted in decode passes."""
         return self._context_sum // self.count + self._rounds
 
     @property
     def passes_to_first(self) -> int:
-        """Number of rounds after which the first user is done."""
+        """Number of rounds until the first user has a complete answer."""
         return self._finish[0][0] - self._rounds
 
     def join(self, request: int) -> None:
