@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from wse.reports.result import Doc, Result
-from wse.tracing.query.costs.folds import LayerOps, Stretches, layers_by_group
+from wse.tracing.query.costs.folds import LayerOps, Ranges, layers_by_group
 from wse.tracing.query.costs.step_sums import StepSums, Sums
 from wse.tracing.query.view import name_at
 from wse_traces.groups import distinct_rows
@@ -24,7 +24,7 @@ class PartCycles(Result):
     cycles: Annotated[int, Doc("sum over the run", "cycles")]
     cycles_by: Annotated[Mapping[str, int], Doc("the cycles by cause", "cycles")]
     words: Annotated[int, Doc("words sent", "words")]
-    hops: Annotated[int, Doc("links that the wavelets of these cross", "wavelet-hops")]
+    hops: Annotated[int, Doc("links that these words cross, summed over words", "wavelet-hops")]
 
     @property
     def mostly(self) -> str:
@@ -45,9 +45,9 @@ class EqualOps(PartCycles):
     """Set of ops that have the same name in their layers and equal cycles for each cause."""
 
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]
-    layers: Annotated[Stretches, Doc("first and last layer of each range of layers; empty outside of the layers")]
+    layers: Annotated[Ranges, Doc("first and last layer of each range of layers; empty outside of the layers")]
     count: Annotated[int, Doc("number of these ops")]
-    steps: Annotated[tuple[KernelCycles, ...], Doc("their steps by kernel or pattern, the costliest first")]
+    steps: Annotated[tuple[KernelCycles, ...], Doc("steps of the ops by kernel or pattern, the costliest first")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +55,9 @@ class OpKind(PartCycles):
     """All ops of one kind."""
 
     kind: Annotated[str, Doc("what the ops do; empty for steps without an op")]
-    layers: Annotated[Stretches, Doc("first and last layer of each range of layers; empty outside of the layers")]
+    layers: Annotated[Ranges, Doc("first and last layer of each range of layers; empty outside of the layers")]
     count: Annotated[int, Doc("number of these ops")]
-    ops: Annotated[tuple[EqualOps, ...], Doc("the ops, equal ones together, the costliest first")]
+    ops: Annotated[tuple[EqualOps, ...], Doc("the ops, equal ones combined, the costliest first")]
 
 
 def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:

@@ -32,12 +32,14 @@ class PassTotals(Result):
     """Totals of a phase over the run, and means per pass."""
 
     passes: Annotated[int, Doc("passes of the phase")]
-    cycles: Annotated[int, Doc("cycles of all of its steps", "cycles")]
+    cycles: Annotated[int, Doc("cycles of all steps of the phase", "cycles")]
     cycles_per_pass: Annotated[float, Doc("cycles of a mean pass", "cycles")]
     cycles_by: Annotated[Mapping[str, float], Doc("the cycles of a mean pass by cause", "cycles")]
     words_per_pass: Annotated[float, Doc("words that a mean pass sends", "words")]
-    wavelet_hops_per_pass: Annotated[float, Doc("links that the wavelets of these cross", "wavelet-hops")]
-    tokens_per_s: Annotated[float | None, Doc("tokens of all users; of decode in a summary", "tokens/s")] = None
+    wavelet_hops_per_pass: Annotated[float, Doc("links that these words cross, summed over words", "wavelet-hops")]
+    tokens_per_s: Annotated[
+        float | None, Doc("tokens/s of all users together; only for decode, in a summary", "tokens/s")
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class OpCycles(Result):
     """Cycles of an op in a mean pass of each phase."""
 
     op: Annotated[str, Doc("name of the op")]
-    kind: Annotated[str, Doc("what it does")]
+    kind: Annotated[str, Doc("kind of op")]
     prefill: Annotated[float, Doc("cycles in a mean chunk of the prompts", "cycles")]
     decode: Annotated[float, Doc("cycles in a mean decoded token", "cycles")]
     verify: Annotated[

@@ -32,9 +32,9 @@ class TracesResult(Result):
     rows: Annotated[tuple[ComparisonRow, ...], Doc("one for each run")]
     changes: Annotated[
         Mapping[str, Sequence[Change]],
-        Doc("of all prompts and of a mean generated token, by kind, the largest first"),
+        Doc("changes of all prompts and of a mean generated token, by kind, the largest first"),
     ]
-    prices: Annotated[tuple[str, ...], Doc("prices of a wafer that costs rest on, each with its range and source")]
+    prices: Annotated[tuple[str, ...], Doc("wafer prices that the costs are based on, each with its range and source")]
 
 
 def compare_traces(
