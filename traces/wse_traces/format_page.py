@@ -68,8 +68,8 @@ which link. Plain h5py can read it without this project. These words have a spec
      token.
    - If the run ended in an error or was interrupted, the root attribute `ending` says so.
 5. **Steps.** Steps are stored once for each schedule, because many tokens repeat the same steps.
-   The steps of a pass are the rows of `steps` from `first_step` up to, but excluding, `first_step
-   + steps`. They start at `passes/start_cycle` plus their own `start_cycle`.
+   The steps of a pass are the rows of `steps` from `first_step` up to, but excluding,
+   `first_step + steps`. They start at `passes/start_cycle` plus their own `start_cycle`.
    - **Cache shifts:** The number of rows of PEs that pass on a KV-cache entry differs from token
      to token, without any effect on cycles. The traffic of a cache shift in a pass is the `words`
      and `hops` of the step, plus those of the row of `shifts` with this pass and step, if there is
