@@ -149,7 +149,7 @@ The steps of one token, with absolute start cycles:
 
 
 def page() -> str:
-    """Return the content of FORMAT.md."""
+    """Return the content of FORMAT.md, the page that describes the trace format."""
     axes = "; ".join(f"`{name}`: {', '.join(labels)}" for name, labels in AXIS_LABELS.items())
     lines = [_HEAD.replace("{axes}", axes).rstrip("\n")]
     lines += [f"| `{a.path}` | `{a.name}` | {a.kind.__name__} | {a.doc} |" for a in ATTRIBUTES]

@@ -66,10 +66,12 @@ class WrittenColumn:
         return self.dtype.itemsize * math.prod(self.shape)
 
     def check(self, value: Any) -> Any:
-        """Return a value as the value of one row, after a check of its range.
+        """Return a value unchanged after checking that the type of the column can represent it.
+
+        Only single integers are checked.
 
         Raises:
-            ValueError: The type of the column cannot represent an integer.
+            ValueError: The integer is out of range.
         """
         if self.max_value and not self.shape and not self.min_value <= value <= self.max_value:
             message = f"{self.path}: values that {self.dtype} cannot hold"

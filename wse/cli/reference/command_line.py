@@ -24,7 +24,7 @@ models, wafers and mappings.
 
 
 def page() -> str:
-    """Return the content of the page."""
+    """Return the content of docs/reference/cli.md."""
     group = command()
     with group.make_context("wse", [], resilient_parsing=True) as context:
         sections = [_section(name, group.get_command(context, name), context) for name in COMMANDS]

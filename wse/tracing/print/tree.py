@@ -51,7 +51,7 @@ def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) ->
 
 
 def _colour(line: _Line) -> str:
-    """Return the colour of the bar in a row."""
+    """Return the name of the colour in which the bar of a row is drawn."""
     return "weights" if line.is_layer else "compute"
 
 

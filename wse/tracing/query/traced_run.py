@@ -17,7 +17,7 @@ from wse_traces.schema import PHASES, USES
 
 @dataclass(frozen=True, kw_only=True)
 class TracedModel(Result):
-    """Model of a traced run."""
+    """Model that was executed in a traced run."""
 
     name: Annotated[str, Doc("name of the model")]
 
@@ -34,7 +34,7 @@ class TracedWafer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSystem(Result):
-    """Distribution of the model over wafers."""
+    """Distribution of the model over wafers: the mapping and its stages."""
 
     wafers: Annotated[int, Doc("number of wafers")]
     mapping: Annotated[str, Doc("name of the mapping")]
@@ -43,7 +43,7 @@ class TracedSystem(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedUser(Result):
-    """Tokens of one sequence of the batch."""
+    """Prompt and generated tokens of one user, which is one sequence of the batch."""
 
     prompt_tokens: Annotated[int, Doc("tokens of the prompt that were read")]
     generated_tokens: Annotated[int, Doc("tokens that were generated")]
@@ -52,7 +52,7 @@ class TracedUser(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedEmulation(Result):
-    """Cost of the emulation itself."""
+    """Cost of the emulation itself: the time that the emulator needed."""
 
     wall_s: Annotated[float, Doc("time that the emulator needed for all passes", "s")]
 
@@ -71,7 +71,7 @@ class TracedSram(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedRun(Result):
-    """Description of a run, read from its trace."""
+    """Description of a run, read from its trace: what was run, where, and how fast."""
 
     created_by: Annotated[str, Doc("program and version that wrote the trace")]
     versions: Annotated[Mapping[str, Any], Doc("versions of the software that wrote it")]

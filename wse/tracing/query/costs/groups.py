@@ -64,7 +64,7 @@ class Group(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsView(View):
-    """View of cycles by group."""
+    """View of the cycles of each phase, grouped by op, layer, cause or another key."""
 
     TABLE: ClassVar[str] = "groups"
 
@@ -116,14 +116,14 @@ def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = 
 
 
 def _kinds(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each kind of op."""
+    """Yield a group of steps for each kind of op, such as ``norm``, in each phase."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             yield Group(kind=kind.kind, **_part(phase, kind))
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each set of equal ops of different layers."""
+    """Yield a group of steps for each set of equal ops of different layers, in each phase."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
@@ -137,7 +137,7 @@ def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
 
 
 def _ops(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each op, without combining equal layers."""
+    """Return a group of steps for each op, without combining the equal ops of different layers."""
     heads = [{"op": op["name"], "kind": op["kind"], "layer": op["layer"]} for op in sums.trace.records("op")]
     op = sums.steps["op"]
     op = np.where((op >= 0) & (op < len(heads)), op, len(heads))
@@ -145,13 +145,13 @@ def _ops(sums: StepSums) -> Iterator[Group]:
 
 
 def _layers(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each layer, without combining equal layers."""
+    """Return a group of steps for each layer, without combining equal layers."""
     layers, group = np.unique(sums.steps["layer"], return_inverse=True)
     return _step_groups(sums, group, [{"layer": layer} for layer in layers.tolist()])
 
 
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each set of layers with equal cycles for each cause.
+    """Yield a group of steps for each set of layers with equal cycles for each cause.
 
     All ops outside of the layers form a group of their own.
     """
@@ -166,7 +166,7 @@ def _equal_layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _wafers(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each wafer, and one for the host."""
+    """Return a group of steps for each wafer, and one for the host."""
     wafers, group = np.unique(sums.steps["wafer"], return_inverse=True)
     return _step_groups(sums, group, [{"wafer": wafer} for wafer in wafers.tolist()])
 

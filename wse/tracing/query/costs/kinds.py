@@ -1,4 +1,4 @@
-"""Cycles by kind of op. Each kind consists of sets of equal ops, and each set of steps."""
+"""Cycles by kind of op. A kind consists of sets of equal ops, and such a set of steps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Steps with the same kernel or pattern in a set of equal ops."""
+    """Steps with the same kernel or pattern in a set of equal ops, with their total cycles."""
 
     name: Annotated[str, Doc("kernel or pattern")]
     kind: Annotated[str, Doc("`compute`, `transfer` or `cross`")]
@@ -42,7 +42,7 @@ class KernelCycles(PartCycles):
 
 @dataclass(frozen=True, kw_only=True)
 class EqualOps(PartCycles):
-    """Set of ops that have the same name in their layers and equal cycles for each cause."""
+    """Set of equal ops: the same name in their layers, and the same cycles for each cause."""
 
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]
     layers: Annotated[Ranges, Doc("first and last layer of each range of layers; empty outside of the layers")]
@@ -52,7 +52,7 @@ class EqualOps(PartCycles):
 
 @dataclass(frozen=True, kw_only=True)
 class OpKind(PartCycles):
-    """All ops of one kind."""
+    """All ops of one kind, such as ``norm``, with their total cycles in one phase."""
 
     kind: Annotated[str, Doc("what the ops do; empty for steps without an op")]
     layers: Annotated[Ranges, Doc("first and last layer of each range of layers; empty outside of the layers")]
@@ -107,7 +107,7 @@ def _kinds_of(sums: StepSums, ops: LayerOps, op: Array, totals: Sums, phase: int
 
 
 def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: LayerOps) -> OpKind:
-    """Return a kind of op.
+    """Return a kind of op with the totals of its ops.
 
     Args:
         kind: Name of the kind.

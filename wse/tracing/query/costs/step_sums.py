@@ -29,7 +29,7 @@ def cycle_fraction(cycles: float, phase_cycles: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class PassTotals(Result):
-    """Totals of a phase over the run, and means per pass."""
+    """Totals of a phase ("prefill", "decode" or "verify") over the run, and means per pass."""
 
     passes: Annotated[int, Doc("passes of the phase")]
     cycles: Annotated[int, Doc("cycles of all steps of the phase", "cycles")]
@@ -84,8 +84,8 @@ class StepSums:
         """Return the totals of groups of steps by phase.
 
         Args:
-            group: int ``[step]``: group of each step. Steps with an index outside of 0 to ``groups
-                - 1`` are not counted.
+            group: int ``[step]``: group of each step. Steps with a negative or too large index are
+                not counted.
             groups: Number of groups.
         """
         phase = self.steps["phase"]

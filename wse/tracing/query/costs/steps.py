@@ -58,13 +58,13 @@ class Step(Result):
 
     @property
     def mostly(self) -> str:
-        """Cause with the most cycles."""
+        """Cause with the most cycles of the step, such as "hops" or "compute"."""
         return max(self.cycles_by, key=lambda cause: self.cycles_by[cause])
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepsView(View):
-    """View of steps in some order."""
+    """View of the steps of a run in a requested order, such as costliest first."""
 
     TABLE: ClassVar[str] = "steps"
 
@@ -79,7 +79,7 @@ def check_order(order: str) -> None:
 
 
 def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool = False) -> list[Step]:
-    """Return steps in an order.
+    """Return the steps of a trace in a requested order.
 
     Args:
         sums: Steps of a trace.

@@ -44,7 +44,7 @@ class LayerOps(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TreeView(View):
-    """View of ops by layer."""
+    """View of the ops of each layer, with their cycles."""
 
     phases: Annotated[Mapping[str, PassTotals], Doc("totals of each phase that ran")]
     tree: Annotated[tuple[LayerOps, ...], Doc("layers with their ops")]

@@ -22,7 +22,7 @@ MOST_LINKS: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class LayerWords(Result):
-    """Words of one layer on a link."""
+    """Words that one layer sends over a link."""
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
     words: Annotated[int, Doc("words over the run", "words")]
@@ -47,7 +47,7 @@ class Link(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLinks(Result):
-    """Words of a layer on the links of one wafer."""
+    """Words that a layer sends over the links of one wafer: on the busiest link, and in total."""
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
     wafer: Annotated[int, Doc("index of the wafer")]
@@ -57,7 +57,7 @@ class LayerLinks(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LinksView(View):
-    """View of words on links."""
+    """View of the busiest links between PEs, and of the words that each layer sends over links."""
 
     TABLE: ClassVar[str] = "links"
 

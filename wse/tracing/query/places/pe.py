@@ -63,7 +63,7 @@ class PeSram(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeRoute(Result):
-    """Colour that is configured in the router of a PE."""
+    """Colour (static route) configured in the router of a PE, and the pattern that uses it."""
 
     colour: Annotated[int, Doc("number of the colour")]
     pattern: Annotated[str, Doc("pattern that uses it")]
@@ -97,7 +97,7 @@ class Pe(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeView(View):
-    """View of one PE."""
+    """View of one PE: its stage, SRAM, colours, busy cycles and links."""
 
     pe: Annotated[Pe, Doc("the PE")]
 
@@ -167,7 +167,10 @@ def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
 
 
 def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
-    """Return the stages whose buffers are recorded for a PE, int64 ``[stage]``; may be empty."""
+    """Return the indices of the stages whose buffers are recorded for a PE, int64 ``[stage]``.
+
+    The result may be empty.
+    """
     stages = trace.table("stage")
     holding = np.flatnonzero((stages["wafer"] == wafer) & covers(stages, row, col))
     return _mapped_stages(trace.column("sram/buffers/stage"), stages, holding)
@@ -217,7 +220,7 @@ def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict
 
 
 def _stage(stages: Columns, index: int) -> PeStage:
-    """Return the description of a stage."""
+    """Return the index, the layers and the rectangle of PEs of a stage."""
     row = {name: int(stages[name][index]) for name in (*RECTANGLE, "first_layer", "last_layer")}
     return PeStage.from_record(row, index=index, layers=layers_of(row))
 

@@ -21,7 +21,7 @@ _MOVE: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 
 @dataclass(frozen=True, kw_only=True)
 class BusiestPlace(Result):
-    """Link or PE that the most words pass."""
+    """Link or PE through which the most words passed."""
 
     wafer: Annotated[int, Doc("wafer of the PE")]
     row: Annotated[int, Doc("row of the PE")]

@@ -40,7 +40,7 @@ class Amount(NamedTuple):
 
 @dataclass(frozen=True)
 class Totals:
-    """Run with the quantities that are compared.
+    """All quantities of a run that can be compared with those of another run.
 
     Attributes:
         run: The run as a whole, with the totals of its phases.
@@ -56,7 +56,7 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Result):
-    """Quantity that differs between two runs."""
+    """Quantity that differs between two runs, such as the cycles of an op, with both amounts."""
 
     kind: Annotated[str, Doc("kind of amount, such as `cause` or `traffic`")]
     name: Annotated[str, Doc("item that the amount belongs to; for an op of equal layers, the name within the layer")]
