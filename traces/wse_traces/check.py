@@ -141,9 +141,9 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
 
 
 def _is_plain(dataset: Any) -> bool:
-    """Return whether the row counts are stored in this file, contiguously and uncompressed.
+    """Return whether the dataset of row counts can be read without further checks.
 
-    The dataset must also be small, since it is read without any further check.
+    It must be small, uncompressed, contiguous and stored in this file.
     """
     properties = dataset.get_create_plist()
     is_small = 0 < dataset.shape[0] * dataset.dtype.itemsize <= _ROWS_BYTES

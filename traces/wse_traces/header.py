@@ -64,31 +64,31 @@ class Attribute:
 
 ATTRIBUTES: Final = (
     Attribute("format", str, "always `wse-trace`"),
-    Attribute("version", int, "of the schema that the file follows"),
+    Attribute("version", int, "version of the schema that the file follows"),
     Attribute(
         "format_doc",
         str,
-        "command that prints this page wherever the Python package `wse` is installed; in its sources the page is "
-        "`traces/FORMAT.md`",
+        "command that prints this page if the Python package `wse` is installed; the page is `traces/FORMAT.md` "
+        "in its sources",
     ),
-    Attribute("complete", bool, "false while the run goes on and for ever after a run that was stopped"),
+    Attribute("complete", bool, "false while the run is in progress, and after a run that was stopped"),
     Attribute(
         "ending",
         str,
-        f"why the run ended before it was complete: its error, or `{INTERRUPTED}`; empty while it goes on, "
-        "after a kill, and in a complete file",
+        f"why the run ended before it was complete: its error, or `{INTERRUPTED}`; empty while the run is in "
+        "progress, after a kill, and in a complete file",
         room_bytes=1024,
     ),
     Attribute("created_by", str, "program and version that wrote the file"),
     Attribute("model", str, "name of the model"),
     Attribute("wafer", str, "name of the wafer"),
     Attribute("mapping", str, "name of the mapping"),
-    Attribute("seed", int, "of weights that are drawn and of sampling"),
+    Attribute("seed", int, "seed of random weights and of sampling"),
     Attribute("program_digest", str, "hexadecimal digest of the compiled Program"),
     Attribute("wafers", int, "number of wafers"),
     Attribute("rows", int, "rows of PEs on each wafer"),
     Attribute("cols", int, "columns of PEs on each wafer"),
     Attribute("clock_hz", float, "cycles per second of the wafer"),
     Attribute("options", str, "JSON object: the options of the run", "run"),
-    Attribute("versions", str, "JSON object: the versions of what made it", "run"),
+    Attribute("versions", str, "JSON object: the versions of the software that wrote the file", "run"),
 )

@@ -11,7 +11,7 @@ from wse_traces.errors import TraceError
 from wse_traces.read import Array, Trace
 
 
-def pieces(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
+def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
     """Yield a plane of words on links chunk by chunk.
 
     Args:

@@ -279,13 +279,16 @@ class TraceFile:
         self.close()
 
     def _fields(self, table: str) -> tuple[Field, ...]:
-        """Return the fields of a table. Raise TraceError if there is no such table."""
+        """Return the fields of a table of the schema.
+
+        Raise TraceError if there is no such table.
+        """
         if table not in TABLES:
             raise TraceError(_unknown_name_message(self.path, "table", table, list(TABLES)))
         return TABLES[table]
 
     def _field(self, path: str) -> Field:
-        """Return the field with a path. Raise TraceError if there is none."""
+        """Return the field of the schema with a path. Raise TraceError if there is none."""
         if path not in BY_PATH:
             raise TraceError(_unknown_name_message(self.path, "column", path, [field.path for field in FIELDS]))
         return BY_PATH[path]

@@ -68,7 +68,7 @@ def problems(path: str | os.PathLike[str], *, limit_bytes: int = LIMIT_BYTES) ->
 
 
 def _header_lines(path: Path) -> list[str]:
-    """Return all problems of the header. The reader itself reports only the first."""
+    """Return all problems of the header of a file. The reader itself reports only the first."""
     try:
         with open_file(path) as file:
             return header_problems(file)[1]

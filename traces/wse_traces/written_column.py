@@ -66,10 +66,12 @@ class WrittenColumn:
         return self.dtype.itemsize * math.prod(self.shape)
 
     def check(self, value: Any) -> Any:
-        """Return a value as the value of one row, after a check of its range.
+        """Return a value unchanged after checking that the type of the column can represent it.
+
+        Only single integers are checked.
 
         Raises:
-            ValueError: The type of the column cannot represent an integer.
+            ValueError: The integer is out of range.
         """
         if self.max_value and not self.shape and not self.min_value <= value <= self.max_value:
             message = f"{self.path}: values that {self.dtype} cannot hold"
@@ -124,20 +126,20 @@ class WrittenDataset:
         self._id = h5py.h5d.open(file.id, column.path.encode())
         self._type, self._shape = self._id.get_type(), column.shape  # the type knows that texts are UTF-8
 
-    def append(self, pieces: Sequence[Array], end: int) -> None:
+    def append(self, arrays: Sequence[Array], end: int) -> None:
         """Append rows, so that the dataset has ``end`` rows.
 
         Args:
-            pieces: Rows to append. A row that covers the mesh may be given in part.
+            arrays: Rows to append. A row that covers the mesh may be given in part.
             end: Number of rows after the call.
         """
         self._id.set_extent((end, *self._shape))
-        row = end - sum(map(len, pieces))
-        for piece in pieces:
+        row = end - sum(map(len, arrays))
+        for array in arrays:
             space = self._id.get_space()
-            space.select_hyperslab((row,) + (0,) * len(self._shape), piece.shape)
-            self._id.write(h5py.h5s.create_simple(piece.shape), space, np.ascontiguousarray(piece), self._type)
-            row += len(piece)
+            space.select_hyperslab((row,) + (0,) * len(self._shape), array.shape)
+            self._id.write(h5py.h5s.create_simple(array.shape), space, np.ascontiguousarray(array), self._type)
+            row += len(array)
 
 
 def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[Part]) -> dict[str, list[Array]]:

@@ -60,7 +60,10 @@ wse --help lists all commands, wse COMMAND --help shows examples.
 
 
 def command() -> Any:
-    """Return the group of all commands. Each command is built only when it is requested."""
+    """Return the ``wse`` command with all of its subcommands.
+
+    Each subcommand is built only when it is requested.
+    """
     app = typer.Typer(
         cls=Commands,
         rich_markup_mode=None,

@@ -110,7 +110,7 @@ def _completer(option: Option) -> Callable[[str], list[str]] | None:
         return None
 
     def complete(incomplete: str) -> list[str]:
-        """Return the values that start with the incomplete word."""
+        """Return the possible values that start with the text typed so far."""
         names = choices if isinstance(choices, tuple) else choices()
         return [name for name in names if name.startswith(incomplete)]
 

@@ -1,1 +1,1 @@
-"""Results as people and programs read them: tables, on a terminal, in pages and as CSV; JSON; progress."""
+"""Presentation of results: tables on terminals, in pages and as CSV; JSON; and progress reports."""

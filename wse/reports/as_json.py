@@ -8,9 +8,9 @@ from typing import Any
 from wse.reports.result import Result, plain
 
 Report = dict[str, Any]
-"""A report as plain values, with the JSON keys that the command line promises."""
+"""Report as plain values, with the documented JSON keys of the command line."""
 
 
 def as_json(report: Result | dict[str, Any]) -> str:
-    """``report`` as strict JSON with a line end."""
+    """Return a report as strict JSON with a final line end."""
     return json.dumps(plain(report), allow_nan=False) + "\n"

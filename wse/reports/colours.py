@@ -1,6 +1,6 @@
-"""Colours of causes of cycles and of uses of SRAM: the same on a terminal, in pages and in pictures.
+"""Colours for causes of cycles and uses of SRAM, the same on terminals, in pages and in pictures.
 
-Hues that colour-blind people can distinguish.
+Colour-blind people can distinguish these hues.
 Source: Okabe and Ito, Color Universal Design, 2008 (jfly.uni-koeln.de/color).
 """
 
@@ -10,7 +10,12 @@ from typing import Final, NamedTuple
 
 
 class Colour(NamedTuple):
-    """A colour in hexadecimal: on a light ground and on a terminal, and on the dark ground of a page."""
+    """Colour in two variants, as hexadecimal RGB.
+
+    Attributes:
+        light: Variant for light backgrounds and for terminals.
+        dark: Variant for pages with a dark background.
+    """
 
     light: str
     dark: str
@@ -42,13 +47,16 @@ USES: Final = {
 }
 
 SERIES: Final = (_BLUE, _VERMILION, _GREEN, _PINK, _ORANGE, _SKY_BLUE)
-"""Colours of the series of a drawing, in their order."""
+"""Colours of the series of a drawing on a page, in order."""
 PLOT_SERIES: Final = (*(colour.light for colour in SERIES), "#000000")
-"""Colours of the series of a plot, which is always on a white ground."""
+"""Colours of the series of a plot, which always has a white background."""
 
 
 def style_variables() -> str:
-    """The colours as variables of a style sheet, ``--cause-hops`` and so on, for the light and the dark theme."""
+    """Return the colours as CSS variables for the light and the dark theme.
+
+    The variables have names such as ``--cause-hops``, ``--use-weights`` and ``--series-0``.
+    """
     colours = {f"cause-{name}": colour for name, colour in CAUSES.items()}
     colours |= {f"use-{name}": colour for name, colour in USES.items()}
     colours |= {f"series-{number}": colour for number, colour in enumerate(SERIES)}

@@ -1,6 +1,7 @@
-"""Figures of matplotlib as PNG images: in files, and by themselves in notebooks.
+"""Conversion of matplotlib figures to PNG images, for files and for notebooks.
 
-Importing this module imports matplotlib: functions that draw do it when they are called.
+Importing this module imports matplotlib, which is slow. Functions that draw therefore import it
+only when they are called.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ DPI: Final = 110
 
 
 class NotebookFigure(Figure):
-    """A figure that a notebook shows, whether or not it has imported pyplot."""
+    """Figure that a notebook displays, even if the notebook has not imported pyplot."""
 
     def _repr_png_(self) -> bytes:
+        """Return the figure as a PNG image, for the notebook."""
         return png_of(self)
 
 
 def png_of(figure: Figure, dpi: int = DPI) -> bytes:
-    """Return a figure as a PNG image."""
+    """Return a figure as a PNG image with a resolution of ``dpi`` pixels per inch."""
     image = io.BytesIO()
     figure.savefig(image, dpi=dpi, format="png", metadata={"Software": None})
     return image.getvalue()

@@ -9,22 +9,32 @@ from typing import Final
 from wse.reports.table import Column, Row, Table, value_of
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&])")
-"""Characters that Markdown or HTML could take for more than text."""
+"""Characters that have a special meaning in Markdown or HTML."""
 
 
 def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Return the lines of a table; a bar in a cell does not end it."""
+    """Return the lines of a Markdown table. Vertical bars in cells are escaped.
+
+    Args:
+        head: Headings of the columns.
+        rows: Cells of each row, as Markdown.
+    """
     names = list(head)
     lines = [names, ["---"] * len(names), *rows]
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
 
 
 def tables_as_markdown(tables: Sequence[Table]) -> str:
-    """Tables below each other, each under its title: texts escaped, numbers at the right, the best of a column bold."""
+    """Return tables as Markdown, one below the other, each under its title.
+
+    Texts are escaped, numbers are right-aligned, and the best value of a column is bold. Tables
+    without rows are omitted.
+    """
     return "\n\n".join(_table(table) for table in tables if table.rows) + "\n"
 
 
 def _table(table: Table) -> str:
+    """Return a table as Markdown. Tables without headings become lists."""
     title = f"**{_escaped(table.title)}** {_escaped(table.note)}".strip() if table.title else ""
     if any(column.title for column in table.columns):
         bests = [column.best_value(table.rows) for column in table.columns]
@@ -41,15 +51,17 @@ def _table(table: Table) -> str:
 
 
 def _item(texts: Sequence[str]) -> str:
-    """Return the first text as a name before the others."""
+    """Return a list item: the first text as a name, followed by the other texts."""
     name, text = texts[0], " ".join(texts[1:])
     return f"- {_escaped(f'{name}: {text}' if name and text else name or text)}"
 
 
 def _cell(column: Column, row: Row, best: object) -> str:
+    """Return the text of a cell, in bold if it has the best value of the column."""
     text = _escaped(str(column.text(row)))
     return f"**{text}**" if best is not None and value_of(row, column.key) == best else text
 
 
 def _escaped(text: str) -> str:
+    """Return a text on one line, with special characters escaped."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

@@ -1,4 +1,7 @@
-"""Files that a command writes in addition to its report: paths checked first, content written whole or not at all."""
+"""Output files of commands.
+
+Paths are checked first, and files are written completely or not at all.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,22 @@ from typing import IO, Final
 from wse.errors import BadInput
 from wse_traces.errors import TraceError
 
-_LONGEST: Final = 50  # characters of a name that the file beside it begins with, at most 200 bytes of the 255 there are
+_LONGEST: Final = 50  # characters of a name to use for the temporary file: up to 200 of the 255 bytes of a name
 
 
 def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inputs: Iterable[Path] = ()) -> Path:
-    """Return the path that an option names; ``suffix`` and what ``kind`` of file it is for where only one will do.
+    """Check the path that an option names, and return it.
+
+    Args:
+        option: Name of the option, for error messages.
+        text: Value of the option.
+        suffix: Required suffix, or "" if any will do.
+        kind: Kind of file with an article, such as "a PNG image", for the error about the suffix.
+        inputs: Files that are read, which must not be overwritten.
 
     Raises:
-        BadInput: the path does not end in ``suffix``, is empty, a folder or one of the ``inputs``, which are read, or
-            its folder is missing or may not be written.
+        BadInput: The path is empty, a folder or an input, has the wrong suffix, or its folder does
+            not exist or is not writable.
     """
     path = Path(text)
     if text == "" or path.is_dir():
@@ -30,9 +40,9 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
     if not path.parent.is_dir():
         message = f"{option} {text}: {path.parent} is no folder; make it, or give another name"
         raise BadInput(message)
-    written = path if path.exists() and not path.is_file() else path.parent  # a device, or the folder of a file
-    if not os.access(written, os.W_OK):
-        message = f"{option} {text}: {written} may not be written; give another name"
+    target = path if path.exists() and not path.is_file() else path.parent  # a device, or the folder of a file
+    if not os.access(target, os.W_OK):
+        message = f"{option} {text}: {target} may not be written; give another name"
         raise BadInput(message)
     if path.exists() and any(source.exists() and path.samefile(source) for source in inputs):
         message = f"{option} {text}: is one of the files that are read; give another name"
@@ -44,72 +54,91 @@ def output_path(option: str, text: str, *, suffix: str = "", kind: str = "", inp
 
 
 def picture_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
-    """Return the path of a picture that an option names: PNG is what is drawn.
+    """Check the path of a PNG image that an option names, and return it.
 
-    Raises BadInput as `output_path` does.
+    Raises:
+        BadInput: The path is unsuitable, as for ``output_path``.
     """
     return output_path(option, text, suffix=".png", kind="a PNG image", inputs=inputs)
 
 
 def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
-    """Return the path of an HTML page that an option names. Raises BadInput as `output_path` does."""
+    """Check the path of an HTML page that an option names, and return it.
+
+    Raises:
+        BadInput: The path is unsuitable, as for ``output_path``.
+    """
     return output_path(option, text, suffix=".html", kind="a page", inputs=inputs)
 
 
 def write_output(option: str, path: Path, content: bytes) -> None:
-    """Write what an option requested. Raises BadInput when that cannot be."""
+    """Write a file that an option requested. Raise BadInput if it cannot be written."""
     with open_output(option, path) as file:
         file.write(content)
 
 
 @contextmanager
 def open_output(option: str, path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of ``path`` once all is written; when that fails, ``path`` stays as it was.
+    """Open a file for writing that replaces ``path`` when the context ends.
 
-    A path that is no regular file, such as a device, is written to as it is.
+    After an error, ``path`` is unchanged. A path that is not a regular file, such as a device, is
+    written directly.
+
+    Args:
+        option: Name of the option, for error messages.
+        path: File to write.
 
     Raises:
-        BadInput: it cannot be written.
+        BadInput: The file cannot be written.
     """
-    with _refused_in_one_line(option, path), contextlib.ExitStack() as stack:
+    with _os_errors_as_bad_input(option, path), contextlib.ExitStack() as stack:
         target = path.resolve()
-        device = target.exists() and not target.is_file()
-        beside = target if device else _free_path(target, "partial")
-        if not device:
-            stack.callback(beside.unlink, missing_ok=True)
-        with beside.open("wb") as file:
+        is_device = target.exists() and not target.is_file()
+        temporary_path = target if is_device else _free_path(target, "partial")
+        if not is_device:
+            stack.callback(temporary_path.unlink, missing_ok=True)
+        with temporary_path.open("wb") as file:
             yield file
-        if not device:
-            beside.replace(target)
+        if not is_device:
+            temporary_path.replace(target)
 
 
 @contextmanager
 def open_output_folder(option: str, path: Path) -> Iterator[Path]:
-    """An empty folder that takes the place of ``path`` once all is in it; when that fails, ``path`` stays as it was.
+    """Create an empty folder that replaces ``path`` when the context ends.
+
+    After an error, ``path`` is unchanged.
+
+    Args:
+        option: Name of the option, for error messages.
+        path: Folder to write.
 
     Raises:
-        BadInput: it cannot be written.
+        BadInput: The folder cannot be written.
     """
-    with _refused_in_one_line(option, path), contextlib.ExitStack() as stack:
+    with _os_errors_as_bad_input(option, path), contextlib.ExitStack() as stack:
         target = path.resolve()
-        beside, old = _free_path(target, "partial"), _free_path(target, "old")
-        beside.mkdir()
-        stack.callback(shutil.rmtree, beside, ignore_errors=True)
-        yield beside
+        temporary_path, old_path = _free_path(target, "partial"), _free_path(target, "old")
+        temporary_path.mkdir()
+        stack.callback(shutil.rmtree, temporary_path, ignore_errors=True)
+        yield temporary_path
         if target.exists():
-            target.rename(old)
-            stack.callback(shutil.rmtree, old, ignore_errors=True)
+            target.rename(old_path)
+            stack.callback(shutil.rmtree, old_path, ignore_errors=True)
         try:
-            beside.rename(target)
+            temporary_path.rename(target)
         except OSError:
-            if old.exists():
-                old.rename(target)
+            if old_path.exists():
+                old_path.rename(target)
             raise
 
 
 @contextmanager
-def _refused_in_one_line(option: str, path: Path) -> Iterator[None]:
-    """Errors of the operating system inside become BadInput; those of a trace that is read meanwhile stay."""
+def _os_errors_as_bad_input(option: str, path: Path) -> Iterator[None]:
+    """Convert errors of the operating system to BadInput.
+
+    Errors of a trace that is read in the meantime are not converted.
+    """
     try:
         yield
     except TraceError:
@@ -120,5 +149,10 @@ def _refused_in_one_line(option: str, path: Path) -> Iterator[None]:
 
 
 def _free_path(path: Path, kind: str) -> Path:
-    """Return a name in the same folder that nothing else uses."""
+    """Return an unused, hidden name in the same folder.
+
+    Args:
+        path: File or folder that the name is derived from.
+        kind: Suffix that states the purpose, such as "partial".
+    """
     return path.with_name(f".{path.name[:_LONGEST]}.{os.getpid()}.{kind}")

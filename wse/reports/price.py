@@ -1,4 +1,4 @@
-"""Texts on the price per hour that costs were computed from."""
+"""Texts about the hourly price from which costs were computed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from typing import Final
 from wse.reports.terminal import ranged
 
 PriceEnds = tuple[float, float, float]
-"""Low end of the range of a price per hour, the price, and the high end."""
+"""Hourly price: low end of its range, value, and high end."""
 _PRICE: Final = "{:,g}".format
 
 
 def scale_note(price: PriceEnds, machine: str) -> str:
-    """Return a note for a column of costs: the price, and what its ends do to each cost of the column."""
+    """Return a note for a column of costs: the price, and the effect of the ends of its range.
+
+    Args:
+        price: Low end, value and high end in USD per hour.
+        machine: What the price is for, such as "wafer".
+    """
     low, value, high = price
     ends = (
         ""
@@ -23,12 +28,12 @@ def scale_note(price: PriceEnds, machine: str) -> str:
 
 
 def price_text(price: PriceEnds, machine: str, assumptions: str) -> str:
-    """Return a price with its range, the machine that it is for, and its source.
+    """Return a price with its range, its machine and its source.
 
     Args:
         price: Low end, value and high end in USD per hour.
         machine: What the price is for: "wafer" or "GPU".
-        assumptions: Name, value and, after a colon, the source of the price.
+        assumptions: Name and value of the price and, after a colon, its source.
     """
     low, value, high = price
     return f"{ranged(value, low, high, _PRICE)} USD/h per {machine}: {assumptions.partition(': ')[2]}"

@@ -1,4 +1,7 @@
-"""Progress of work that takes long: a bar on a terminal, a line now and then elsewhere, nothing where it is brief."""
+"""Progress of long computations: a bar on a terminal, occasional lines elsewhere.
+
+Nothing is shown for short computations.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,24 @@ from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple, TextIO
 
 OnProgress = Callable[[int, int, str], None]
-"""Called with the pieces that are done, the number of all, and the name of a piece or what else is to be said."""
+"""Function called with the number of finished parts, the total number, and the name of a part."""
 
 LONGEST_NAME: Final = 40
 PATIENCE_S: Final = 1.0
-"""Time before the first line where there is no terminal: loading compiled kernels takes less."""
+"""Time before the first line if there is no terminal. Loading compiled kernels takes less."""
 EVERY_S: Final = 10.0
-"""Time between two lines where there is no terminal."""
+"""Time between two lines if there is no terminal."""
 
 
 class Work(NamedTuple):
-    """A kind of work that takes long.
+    """Kind of long computation whose progress is shown.
 
     Attributes:
-        name: What is done.
-        start: The line once the work is slow, with ``{total}`` for the number of all; none where this is empty.
-        unit: What is counted, behind its number.
-        says_name: Whether lines have the name of the piece.
+        name: Name of the computation.
+        start: First line to print when the computation turns out to be slow. ``{total}`` stands for
+            the total number of parts. No such line is printed if this is empty.
+        unit: Unit of the parts, printed after their number.
+        says_name: Whether lines contain the name of the current part.
     """
 
     name: str
@@ -50,24 +54,30 @@ SWEEPING: Final = Work("sweep", unit=" settings", says_name=True)
 
 
 def ignore(*details: object) -> None:
-    """Show no progress, text or warning."""
+    """Do nothing. This is used in place of functions that show progress, text or warnings."""
 
 
 @contextmanager
 def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
-    """Yield a function to call with (done, all, name) before each piece of the work and at the end.
+    """Yield a function that shows progress, called before each part of the work and at the end.
 
-    A bar is shown from the first call on, so that works that come one after another take turns on a terminal.
+    On a terminal, a bar appears at the first call. Several computations one after the other
+    therefore show one bar at a time.
+
+    Args:
+        stream: Stream to write to, such as stderr.
+        work: Kind of computation.
     """
     if not stream.isatty():
         yield _Lines(stream, work).update
         return
     bar: list[OnProgress] = []
-    with ExitStack() as shown:
+    with ExitStack() as bar_stack:
 
         def update(done: int, total: int, name: str) -> None:
+            """Update the bar. Create it at the first call."""
             if not bar:
-                bar.append(shown.enter_context(_bar(stream, work)))
+                bar.append(bar_stack.enter_context(_bar(stream, work)))
             bar[0](done, total, name)
 
         yield update
@@ -75,6 +85,10 @@ def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
 
 @contextmanager
 def _bar(stream: TextIO, work: Work) -> Iterator[OnProgress]:
+    """Show a progress bar on a terminal until the context ends.
+
+    Yield the function that updates it.
+    """
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -93,6 +107,7 @@ def _bar(stream: TextIO, work: Work) -> Iterator[OnProgress]:
         task = progress.add_task("", total=None, name="")
 
         def update(done: int, total: int, name: str) -> None:
+            """Update the bar. Remove it when all parts are finished."""
             progress.update(task, completed=done, total=total, name=printable(name.strip("_"))[:LONGEST_NAME])
             if done == total:
                 progress.stop()
@@ -101,7 +116,10 @@ def _bar(stream: TextIO, work: Work) -> Iterator[OnProgress]:
 
 
 class _Lines:
-    """Lines on a stream that is no terminal; the time left is at the pace of what was done in this process."""
+    """Progress as lines on a stream that is not a terminal.
+
+    The remaining time is extrapolated from the parts that this process has finished.
+    """
 
     def __init__(self, stream: TextIO, work: Work) -> None:
         self._stream, self._work = stream, work
@@ -109,32 +127,39 @@ class _Lines:
         self._last_line_s: float | None = None
 
     def update(self, count: int, total: int, name: str) -> None:
-        """Write a line where it is time for one."""
-        work, now = self._work, time.perf_counter()
+        """Write a line if it is time for one.
+
+        Args:
+            count: Number of finished parts.
+            total: Total number of parts.
+            name: Name of the current part.
+        """
+        work, now_s = self._work, time.perf_counter()
         if self._done_before < 0:
-            self._start_s, self._done_before = now, count
+            self._start_s, self._done_before = now_s, count
             if count:
-                self._write(f"{work.name}: going on after {count:,} of {total:,}{work.unit}", now)
+                self._write(f"{work.name}: going on after {count:,} of {total:,}{work.unit}", now_s)
             elif not work.start:
-                self._last_line_s = now
+                self._last_line_s = now_s
         elif count >= total:
             return
         elif self._last_line_s is None:
-            if now - self._start_s > PATIENCE_S:
-                self._write(work.start.format(total=total), now)
-        elif count > self._done_before and now - self._last_line_s >= EVERY_S:
-            left_s = (now - self._start_s) / (count - self._done_before) * (total - count)
-            piece = f", {name}" if work.says_name and name else ""
-            self._write(f"{work.name}: {count:,} of {total:,}{work.unit}{piece}, {duration(left_s)} left", now)
+            if now_s - self._start_s > PATIENCE_S:
+                self._write(work.start.format(total=total), now_s)
+        elif count > self._done_before and now_s - self._last_line_s >= EVERY_S:
+            left_s = (now_s - self._start_s) / (count - self._done_before) * (total - count)
+            part = f", {name}" if work.says_name and name else ""
+            self._write(f"{work.name}: {count:,} of {total:,}{work.unit}{part}, {duration(left_s)} left", now_s)
 
-    def _write(self, line: str, now: float) -> None:
-        self._last_line_s = now
+    def _write(self, line: str, now_s: float) -> None:
+        """Write a line, and remember the time."""
+        self._last_line_s = now_s
         self._stream.write(f"{line}\n")
         self._stream.flush()
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds.
+    """Return a duration as hours, minutes and seconds.
 
     >>> duration(3725.4)
     '1:02:05'

@@ -1,8 +1,9 @@
-"""Result: the base class of the results of studies, typed in Python and plain as JSON.
+"""Base class of the results of studies, which are typed in Python and plain in JSON.
 
-A result is a frozen dataclass. Each field says in ``Annotated`` what it is (`Doc`); the reference of JSON
-keys is generated from that. JSON has the fields as keys in their order; what does not apply is None and left out.
-A key that is a word of Python's, such as ``pass``, is a field with an underscore at its end.
+A result is a frozen dataclass. The type of each field is ``Annotated`` with its description
+(``Doc``), from which the reference of the JSON keys is generated. In JSON, the fields are keys in
+their order. Fields that do not apply are None and left out. A field whose JSON key is a Python
+keyword, such as ``pass``, has an underscore at its end.
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ from wse.reports.terminal import WIDEST
 
 
 class Doc(NamedTuple):
-    """Description of a result's field: one line for the reference, and the unit where the value is a number with one.
+    """Description of a field of a result, for the reference of JSON keys.
 
-    A key ``or_null`` is there in any case, as null where there is no value.
+    Attributes:
+        text: Description in one line.
+        unit: Unit of a number, or "".
+        or_null: Whether the JSON key is present with the value null if there is no value. Otherwise
+            the key is left out.
     """
 
     text: str
@@ -36,10 +41,10 @@ R = TypeVar("R", bound="Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The base of the results of studies, and of their parts."""
+    """Base class of the results of studies and of their parts."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain values: the same keys and values as the command line's ``--json``."""
+        """Return the result as plain values, the same as those of the command's ``--json``."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         kind: type = type(self)
         nulls = _nulls(kind)
@@ -47,46 +52,64 @@ class Result:
 
     @classmethod
     def from_record(cls, values: Mapping[str, Any], **more: Any) -> Self:
-        """Return the result with the ``values`` that are under keys of its own, and ``more``."""
+        """Return a result with values from a mapping.
+
+        Args:
+            values: Values by JSON key. Keys that the result does not have are ignored.
+            **more: Values of further fields, which take precedence.
+        """
         keys = {field.name: field.name.removesuffix("_") for field in fields(cls)}
         return cls(**{**{name: values[key] for name, key in keys.items() if key in values}, **more})
 
     def convert(self, kind: type[R], **more: Any) -> R:
-        """Return the result as one of a ``kind`` that has its fields and ``more``."""
+        """Return the result as an instance of a class that has the same fields and further ones.
+
+        Args:
+            kind: The other class.
+            **more: Values of the further fields.
+        """
         return kind(**{field.name: getattr(self, field.name) for field in fields(self)}, **more)
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return the tables that show the result to people, those that its command prints; none where it has no view.
+        """Return the tables that show the result to people, as its command prints them.
+
+        The result is empty for classes that are not shown as tables.
 
         Args:
-            detail: Whether all is shown that there is, in addition to what most people look for.
-            width: Characters of a line.
+            detail: Whether to include details that most readers do not need.
+            width: Width of a line in characters.
         """
         return ()
 
     def _repr_html_(self) -> str | None:
-        """Return the result in a notebook: its tables, or nothing, so that Python's own text is shown."""
+        """Return the tables of the result as HTML for a notebook.
+
+        None makes the notebook show Python's own text. It is returned if there are no tables.
+        """
         tables = self.tables()
         return tables_as_html(tables) if tables else None
 
 
 @cache
 def docs_of(result: type) -> dict[str, Doc]:
-    """Return the descriptions of a result's fields, by name."""
+    """Return the descriptions of the fields of a result class, by name of the field."""
     hints = get_type_hints(result, include_extras=True)
     return {name: doc for name, hint in hints.items() for doc in get_args(hint)[1:] if isinstance(doc, Doc)}
 
 
 @cache
 def _nulls(result: type) -> frozenset[str]:
-    """Return the fields of a result that are null, and not left out, where they have no value."""
+    """Return the names of the fields that become null in JSON if they have no value.
+
+    All other fields without a value are left out.
+    """
     return frozenset(name for name, doc in docs_of(result).items() if doc.or_null)
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON's own kinds of value.
+    """Return a value as plain JSON values.
 
-    Results become objects, tuples and arrays lists; a number that is none (NaN, infinity) becomes None.
+    Results become objects, and tuples and arrays become lists. NaN and infinity become None.
     """
     if isinstance(value, Result):
         return value.to_dict()

@@ -1,4 +1,4 @@
-"""Rows as CSV: a line of names with their units, a line a row."""
+"""Rows as CSV: a line with the names of the columns, then a line for each row."""
 
 from __future__ import annotations
 
@@ -10,22 +10,30 @@ from typing import Any, Final
 from wse.reports.terminal import printable
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of formulas in a spreadsheet (owasp.org/www-community/attacks/CSV_Injection)."""
+"""Characters that start a spreadsheet formula (owasp.org/www-community/attacks/CSV_Injection)."""
 
 
 def csv_text(value: str) -> str:
-    """Return a text as one cell; an apostrophe, which spreadsheets take for the sign of a text, goes before a formula.
+    r"""Return a text as a CSV cell that spreadsheets do not execute as a formula.
 
-    >>> csv_text("=1+1"), csv_text("once"), csv_text("a\\n")
-    ("'=1+1", 'once', 'a\\\\n')
+    An apostrophe is put before a possible formula. Spreadsheets then read the cell as text. Control
+    characters become visible escape sequences.
+
+    >>> csv_text("=1+1"), csv_text("once"), csv_text("a\n")
+    ("'=1+1", 'once', 'a\\n')
     """
     return printable(f"'{value}" if value.startswith(_FORMULA) else value)
 
 
 def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
-    """Return the rows under those of ``columns`` that any of them has; a cell without a value is empty.
+    """Return rows as CSV. Columns that are missing in all rows are left out.
 
-    Numbers are written so that they read back the same; texts are written by `csv_text`.
+    Missing values become empty cells. Numbers are written without loss of precision, and texts as
+    by ``csv_text``.
+
+    Args:
+        rows: Values of each row, by name of the column.
+        columns: Names of the columns, in order.
     """
     filled_columns = [name for name in columns if any(name in row for row in rows)]
     text = io.StringIO()
@@ -37,28 +45,41 @@ def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
 
 
 def nested_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the rows under all of their keys; a value inside of another has both keys, joined by an underscore."""
+    """Return rows with nested values as CSV, with all of their keys as columns.
+
+    The column of a nested value has both keys joined by an underscore. Lists become texts.
+    """
     flat = [dict(_flat(row)) for row in rows]
     return as_csv(flat, list(dict.fromkeys(name for row in flat for name in row)))
 
 
-def _flat(row: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the column names and values of a row, with nested dictionaries flattened.
+
+    Args:
+        row: The row.
+        prefix: Prefix of the column names.
+    """
     for name, value in row.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}_")
+            yield from _flat(value, f"{prefix}{name}_")
         elif isinstance(value, list):
-            yield f"{before}{name}", " ".join(_element(element) for element in value)
+            yield f"{prefix}{name}", " ".join(_element(element) for element in value)
         else:
-            yield f"{before}{name}", value
+            yield f"{prefix}{name}", value
 
 
 def _element(value: Any) -> str:
-    """Return an element of a list within a cell: numbers with a colon between where it has several."""
+    """Return an element of a list as text.
+
+    If it has several values, they are separated by colons.
+    """
     numbers = list(value.values()) if isinstance(value, dict) else value
     return ":".join(map(str, numbers)) if isinstance(numbers, list) else str(value)
 
 
 def _cell(value: Any) -> str:
+    """Return a value as a CSV cell."""
     if isinstance(value, str):
         return csv_text(value)
     return repr(value) if isinstance(value, float) else printable(value)

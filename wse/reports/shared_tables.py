@@ -1,4 +1,4 @@
-"""Tables that results of studies and views of traces share: cycles by cause, SRAM by use, load of experts."""
+"""Tables that studies and views of traces share: cycles by cause, SRAM by use, load of experts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,18 @@ USES: Final[dict[str, str]] = {
     "buffers": "transfer buffers",
     "free": "free",
 }
-"""Names of the uses of SRAM."""
+"""Displayed names of the uses of SRAM."""
 
 
 def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
-    """Return the cycles of a generated token by cause, the largest first. Causes without cycles are named below."""
+    """Return a table of the cycles of a generated token by cause, the largest first.
+
+    Causes without cycles are listed below the table.
+
+    Args:
+        by: Cycles by cause.
+        width: Width of a line in characters.
+    """
     total = sum(by.values()) or 1.0
     rows = [
         {"cause": cause, "share": cycles / total, "cycles": cycles, "meaning": CAUSES.get(cause, "")}
@@ -46,13 +53,20 @@ def causes_table(by: Mapping[Name, float], *, width: int = WIDEST) -> Table:
         number("cycles"),
         Column(key="meaning"),
     )
-    unused = [cause for cause, cycles in by.items() if not cycles]
-    footer = [("none", ", ".join(unused))] if unused else []
+    absent_causes = [cause for cause, cycles in by.items() if not cycles]
+    footer = [("none", ", ".join(absent_causes))] if absent_causes else []
     return Table(columns=columns, rows=rows, title="Decode cycles by cause", footer=footer)
 
 
 def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: int = WIDEST) -> Table:
-    """Return the bytes by use on one PE, as bars."""
+    """Return a table of the SRAM of one PE by use, with bars.
+
+    Args:
+        uses: Bytes by use, including free bytes.
+        title: Title of the table.
+        note: Remark after the title.
+        width: Width of a line in characters.
+    """
     total = sum(uses.values())
     rows = [{"use": use, "bytes": bytes_, "fraction": bytes_ / total} for use, bytes_ in uses.items()]
     bar_width = 24 if width < NARROW else 40
@@ -66,28 +80,45 @@ def sram_table(uses: Mapping[Name, int], *, title: str, note: str = "", width: i
 
 
 def wafer_line(name: str, rows: int, cols: int, clock_hz: float, wafers: int) -> str:
-    """``8x8 PEs of wse2 at 850 MHz``."""
+    """Return a description of the wafers of a run, such as ``8x8 = 64 PEs of wse2 at 850 MHz``.
+
+    Args:
+        name: Name of the type of wafer.
+        rows: Rows of PEs.
+        cols: Columns of PEs.
+        clock_hz: Clock frequency.
+        wafers: Number of wafers.
+    """
     multiple = "" if wafers == 1 else f"{plural(wafers, 'wafer')}, each "
     mesh = f"{rows}x{cols} = {plural(rows * cols, 'PE')}"
     return f"{multiple}{mesh} of {printable(name)} at {hertz(clock_hz)}"
 
 
 def setting_texts(values: Mapping[str, float]) -> list[str]:
-    """Numbers of a wafer or of software as ``--set`` takes them."""
+    """Return numbers of a wafer or of software in the form of the option ``--set``."""
     return [f"--set {printable(name)}={value:.12g}" for name, value in values.items()]
 
 
 def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
-    """A line on a machine, with the numbers of it that are not its files', which ``inputs`` has by ``wafer.NAME``."""
+    """Return a description of a machine, followed by the numbers that differ from its files.
+
+    Args:
+        text: Description of the machine.
+        inputs: Inputs of the study. Changed numbers have keys such as ``wafer.NAME``.
+    """
     replaced = {name: value for name, value in inputs.items() if name.startswith(("wafer.", "software."))}
     return ", ".join([text, *setting_texts(replaced)])
 
 
 def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the balance of experts: the expert with the largest share of its layer's tokens, and experts without any.
+    """Return a table about the balance of experts, for prompts and for generated tokens.
+
+    The table shows the expert with the largest fraction of its layer's tokens, and the number of
+    experts without tokens.
 
     Args:
-        load: By layer its index ``layer`` and the tokens of each expert, of the ``prompt`` and ``generated``.
+        load: For each layer, its index ``layer`` and the tokens of each expert: ``prompt`` and
+            ``generated``.
     """
     rows = []
     for phase, label in (("prompt", "of the prompt"), ("generated", "of generated tokens")):
@@ -96,9 +127,9 @@ def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:
             continue
         busiest = max(busy_layers, key=lambda layer: max(layer[phase]) / sum(layer[phase]))
         tokens = busiest[phase]
-        share, even = percent(max(tokens) / sum(tokens)), percent(1 / len(tokens))
+        largest_fraction, even_fraction = percent(max(tokens) / sum(tokens)), percent(1 / len(tokens))
         expert = f"expert {tokens.index(max(tokens))} of layer {busiest['layer']}"
         experts = [tokens for layer in load for tokens in layer[phase]]
         idle = f"{count(experts.count(0))} of {plural(len(experts), 'expert')} got none"
-        rows += [(label, f"{share} to {expert}, {even} would be even"), ("", idle)]
+        rows += [(label, f"{largest_fraction} to {expert}, {even_fraction} would be even"), ("", idle)]
     return pair_table(rows, "Experts", "tokens that were routed to them")

@@ -1,6 +1,7 @@
-"""Table: rows under described columns, the one form in which results are printed, written as CSV and put on pages.
+"""Table: rows under described columns, the common form in which results are presented.
 
-Renderers: `wse.reports.terminal_table`, `wse.reports.rows_csv`, `wse.reports.page.html_table`.
+Tables are rendered by ``wse.reports.terminal_table``, ``wse.reports.rows_csv`` and
+``wse.reports.page.html_table``.
 """
 
 from __future__ import annotations
@@ -14,32 +15,36 @@ from rich.text import Text
 from wse.reports.terminal import count, printable
 
 Row = Any
-"""A mapping from keys to values, or an object with attributes of these names, such as a `wse.reports.result.Result`."""
+"""Mapping from keys to values, or an object with attributes of these names, as a ``Result``."""
 
 
 def value_of(row: Row, key: str) -> Any:
-    """Return the value of a row under a key; None where it has none."""
+    """Return the value of a row under a key, or None if the row has no such key."""
     return row.get(key) if isinstance(row, Mapping) else getattr(row, key, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: the key of its values in a row, its heading, and how a cell reads.
+    """Column of a table: the key of its values in a row, its heading, and the format of its cells.
 
     Attributes:
-        key: Key in the row.
-        title: Heading for people.
-        doc: What the column means, in one line.
-        formatter: The text of a value under ``key``. A missing value leaves the cell empty.
-        cell: The text of a row's cell, where that needs more than the value under ``key``.
-        numeric: Whether cells are numbers, which stand at the right and sort by value.
+        key: Key of the values in a row.
+        title: Displayed heading.
+        doc: Description of the column in one line.
+        formatter: Function that returns the text of the value under ``key``. Missing values leave
+            the cell empty.
+        cell: Function that returns the text of the cell from the whole row. It replaces
+            ``formatter``.
+        numeric: Whether the cells are numbers, which are right-aligned and sorted by value.
         best: Whether the largest or the smallest value of the column is marked.
-        priority: Columns with the largest number are left out first where a terminal is narrow, those with 0 last,
-            from the right; the first column of a table stays.
-        wraps: Whether a long text may go on in a further line.
-        style: The style of its cells on a terminal, as rich writes it.
-        min_width: Characters that a column that wraps has at least, before others are left out.
-        width: Characters of the column on a terminal, where a longer text is cut off; as many as it needs where None.
+        priority: On a narrow terminal, columns with the largest priority are left out first, those
+            with 0 last, from right to left. The first column is never left out.
+        wraps: Whether a long text may continue on further lines.
+        style: Style of the cells on a terminal, in the notation of rich.
+        min_width: Minimum width of a column that wraps, in characters. Other columns are left out
+            before it becomes narrower.
+        width: Width of the column on a terminal, in characters. Longer texts are cut off. None
+            means as wide as needed.
     """
 
     key: str
@@ -56,14 +61,17 @@ class Column:
     width: int | None = None
 
     def text(self, row: Row) -> str | Text:
-        """Return the text of the row's cell; empty where the row has no such value."""
+        """Return the text of the row's cell, or "" if the row has no such value."""
         if self.cell is not None:
             return self.cell(row)
         value = value_of(row, self.key)
         return "" if value is None else self.formatter(value)
 
     def best_value(self, rows: Sequence[Row]) -> Any:
-        """Return the value that is marked in ``rows``; None where nothing is, or no two rows have different ones."""
+        """Return the best value of the column, which is marked.
+
+        The result is None if the column has no best value, or if all values are equal.
+        """
         if not self.best:
             return None
         values = [value for row in rows if (value := value_of(row, self.key)) is not None]
@@ -74,15 +82,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under columns, with a title, a note beside it and lines below.
+    """Table with columns, rows, a title, a note and a footer.
 
     Attributes:
-        columns: The columns, from left to right.
-        rows: The rows, each with values under the columns' keys; one that is missing leaves a cell empty.
-        title: What the table is of.
-        note: What is said beside the title.
-        footer: Names and texts that stand below the rows; not shown where there are none.
-        style: The style of a row on a terminal, as rich writes it; none where this is None.
+        columns: Columns from left to right.
+        rows: Rows with values under the keys of the columns. A missing value leaves its cell empty.
+        title: Title of the table.
+        note: Remark next to the title.
+        footer: Names and texts below the rows. They are not shown if there are no rows.
+        style: Function that returns the style of a row on a terminal, in the notation of rich, or
+            None.
     """
 
     columns: tuple[Column, ...]
@@ -94,21 +103,41 @@ class Table:
 
 
 def number(key: str, title: str = "", formatter: Callable[[Any], str] = count, **settings: Any) -> Column:
-    """Return a column of numbers, each written by ``formatter``."""
+    """Return a column of numbers.
+
+    Args:
+        key: Key of the values in a row.
+        title: Displayed heading.
+        formatter: Function that returns the text of a number.
+        **settings: Further attributes of the column.
+    """
     return Column(key=key, title=title, formatter=formatter, numeric=True, **settings)
 
 
 def address(key: str, title: str = "") -> Column:
-    """Return a column of addresses in the SRAM of a PE, in hexadecimal digits."""
+    """Return a column of SRAM addresses in hexadecimal."""
     return number(key, title, "{:#06x}".format)
 
 
 def more_rows(rows: Sequence[Row], shown_rows: int) -> tuple[tuple[str, str], ...]:
-    """Return the line below a table that shows the first rows alone: how many others there are."""
+    """Return the footer of a table that shows only the first rows: how many rows are not shown.
+
+    The footer is empty if all rows are shown.
+
+    Args:
+        rows: All rows.
+        shown_rows: Number of rows that are shown.
+    """
     return (("...", f"and {len(rows) - shown_rows} more; --json has them all"),) if len(rows) > shown_rows else ()
 
 
 def pair_table(rows: Sequence[tuple[str, str]], title: str = "", note: str = "") -> Table:
-    """Return a table of names and texts, without headings."""
+    """Return a table of names and texts, without headings.
+
+    Args:
+        rows: Names and texts.
+        title: Title of the table.
+        note: Remark next to the title.
+    """
     columns = (Column(key="name", style="bright_black", wraps=True), Column(key="text", wraps=True))
     return Table(columns=columns, rows=[{"name": name, "text": text} for name, text in rows], title=title, note=note)

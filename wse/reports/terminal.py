@@ -1,4 +1,4 @@
-"""Terminal output: width, numbers, bars, and text from files that must not steer the terminal."""
+"""Terminal output: width, numbers, bars, and escaping of texts that could control the terminal."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from wse.reports import colours
 
 WIDEST: Final = 100
 NARROW: Final = 90
-"""Characters of a terminal below which bars are short and what is less important is left out."""
+"""Width in characters below which bars are short and less important parts are left out."""
 INDENT: Final = 2
 EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 
 COLOURS: Final = {name: colour.light for name, colour in (colours.CAUSES | colours.USES).items()}
-"""The style of each cause and use."""
+"""Style of each cause of cycles and use of SRAM."""
 
 
 def console_on(stream: TextIO) -> Console:
-    """Return a console at most 100 columns wide, that takes every text as it is."""
+    """Return a rich console for a stream.
+
+    The console is at most 100 columns wide, and texts are printed without interpreting any markup.
+    """
     console = _Console(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.file = cast(TextIO, _TrimmedFile(stream))
@@ -36,49 +39,58 @@ def console_on(stream: TextIO) -> Console:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Leave it to the command line that nobody reads any more; rich would exit on its own."""
+        """Raise BrokenPipeError for the command line to handle.
+
+        Rich itself would exit the process.
+        """
         raise BrokenPipeError
 
 
 class _TrimmedFile:
-    """A file that gets each line without the spaces at its end. Rich writes whole lines."""
+    """File that removes the spaces at the end of each line. Rich writes whole lines."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.encoding = getattr(stream, "encoding", "utf-8")
 
     def write(self, text: str) -> int:
+        """Write text without spaces at the ends of lines."""
         self._stream.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
         return len(text)
 
     def flush(self) -> None:
+        """Flush the stream."""
         self._stream.flush()
 
     def isatty(self) -> bool:
+        """Return False, since the stream is not a terminal."""
         return False
 
 
 def printable(text: object) -> str:
-    """``text`` on one line, with control characters made visible."""
+    """Return an object as text on one line, with control characters as visible escape sequences."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def printable_text(text: str) -> str:
-    """``text`` with control characters other than line ends made visible."""
+    """Return a text with control characters other than tabs and line ends made visible."""
     return "".join(c if c in "\n\t" else printable(c) for c in text)
 
 
 @contextmanager
 def stream_text(stream: TextIO) -> Iterator[Callable[[str], None]]:
-    """A function that writes text at once; on a terminal, with control characters other than line ends visible.
+    """Yield a function that writes text and flushes it at once.
 
-    Where an error or Ctrl-C ends the text, what is said of it begins on a line of its own.
+    On a terminal, control characters other than tabs and line ends are made visible. If the context
+    is left by an error or Ctrl-C in the middle of a line, a line end is added, so that the error
+    message starts on a new line.
     """
-    visible, last = stream.isatty(), "\n"
+    is_terminal, last = stream.isatty(), "\n"
 
     def write(text: str) -> None:
+        """Write text and flush the stream."""
         nonlocal last
-        if visible:
+        if is_terminal:
             text = printable_text(text)
         stream.write(text)
         stream.flush()
@@ -94,7 +106,13 @@ def stream_text(stream: TextIO) -> Iterator[Callable[[str], None]]:
 
 
 def heading(console: Console, text: str, note: str = "") -> None:
-    """A line that begins a section."""
+    """Print the heading of a section, in bold, after an empty line.
+
+    Args:
+        console: Console to print on.
+        text: The heading.
+        note: Remark after the heading.
+    """
     line = Text(text, style="bold")
     if note:
         line.append(f"  {note}", style="not bold bright_black")
@@ -103,11 +121,19 @@ def heading(console: Console, text: str, note: str = "") -> None:
 
 
 def lines(console: Console, rows: Sequence[tuple[str, str]]) -> None:
-    """Names and texts below each other, indented. Nothing is cut off: names have half of the width at most."""
+    """Print names and texts in two columns, indented.
+
+    Long texts are wrapped and never cut off. Names use at most half of the width.
+
+    Args:
+        console: Console to print on.
+        rows: Names and texts.
+    """
     table = plain_table()
-    widest = max((cell_len(name) for name, _ in rows), default=0)
+    name_width = max((cell_len(name) for name, _ in rows), default=0)
     half = (console.width - INDENT) // 2
-    table.add_column(style="bright_black", no_wrap=widest <= half, overflow="fold", max_width=max(1, min(widest, half)))
+    max_width = max(1, min(name_width, half))
+    table.add_column(style="bright_black", no_wrap=name_width <= half, overflow="fold", max_width=max_width)
     table.add_column(overflow="fold")
     for name, text in rows:
         table.add_row(name, text)
@@ -115,17 +141,24 @@ def lines(console: Console, rows: Sequence[tuple[str, str]]) -> None:
 
 
 def plain_table(*, header: bool = False) -> Table:
-    """Return a table without lines."""
+    """Return an empty rich table without lines."""
     return Table(box=None, show_header=header, header_style="bright_black", padding=(0, 2, 0, 0), pad_edge=False)
 
 
 def show(console: Console, table: Table) -> None:
-    """Print a table, indented."""
+    """Print a rich table, indented."""
     console.print(Padding(table, (0, 0, 0, INDENT), expand=False))
 
 
 def bar(fraction: float, width: int, colour: str = "") -> Text:
-    """Return a horizontal bar of ``width`` characters at 1, in eighths of a character; something is never nothing."""
+    """Return a horizontal bar, drawn in eighths of a character.
+
+    Args:
+        fraction: Length as a fraction of the full width, limited to 0 to 1. A positive fraction
+            always draws at least one eighth.
+        width: Full width in characters.
+        colour: Cause of cycles, use of SRAM, or a style of rich.
+    """
     eighths = round(max(0.0, min(1.0, fraction)) * width * 8)
     if fraction > 0 and eighths == 0:
         eighths = 1
@@ -135,14 +168,20 @@ def bar(fraction: float, width: int, colour: str = "") -> Text:
 
 
 def count(number: float) -> str:
-    """Whole numbers with thousands apart, small ones with what matters of their fraction."""
+    """Return a number as text. Large and whole numbers have no decimals.
+
+    Thousands are separated by commas. Other numbers of at least 1 have one decimal, and smaller
+    numbers have two significant digits.
+    """
     if number == int(number) or abs(number) >= 100:
         return f"{round(number):,}"
     return f"{number:,.1f}" if abs(number) >= 1 else f"{number:.2g}"
 
 
 def short_number(number: float) -> str:
-    """Three figures that count, with k, M, G or T for thousands, millions and more.
+    """Return a number of at least 0 with three significant digits and a suffix k, M, G or T.
+
+    Numbers below 1,000 are rounded to whole numbers.
 
     >>> short_number(0), short_number(12.34), short_number(1508), short_number(2282548)
     ('0', '12', '1.51k', '2.28M')
@@ -155,7 +194,9 @@ def short_number(number: float) -> str:
 
 
 def three_figures(number: float) -> str:
-    """Three figures that count, or all of those before the point; never in powers of ten.
+    """Return a number with three significant digits, or with all digits before the decimal point.
+
+    Powers of ten are not used for large numbers.
 
     >>> three_figures(1.2345), three_figures(96.84), three_figures(999.6), three_figures(1938.2)
     ('1.23', '96.8', '1,000', '1,938')
@@ -164,7 +205,14 @@ def three_figures(number: float) -> str:
 
 
 def ranged(value: float, low: float, high: float, text: Callable[[float], str] = count, unit: str = "") -> str:
-    """Return the text of a value with its range, or without where both ends of the range equal the value.
+    """Return a value with its range, or the value alone if both ends of the range equal the value.
+
+    Args:
+        value: The value.
+        low: Low end of the range.
+        high: High end of the range.
+        text: Function that formats a number.
+        unit: Unit, printed after the value.
 
     >>> ranged(64.45, 41.96, 99, "{:g}".format, " USD"), ranged(60, 60, 60)
     ('64.45 USD (41.96 to 99)', '60')
@@ -174,29 +222,29 @@ def ranged(value: float, low: float, high: float, text: Callable[[float], str] =
 
 
 def number_ranges(numbers: Iterable[int]) -> str:
-    """Ascending whole numbers, three and more that follow each other as a range.
+    """Return ascending whole numbers as text. Three or more consecutive numbers become a range.
 
     >>> number_ranges([0, 1, 2, 3, 5, 6, 9])
     '0–3, 5, 6, 9'
     """
-    stretches: list[list[int]] = []
+    runs: list[list[int]] = []
     for number in numbers:
-        if stretches and number == stretches[-1][-1] + 1:
-            stretches[-1].append(number)
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
         else:
-            stretches.append([number])
-    return ", ".join(f"{s[0]}–{s[-1]}" if len(s) > 2 else ", ".join(map(str, s)) for s in stretches)
+            runs.append([number])
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
 def percent(fraction: float) -> str:
-    """Return a share; what is not nothing never reads as zero."""
+    """Return a fraction as a percentage. Small positive fractions are written as "<0.1 %"."""
     if 0 < fraction < 0.001:
         return "<0.1 %"
     return f"{fraction:.1%}".replace("%", " %")
 
 
 def in_bytes(number: float) -> str:
-    """Return the bytes with a decimal unit of fitting size."""
+    """Return a number of bytes with a suitable decimal unit, such as "1.5 GB"."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(number) >= scale:
             value = number / scale
@@ -205,7 +253,7 @@ def in_bytes(number: float) -> str:
 
 
 def seconds(number: float) -> str:
-    """Return a time with a unit of fitting size."""
+    """Return a time in seconds with a suitable unit, from ns to s."""
     if not number:
         return "0 s"
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
@@ -215,7 +263,12 @@ def seconds(number: float) -> str:
 
 
 def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, joint: str = " ") -> str:
-    """Return the speed of a link: its rate and, where that is known, its latency.
+    """Return the bandwidth of a link and, if known, its latency.
+
+    Args:
+        bytes_per_s: Bandwidth.
+        latency_s: Latency in seconds, or None if it is unknown.
+        joint: Text between the two.
 
     >>> rate_and_latency(8e9), rate_and_latency(150e9, 5e-7, joint=" and ")
     ('8 GB/s', '150 GB/s and 500 ns')
@@ -225,15 +278,18 @@ def rate_and_latency(bytes_per_s: float, latency_s: float | None = None, *, join
 
 
 def hertz(number: float) -> str:
-    """Return a clock."""
+    """Return a frequency in GHz or MHz."""
     return f"{number / 1e9:g} GHz" if number >= 1e9 else f"{number / 1e6:g} MHz"
 
 
 def users_text(users: int) -> str:
-    """``one user``, ``8 users``."""
+    """Return a number of users as text: ``one user``, ``8 users``."""
     return "one user" if users == 1 else plural(users, "user")
 
 
-def plural(number: int, thing: str) -> str:
-    """``1 wafer``, ``2 wafers``."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+def plural(number: int, noun: str) -> str:
+    """Return a number with a noun, such as ``1 wafer`` or ``2 wafers``.
+
+    The plural is formed with "s".
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,4 +1,4 @@
-"""Tables on a terminal: nothing is ever cut off; where the width does not do, whole columns are left out."""
+"""Tables on a terminal. If the width does not suffice, whole columns are left out."""
 
 from __future__ import annotations
 
@@ -16,23 +16,29 @@ from wse.reports.terminal import INDENT, console_on, heading, lines, plain_table
 GAP = 2
 """Spaces between two columns."""
 BEST = "*"
-"""The mark behind the best cell of a column, which is bold and green too where a terminal shows that."""
+"""Mark after the best cell of a column. The cell is also bold and green if supported."""
 
 
 def print_result(result: Result, stream: TextIO, *, detail: bool = False) -> None:
-    """Print the tables of a result."""
+    """Print the tables of a result to a stream.
+
+    Args:
+        result: The result.
+        stream: Stream to print to.
+        detail: Whether to include details that most readers do not need.
+    """
     console = console_on(stream)
     print_tables(console, result.tables(detail=detail, width=console.width))
 
 
 def print_tables(console: Console, tables: Iterable[Table]) -> None:
-    """Print tables below each other."""
+    """Print tables one below the other."""
     for table in tables:
         print_table(console, table)
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table under its title, indented; the title alone where it has no rows."""
+    """Print a table under its title, indented. A table without rows is only a title."""
     if table.title:
         heading(console, table.title, table.note)
     if not table.rows:
@@ -59,9 +65,15 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def shown_columns(console: Console, table: Table) -> list[Column]:
-    """The columns that fit the width: those with the largest priority number go first, the last of equals before.
+    """Return the columns of a table that fit the width of a terminal.
 
-    The first column stays, and of a table of names and texts the text, which goes on in further lines.
+    Columns with the largest priority are left out first. Of equal priorities, the rightmost is left
+    out first. The first column always stays, and so do columns with priority 0 whose texts can
+    wrap.
+
+    Args:
+        console: Console to print on.
+        table: The table.
     """
     width = {column.key: _needed_width(column, table) + GAP for column in table.columns}
     columns = list(table.columns)
@@ -69,23 +81,24 @@ def shown_columns(console: Console, table: Table) -> list[Column]:
         spare = [column for column in columns[1:] if column.priority or not column.wraps]
         if not spare:
             break
-        worst = max(column.priority for column in spare)
-        columns.remove([column for column in spare if column.priority == worst][-1])
+        max_priority = max(column.priority for column in spare)
+        columns.remove([column for column in spare if column.priority == max_priority][-1])
     return columns
 
 
 def _is_marked(column: Column, table: Table) -> bool:
-    """Return whether the best cell of a column has a mark behind it, for which all cells leave a place."""
+    """Return whether a column has a marked best cell, for which all cells reserve space."""
     return column.numeric and column.best_value(table.rows) is not None
 
 
 def _cells(column: Column, table: Table) -> list[Text]:
-    """Return the texts of a column's cells, the best of them marked."""
+    """Return the texts of a column's cells, with the best ones marked."""
     best = column.best_value(table.rows)
     return [_cell(column, row, best) for row in table.rows]
 
 
 def _cell(column: Column, row: Row, best: Any) -> Text:
+    """Return the text of a cell, marked if it has the best value of the column."""
     text = column.text(row)
     cell = text.copy() if isinstance(text, Text) else Text(text)
     if best is None:
@@ -98,7 +111,8 @@ def _cell(column: Column, row: Row, best: Any) -> Text:
 
 
 def _needed_width(column: Column, table: Table) -> int:
+    """Return the width that a column needs. A column that wraps needs only its minimum width."""
     cells = _cells(column, table)
-    widest = max(cell_len(column.title) + _is_marked(column, table), *(cell.cell_len for cell in cells))
-    widest = column.width or widest
-    return min(widest, column.min_width) if column.wraps else widest
+    text_width = max(cell_len(column.title) + _is_marked(column, table), *(cell.cell_len for cell in cells))
+    width = column.width or text_width
+    return min(width, column.min_width) if column.wraps else width

@@ -21,7 +21,7 @@ from wse.studies.run.request import RunRequest
 from wse.tracing.query.places.pe import pe_place, read_pe
 from wse.tracing.query.view import trace_at
 from wse_traces import TraceWriter
-from wse_traces.planes import pieces
+from wse_traces.planes import plane_chunks
 from wse_traces.schema import DIRECTIONS, USES
 
 GOLDEN = Path(__file__).parents[3] / "traces" / "golden" / "v1" / "story-two-wafers.h5"
@@ -171,7 +171,7 @@ def test_pieces_put_together_are_the_plane(tmp_path: Path) -> None:
     with trace_at(tmp_path / "t.h5") as trace:
         for wafer in range(2):
             found = np.full((4, 300, 270), -1)
-            for direction, row, col, values in pieces(trace, "links/words", wafer):
+            for direction, row, col, values in plane_chunks(trace, "links/words", wafer):
                 part = found[direction, row : row + values.shape[0], col : col + values.shape[1]]
                 assert (part == -1).all()
                 part[...] = values

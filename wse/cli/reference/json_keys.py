@@ -181,7 +181,7 @@ def _kind(hint: Any) -> type:
 
 
 def page() -> str:
-    """Return the content of the page."""
+    """Return the content of docs/reference/json.md."""
     lines = [_HEAD]
     for command, result in (COMMANDS | WITHOUT_FUNCTION | VIEWS).items():
         lines += [f"## wse {command}", "", first_line(result), ""]
@@ -190,7 +190,7 @@ def page() -> str:
 
 
 def _row(key: Key) -> tuple[str, ...]:
-    """Return the row of a key in the table of its command."""
+    """Return the table row of a JSON key: its path, type, unit and description."""
     path = f"*`{key.path}`*" if key.optional else f"`{key.path}`"
     return path, " or ".join(_WORDS[kind] for kind in key.kinds), key.doc.unit, _sentence(key.doc.text)
 

@@ -57,7 +57,7 @@ argument that the function has not, or without one that it needs, is a `TypeErro
 
 
 def page() -> str:
-    """Return the content of the page."""
+    """Return the content of docs/reference/python.md."""
     lines = [_HEAD]
     for name in api.__all__:
         lines += _function(name)
@@ -85,7 +85,13 @@ def _function(name: str) -> Iterator[str]:
 
 
 def _argument(parameter: inspect.Parameter, form: str, doc: str) -> tuple[str, ...]:
-    """Return the row of an argument in the table of its function."""
+    """Return the table row of a function's argument: its name, type, default and description.
+
+    Args:
+        parameter: The argument.
+        form: Form of its values if given as text, such as ``ROWSxCOLS``, or "".
+        doc: Description.
+    """
     default = "" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
     star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
     values = f"`{form}`. " if form else ""

@@ -1,1 +1,1 @@
-"""Pages that are one file: the skeleton, style and scripts that all pages share."""
+"""Pages that consist of a single file: the skeleton, style and scripts that all pages share."""

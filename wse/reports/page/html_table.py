@@ -1,4 +1,4 @@
-"""Tables as HTML, for notebooks: every text escaped, numbers at the right, the best of a column marked."""
+"""Tables as HTML, for notebooks. Texts are escaped, and the best value of a column is bold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _STYLE: Final = """
 
 
 def tables_as_html(tables: Sequence[Table]) -> str:
-    """Tables below each other, each under its title, in colours of the notebook."""
+    """Return tables as HTML, one below the other, each under its title.
+
+    The tables use the colours of the notebook.
+    """
     return "\n".join(['<div class="wse">', f"<style>{_STYLE}</style>", *map(table_as_html, tables), "</div>"])
 
 
@@ -36,19 +39,29 @@ def table_as_html(table: Table) -> str:
 
 
 def _note(note: str) -> str:
+    """Return the remark after a title as HTML, or "" if there is none."""
     return f" <small>{escape(note)}</small>" if note else ""
 
 
 def _heading(column: Column) -> str:
+    """Return the heading of a column as HTML, with its description as a tooltip."""
     doc = f' title="{escape(column.doc)}"' if column.doc else ""
     return f'<th scope="col"{_kind(column)}{doc}>{escape(column.title)}</th>'
 
 
 def _row(table: Table, row: Row, bests: Sequence[Any]) -> str:
+    """Return a row of the table as HTML.
+
+    Args:
+        table: The table.
+        row: The row.
+        bests: Best value of each column, or None.
+    """
     return f"<tr>{''.join(_cell(column, row, best) for column, best in zip(table.columns, bests, strict=True))}</tr>"
 
 
 def _cell(column: Column, row: Row, best: Any) -> str:
+    """Return a cell as HTML, in bold if it has the best value of the column."""
     value = value_of(row, column.key)
     text = escape(str(column.text(row)))
     marked = f"<b>{text}</b>" if best is not None and value == best else text
@@ -56,12 +69,12 @@ def _cell(column: Column, row: Row, best: Any) -> str:
 
 
 def _kind(column: Column) -> str:
-    """Return the class of a column's cells."""
+    """Return the ``class`` attribute of a column's cells."""
     return ' class="number"' if column.numeric else ' class="prose"' if column.wraps else ""
 
 
 def _footer(table: Table) -> str:
-    """Return the lines below the rows, as wide as the table."""
+    """Return the footer of a table as HTML, with cells that span all columns."""
     span = len(table.columns)
     texts = (escape(f"{name} {text}".strip()) for name, text in table.footer)
     rows = "".join(f'<tr><td class="prose" colspan="{span}">{text}</td></tr>' for text in texts)

@@ -1,8 +1,11 @@
-"""Pages that are one file: data that no text in it can end, and a policy that allows no other script or style.
+"""Pages that consist of a single file and are safe for data from untrusted traces.
 
-A page belongs to a package with three kinds of files beside its Python: ``page.html.j2``, which fills the blocks of
-``base.html.j2``; ``style.css``, which adds to the style of all pages; and scripts. All pages have the same theme
-switch, tips, tables and charts (``SCRIPTS``).
+No text in the data can end the element that contains it, and the content security policy allows no
+script or style other than those of the page.
+
+A page belongs to a package with three kinds of files: ``page.html.j2``, which fills the blocks of
+``base.html.j2``; ``style.css``, which adds to the style of all pages; and scripts. All pages share
+a theme switch, tips, tables and charts (``SCRIPTS``).
 """
 
 from __future__ import annotations
@@ -20,18 +23,21 @@ from wse.reports.colours import style_variables
 
 SHARED: Final = "wse.reports.page"
 SCRIPTS: Final = ("format.js", "elements.js", "tips.js", "theme.js", "tables.js", "charts.js")
-"""Scripts of all pages, in the order in which they are one module with those of the page; ``elements.js`` has ``DATA``,
-the data of the page."""
+"""Scripts of all pages, in order. They are concatenated, followed by those of the page itself.
+
+``elements.js`` defines ``DATA``, the data of the page.
+"""
 
 
 def inline_page(package: str, *, scripts: Sequence[str], data: dict[str, Any], **texts: Any) -> bytes:
-    """Return the page of a package, UTF-8.
+    """Return the page of a package as UTF-8.
 
     Args:
-        package: Name of the package with the page's files.
-        scripts: Its scripts, each of which uses only those before it and those of all pages.
-        data: What the scripts draw.
-        **texts: Variables of the template, which are escaped. ``title`` is one of them.
+        package: Name of the package with the files of the page.
+        scripts: Scripts of the page, in order. Each uses only the scripts before it and the shared
+            ones.
+        data: Data that the scripts draw.
+        **texts: Variables of the template, which are escaped. ``title`` is required.
     """
     script = "\n".join([*(_text(SHARED, name) for name in SCRIPTS), *(_text(package, name) for name in scripts)])
     style = style_variables() + "\n".join(_text(folder, "style.css") for folder in (SHARED, package))
@@ -49,14 +55,18 @@ def inline_page(package: str, *, scripts: Sequence[str], data: dict[str, Any], *
 
 
 def _text(package: str, name: str) -> str:
+    """Return the text of a file of a package."""
     return (files(package) / name).read_text(encoding="utf-8")
 
 
 def _embed(data: dict[str, Any]) -> str:
-    """JSON that no text in it can end: within a script element only ``<`` can."""
+    """Return data as JSON that cannot end a script element. Every ``<`` is escaped."""
     return as_json(data).replace("<", "\\u003c")
 
 
 def _digest(text: str) -> str:
-    """The digest by which a content security policy allows an inline element (W3C CSP level 3, section 2.3.1)."""
+    """Return the digest by which a content security policy allows an inline element.
+
+    Source: W3C CSP level 3, section 2.3.1.
+    """
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

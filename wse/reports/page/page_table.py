@@ -1,4 +1,4 @@
-"""Tables of results as the scripts of pages draw them: sortable, with the best of a column marked."""
+"""Tables in the form in which the scripts of pages draw them: sortable, with marked best values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wse.reports.table import Column, Table, value_of
 
 
 def page_table(table: Table) -> dict[str, Any]:
-    """Return a table as ``tables.js`` draws it."""
+    """Return a table as plain values for ``tables.js``."""
     bests = [column.best_value(table.rows) for column in table.columns]
     return {
         "title": table.title,
@@ -21,5 +21,6 @@ def page_table(table: Table) -> dict[str, Any]:
 
 
 def _cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
+    """Return a cell: its text, the value by which it is sorted, and whether it is the best."""
     value, text = value_of(row, column.key), str(column.text(row))
     return {"text": text, "value": value if column.numeric else text, "best": best is not None and value == best}

@@ -233,10 +233,13 @@ def _match_arrivals(arriving: Columns, departing: Columns) -> Array:
 
 
 def _queue_numbers(queue: Array) -> Array:
-    """Return the position of each item among the items of its queue, int64 ``[n]``.
+    """Return the position of each item in its queue: 0 for the first item, and so on.
 
     Args:
         queue: int64 ``[n]``: queue that each item belongs to. Items are in order of time.
+
+    Returns:
+        int64 ``[n]``.
     """
     order = np.argsort(queue, kind="stable")
     ordered = queue[order]
@@ -259,11 +262,12 @@ def _search(pairs: Array, searched_pairs: Array) -> Array:
 
 
 def _roots(parent: Array) -> Array:
-    """Return a number, from 1, for the root ancestor of each item.
+    """Return a number for each item that is the same for all items with the same root ancestor.
+
+    The items form trees. The roots are numbered from 1.
 
     Args:
-        parent: int64 ``[n]``: index of the parent of each item, negative for items without a
-            parent.
+        parent: int64 ``[n]``: index of the parent of each item, negative for roots.
     """
     root = np.where(parent >= 0, parent, np.arange(len(parent)))
     # Each iteration doubles the number of generations that `root` skips.
@@ -280,7 +284,7 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
         wafer: Index of the wafer.
         cycles: Requested range of cycles, or None.
         times: Cycles of all events on the wafer.
-        shown: Number of events in the requested range.
+        event_count: Number of events in the requested range.
     """
     option = f"--wafer-index {wafer}" if cycles is None else f"--cycles {cycles[0]}-{cycles[1]}"
     if not event_count:
@@ -295,9 +299,19 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
 
 
 def _line(cycle: int, x: int, y: int, colour: int, landing: int, leaves: int, wavelet: int, step: int) -> str:
-    """Return the line of one event.
+    """Return the log line of one router event, in the format of the vendor's simulator.
 
     Control bits and payloads are not logged by wse. They are written as 0.
+
+    Args:
+        cycle: Cycle of the event.
+        x: Column of the PE.
+        y: Row of the PE.
+        colour: Colour of the wavelet (32-bit word in the fabric).
+        landing: Side on which the wavelet arrives, an index in ``_LANDING``.
+        leaves: Bit mask of the directions in which the wavelet leaves.
+        wavelet: Number of the wavelet.
+        step: Step of the pass that the wavelet belongs to.
     """
     delivered = "" if not leaves & _TO_PE else ", to_ce_from_q" if landing < 0 else ", to_ce_from_router"
     return (

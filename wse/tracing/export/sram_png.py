@@ -86,7 +86,7 @@ def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
         enlarged: Range of addresses that other plots show enlarged.
     """
     axes.set(xlim=(0, 1), ylim=(lives.sram_bytes, 0), ylabel="address in SRAM (bytes)", xticks=[])
-    axes.set_title("all of it", fontsize=9, loc="left")
+    axes.set_title("whole SRAM", fontsize=9, loc="left")
     axes.set_facecolor(GROUND)
     for band in lives.bands:
         if band.always:
@@ -94,7 +94,7 @@ def _draw_whole(axes: Any, lives: SramLives, enlarged: tuple[int, int]) -> None:
             _name(axes, band, (0, 1))
     low, high = enlarged
     axes.axhspan(low, high, facecolor=USES["activations"].light, alpha=0.85)
-    axes.annotate("shared in turn ▸", (0.5, (low + high) / 2), fontsize=FONT, ha="center", va="center", color="white")
+    axes.annotate("reused over time ▸", (0.5, (low + high) / 2), fontsize=FONT, ha="center", va="center", color="white")
     _hexadecimal(axes)
 
 

@@ -34,8 +34,8 @@ def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) ->
         with (folder / f"{table.name}.csv").open("x", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow([column.name for column in table.columns])
-            for piece in table.pieces():
-                writer.writerows(zip(*map(_cells, piece), strict=True))
+            for batch in table.batches():
+                writer.writerows(zip(*map(_cells, batch), strict=True))
     (folder / "columns.csv").write_text(_columns_csv(tables), encoding="utf-8")
     (folder / RUN_FILE).write_text(as_json(run), encoding="utf-8")
     return [f"{table.name}.csv" for table in tables] + ["columns.csv", RUN_FILE]
@@ -65,8 +65,8 @@ def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path
     for table in tables:
         schema = pyarrow.schema([_field(column) for column in table.columns], metadata={"run": as_json(run).strip()})
         with pyarrow.parquet.ParquetWriter(folder / f"{table.name}.parquet", schema) as writer:
-            for piece in table.pieces():
-                arrays = [pyarrow.array(values, field.type) for values, field in zip(piece, schema, strict=True)]
+            for batch in table.batches():
+                arrays = [pyarrow.array(values, field.type) for values, field in zip(batch, schema, strict=True)]
                 writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
     return [f"{table.name}.parquet" for table in tables]
 

@@ -73,14 +73,14 @@ class FlatTable:
         name: Name of the table.
         columns: Columns of the table.
         rows: Number of rows.
-        pieces: Function that yields the values in order, as lists with one item per column. Each
-            piece has at most ``ROWS_AT_ONCE`` rows.
+        batches: Function that yields the values in order, as lists with one item per column. Each
+            batch has at most ``ROWS_AT_ONCE`` rows.
     """
 
     name: str
     columns: tuple[FlatColumn, ...]
     rows: int
-    pieces: Callable[[], Iterator[list[Array | list[str]]]]
+    batches: Callable[[], Iterator[list[Array | list[str]]]]
 
 
 def check_tables(names: tuple[str, ...]) -> None:
@@ -119,24 +119,24 @@ def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list
 
 
 def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, str], None]) -> list[FlatTable]:
-    """Return the tables with ``pieces`` functions that report progress.
+    """Return the tables with ``batches`` functions that report progress.
 
     Args:
         tables: Tables to wrap.
-        on_progress: Called before each piece with the number of rows read so far, the number of
+        on_progress: Called before each batch with the number of rows read so far, the number of
             rows of all tables, and the name of the table.
     """
     total, rows_read = sum(table.rows for table in tables), 0
 
-    def pieces(table: FlatTable) -> Iterator[list[Array | list[str]]]:
-        """Yield the pieces of a table, and report progress before each."""
+    def batches(table: FlatTable) -> Iterator[list[Array | list[str]]]:
+        """Yield the batches of a table, and report progress before each."""
         nonlocal rows_read
-        for piece in table.pieces():
+        for batch in table.batches():
             on_progress(rows_read, total, table.name)
-            yield piece
-            rows_read += len(piece[0])
+            yield batch
+            rows_read += len(batch[0])
 
-    return [replace(table, pieces=partial(pieces, table)) for table in tables]
+    return [replace(table, batches=partial(batches, table)) for table in tables]
 
 
 def run_attributes(trace: Trace) -> Report:
@@ -183,21 +183,21 @@ def _flat(trace: Trace, name: str) -> FlatTable:
         columns.append(FlatColumn("text", "tokens/text", "S", "text", "what it says; a part of a character is U+FFFD"))
     rows = trace.rows(name)
 
-    def pieces() -> Iterator[list[Array | list[str]]]:
+    def batches() -> Iterator[list[Array | list[str]]]:
         """Yield the values of the table, at most ``ROWS_AT_ONCE`` rows at a time."""
         words = {of: trace.texts(path) for of, path in _IN_WORDS.items() if any(f.refers == of for f in fields)}
         token_texts = trace.token_texts() if name == "token" else []
         for start in range(0, rows, ROWS_AT_ONCE):
-            piece: list[Array | list[str]] = []
+            batch: list[Array | list[str]] = []
             for field in fields:
                 values = trace.column(field.path, start, start + ROWS_AT_ONCE)
-                piece += _values_of(field, values)
+                batch += _values_of(field, values)
                 if field.refers in words:
                     names = words[field.refers]
-                    piece.append([names[i] if 0 <= i < len(names) else "" for i in values.tolist()])
-            yield [*piece, token_texts[start : start + ROWS_AT_ONCE]] if name == "token" else piece
+                    batch.append([names[i] if 0 <= i < len(names) else "" for i in values.tolist()])
+            yield [*batch, token_texts[start : start + ROWS_AT_ONCE]] if name == "token" else batch
 
-    return FlatTable(name, tuple(columns), rows, pieces)
+    return FlatTable(name, tuple(columns), rows, batches)
 
 
 def _columns_of(field: Field) -> list[FlatColumn]:
@@ -232,7 +232,7 @@ def _plane(trace: Trace, field: Field) -> FlatTable:
         columns.append(FlatColumn(name, field.path, dtype, field.unit, field.doc))
     count, header = trace.rows(field.table), trace.header
 
-    def pieces() -> Iterator[list[Array | list[str]]]:
+    def batches() -> Iterator[list[Array | list[str]]]:
         """Yield the values in row-major order, at most ``ROWS_AT_ONCE`` PEs at a time."""
         for index in range(count):
             plane = trace.column(field.path, index, index + 1)[0]
@@ -242,4 +242,4 @@ def _plane(trace: Trace, field: Field) -> FlatTable:
                 part = slice(start, start + ROWS_AT_ONCE)
                 yield [np.full(len(rows[part]), index, "i4"), rows[part], cols[part], *layers[:, part]]
 
-    return FlatTable(PLANES[field.path], tuple(columns), count * header.rows * header.cols, pieces)
+    return FlatTable(PLANES[field.path], tuple(columns), count * header.rows * header.cols, batches)

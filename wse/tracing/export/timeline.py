@@ -26,7 +26,7 @@ def timeline(trace: Trace, selection: PassSelection) -> Iterator[Event]:
 
     Args:
         trace: Trace of a run or an estimate.
-        chosen: Passes and tokens to show.
+        selection: Passes and tokens to show.
 
     Raises:
         BadTrace: A time or an amount of traffic is out of range.
@@ -41,7 +41,7 @@ def timeline(trace: Trace, selection: PassSelection) -> Iterator[Event]:
 
 
 def _pass_slices(trace: Trace, selection: PassSelection) -> Iterator[Slice]:
-    """Yield a slice for each chosen pass."""
+    """Yield a timeline slice for each chosen pass, on lanes of the track "passes"."""
     passes, schedules, lanes = trace.table("pass"), trace.table("schedule"), Lanes()
     for index in selection.passes.tolist():
         schedule, start = int(passes["schedule"][index]), int(passes["start_cycle"][index])

@@ -49,8 +49,8 @@ def move_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         notes.append(f"One cycle alone moves {int(counts[0]):,} wavelets; see wse inspect --cycles.")
         return {"moves": None}
     cycles = wavelet_cycles(trace, pass_index=passes[-1], last=int(moving[shown_cycles - 1]))
-    pieces = [piece for _, piece in cycles]
-    columns = {name: np.concatenate([piece[name] for piece in pieces]).astype(np.int64) for name in SHOWN}
+    parts = [part for _, part in cycles]
+    columns = {name: np.concatenate([part[name] for part in parts]).astype(np.int64) for name in SHOWN}
     _check_places(trace, columns)
     packed_moves = packed_columns(columns, pack)
     steps = packed_columns(_steps(trace, passes[-1]), pack)

@@ -80,7 +80,10 @@ class Packer:
 
 
 def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
-    """Return the indices of rows that differ from the row before, or None if there are many."""
+    """Return the indices of the rows that differ from the row before.
+
+    None is returned if there are so many of them that storing only these rows would save little.
+    """
     if values.ndim != 2 or len(values) < FEW:
         return None
     starts = np.concatenate([[0], 1 + np.flatnonzero((values[1:] != values[:-1]).any(axis=1))])
@@ -102,7 +105,7 @@ def check_index(path: Path, column_name: str, index: Array, rows: int) -> None:
 
     Args:
         path: Path of the trace, for the error message.
-        where: Name of the column, for the error message.
+        column_name: Name of the column, for the error message.
         index: int ``[n]``.
         rows: Number of rows of the table that the entries refer to.
 

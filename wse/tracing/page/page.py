@@ -50,7 +50,7 @@ COLOUR_MAP: Final = "viridis"
 
 @dataclass(frozen=True, kw_only=True)
 class ViewResult(Result):
-    """Report of a page that was written."""
+    """Report of ``wse view``: the page that was written, its size, and the traces that it shows."""
 
     page: Annotated[str, Doc("The file")]
     bytes: Annotated[int, Doc("Its size", "byte")]

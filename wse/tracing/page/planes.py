@@ -41,7 +41,7 @@ def plane_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def layer_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
-    """Return ``layer_links``: the words on links for each layer and wafer.
+    """Return ``layer_links``: for each layer and wafer, the words that the layer sends over links.
 
     Each item has the rectangle of PEs that the layer uses and the packed words
     ``[direction * rows, col]`` in it. Layers without room on the page are left out.

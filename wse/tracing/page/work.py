@@ -69,7 +69,7 @@ def op_kinds(trace: Trace) -> tuple[list[str], Array]:
 
 
 def _phases(sums: StepSums) -> Report:
-    """Return the totals of each phase that ran: passes, cycles, cycles by cause, words and hops."""
+    """Return the totals of each phase that ran: passes, cycles, words and hops."""
     totals = sums.by_phase()
     return {
         phase: {
@@ -111,7 +111,7 @@ def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
 
 
 def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
-    """Return the compute cycles and hops of each stage and kind of op."""
+    """Return the compute cycles, and the hops of words, for each stage and kind of op."""
     keys, group = distinct_rows([sums.steps["stage"], op_kind])
     totals = sums.by_group(group, len(keys))
     compute = totals.cycles_by[:, :, CAUSES.index("compute")].sum(axis=0).tolist()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from wse.reports.terminal import count, printable
-from wse.tracing.query.costs.folds import Stretches
+from wse.tracing.query.costs.folds import Ranges
 
 MOST_STRETCHES: Final = 6
 """Maximum number of ranges of layers in a text. If there are more, the middle ones are omitted."""
 
 
-def op_text(op: str, layers: Stretches, ops: int) -> str:
+def op_text(op: str, layers: Ranges, ops: int) -> str:
     """Return the name of an op, with the number of equal ops and their layers.
 
     Args:
@@ -26,7 +26,7 @@ def op_text(op: str, layers: Stretches, ops: int) -> str:
     return f"{printable(op) or 'no op'}{times}{f', {layers_text(layers)}' if layers else ''}"
 
 
-def equal_layers_text(layers: Stretches, number: int) -> str:
+def equal_layers_text(layers: Ranges, number: int) -> str:
     """Return ranges of layers as text, with the number of layers if there are several.
 
     >>> equal_layers_text(((0, 8), (71, 79)), 18), equal_layers_text(((3, 3),), 1)
@@ -35,7 +35,7 @@ def equal_layers_text(layers: Stretches, number: int) -> str:
     return f"{layers_text(layers)}{f' ×{count(number)}' if number > 1 else ''}"
 
 
-def layers_text(layers: Stretches) -> str:
+def layers_text(layers: Ranges) -> str:
     """Return ranges of layers, each given by its first and last layer, as text.
 
     >>> layers_text(((3, 3),)), layers_text(((0, 8), (71, 79))), layers_text(((1, 1), (4, 5)))

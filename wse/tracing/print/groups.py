@@ -19,7 +19,7 @@ MOST: Final = 20
 
 
 def print_groups(console: Console, view: GroupsView, top: int | None) -> None:
-    """Print the groups of each phase.
+    """Print a table of cycles by group for each phase of a run.
 
     Cycles of the prompt are totals over all its chunks. Cycles of generation are means per token,
     except if the groups are tokens.
@@ -82,7 +82,12 @@ def _most_in(group: Group) -> str:
 
 
 def _name(by: str, group: Group) -> str:
-    """Return the name of a group, which depends on the key."""
+    """Return the name of a group of steps, such as an op, a layer, a wafer or a token.
+
+    Args:
+        by: Key by which the steps are grouped.
+        group: The group.
+    """
     if by == "token":
         return _token_name(group)
     if group.layers is not None:

@@ -76,10 +76,9 @@ def _busy(pe: Pe) -> str:
 
 
 def _missing_links(pe: Pe) -> list[tuple[str, str]]:
-    """Return the reason why the words on the links of a PE are unknown, if they should be known.
+    """Return a row that says why links are unknown on a wafer with dead PEs; else nothing.
 
-    Links and busy cycles are recorded together, so a PE with busy cycles normally has links as
-    well.
+    Links and busy cycles are recorded together, so only dead PEs are a reason to lack links alone.
     """
     if pe.links is not None or pe.busy_cycles is None:
         return []
@@ -156,7 +155,10 @@ def _needed_while(buffer: Buffer) -> str:
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """Split a name such as ``layers.3.qkv`` at its dots. Return empty texts for other names."""
+    """Split the name of an op in a layer, such as ``layers.3.qkv``, into its three parts.
+
+    Other names result in three empty texts.
+    """
     parts = name.split(".", 2)
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 and parts[1].isdigit() else ("", "", "")
 

@@ -11,7 +11,7 @@ from wse.reports.table import Column, Table
 from wse.reports.terminal import bar, count, percent, printable
 from wse.reports.terminal_table import print_table
 from wse.tracing.print.folds import layers_text
-from wse.tracing.query.costs.folds import op_in_layer, stretches
+from wse.tracing.query.costs.folds import consecutive_ranges, op_in_layer
 from wse.tracing.query.costs.step_sums import cycle_fraction
 from wse.tracing.query.costs.tree import LayerOps, TreeView
 
@@ -51,7 +51,7 @@ def print_tree(console: Console, view: TreeView, *, each_layer: bool = False) ->
 
 
 def _colour(line: _Line) -> str:
-    """Return the colour of the bar in a row."""
+    """Return the name of the colour in which the bar of a row is drawn."""
     return "weights" if line.is_layer else "compute"
 
 
@@ -61,7 +61,7 @@ def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterato
         layer = layers[0]
         is_layer = layer.layer >= 0  # ops outside of the layers, such as the head, have no parent row
         if is_layer:
-            names = layers_text(stretches(member.layer for member in layers))
+            names = layers_text(consecutive_ranges(member.layer for member in layers))
             yield _Line(f"each of {names}" if len(layers) > 1 else names, getattr(layer, phase), is_layer=True)
         for index, op in enumerate(layer.ops):
             branch = ("└─ " if index == len(layer.ops) - 1 else "├─ ") if is_layer else ""

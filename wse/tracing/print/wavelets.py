@@ -53,11 +53,11 @@ def print_moves(console: Console, view: CyclesView) -> None:
 
 
 def _pass(wavelets: Wavelets) -> str:
-    """Return the index and the phase of the logged pass."""
+    """Return the index and the phase of the logged pass as text."""
     phase = f", {wavelets.phase}" if wavelets.phase else ""
     return f"pass {wavelets.pass_}{phase}"
 
 
 def _place(busiest: BusiestPlace) -> str:
-    """Return the wafer, row and column of a PE or link."""
+    """Return the wafer, row and column of a PE or link as text."""
     return f"wafer {busiest.wafer}, row {busiest.row}, col {busiest.col}"

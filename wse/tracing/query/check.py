@@ -20,11 +20,11 @@ from wse_traces.validate import problems
 class CheckView(View):
     """Result of a check of a trace: its problems, or the size of its contents if there are none."""
 
-    sound: Annotated[bool, Doc("whether nothing is wrong with it")]
-    problems: Annotated[tuple[str, ...], Doc("what is wrong, each with the path inside the file")]
-    version: Annotated[int | None, Doc("version of the format; of a sound trace")] = None
-    datasets: Annotated[int | None, Doc("datasets in it; of a sound trace")] = None
-    rows: Annotated[int | None, Doc("rows of all tables; of a sound trace")] = None
+    sound: Annotated[bool, Doc("whether the trace has no problems")]
+    problems: Annotated[tuple[str, ...], Doc("problems, each with the path inside the file")]
+    version: Annotated[int | None, Doc("version of the format, if the trace has no problems")] = None
+    datasets: Annotated[int | None, Doc("number of datasets, if the trace has no problems")] = None
+    rows: Annotated[int | None, Doc("number of rows of all tables, if the trace has no problems")] = None
 
     def table_rows(self) -> list[dict[str, Any]]:
         """Return a row for each problem, for output as CSV."""
@@ -32,7 +32,7 @@ class CheckView(View):
 
 
 def check_trace(path: Path) -> CheckView:
-    """Check a trace file and return all problems found.
+    """Check a trace file, and return all problems found or the size of its contents.
 
     Raises:
         BadTrace: The file does not exist or is not a trace.

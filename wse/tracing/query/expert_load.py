@@ -14,7 +14,10 @@ I64 = npt.NDArray[np.int64]
 
 
 def load_in(trace: Trace) -> ExpertLoad:
-    """Return the recorded token counts of all experts; empty if there are none."""
+    """Return the number of tokens routed to each expert, as recorded in a trace.
+
+    The result is empty if the model has no experts.
+    """
     load = ExpertLoad()
     rows = trace.table("routed")
     if not len(rows["expert"]):

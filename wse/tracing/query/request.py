@@ -210,7 +210,7 @@ def _steps(trace: Trace, request: InspectRequest) -> View:
 
 
 def _group_view(trace: Trace, request: InspectRequest) -> View:
-    """Return the view of cycles by group."""
+    """Return the view of cycles by the requested group, such as op or layer."""
     assert request.by is not None
     sums = StepSums(trace)
     groups = read_groups(sums, request.by, request.rows, each_layer=request.each_layer)
@@ -224,7 +224,7 @@ def _links(trace: Trace, request: InspectRequest) -> View:
 
 
 def _tree(trace: Trace, _: InspectRequest) -> View:
-    """Return the view of ops by layer."""
+    """Return the view of the ops of each layer."""
     sums = StepSums(trace)
     return TreeView(**source_of(trace, "tree"), phases=sums.phases(), tree=tuple(read_tree(sums)))
 

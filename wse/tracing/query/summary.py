@@ -30,13 +30,13 @@ class CrossingBytes(Result):
 class SummaryView(TracedRun, View):
     """Summary of a run: cycles by cause, fullest PE, busiest links and costliest steps."""
 
-    crossing: Annotated[CrossingBytes, Doc("what crossed between wafers and with the host")]
+    crossing: Annotated[CrossingBytes, Doc("bytes between wafers, and to and from the host")]
     links: Annotated[tuple[Link, ...], Doc("busiest links")]
-    wavelets: Annotated[Wavelets | None, Doc("log of wavelets; of a run with `--wavelets`")] = None
-    experts: Annotated[ExpertLoadResult | None, Doc("load of experts; of a model that has any")] = None
+    wavelets: Annotated[Wavelets | None, Doc("log of wavelets, if the run used `--wavelets`")] = None
+    experts: Annotated[ExpertLoadResult | None, Doc("load of experts, if the model has any")] = None
     tree: Annotated[tuple[LayerOps, ...], Doc("ops by layer")]
     steps: Annotated[tuple[Step, ...], Doc("costliest steps")]
-    report: Annotated[Mapping[str, Any], Doc("report that the run ended with")]
+    report: Annotated[Mapping[str, Any], Doc("report of the run")]
 
 
 def read_summary(trace: Trace, top: int, *, each_layer: bool = False) -> SummaryView:

@@ -21,15 +21,15 @@ class TensorValues(Result):
     """
 
     tensor: Annotated[int, Doc("index of the tensor in the trace")]
-    op: Annotated[str, Doc("op that made it")]
-    pass_: Annotated[int, Doc("pass that made it")]
-    shape: Annotated[tuple[int, ...], Doc("lengths of its axes")]
+    op: Annotated[str, Doc("op that produced it")]
+    pass_: Annotated[int, Doc("pass in which it was produced")]
+    shape: Annotated[tuple[int, ...], Doc("length of each axis")]
     dtype: Annotated[str, Doc("type of its elements")]
     bytes: Annotated[int, Doc("size", "B")]
     min: Annotated[float | None, Doc("smallest value")] = None
     max: Annotated[float | None, Doc("largest value")] = None
     mean: Annotated[float | None, Doc("mean value")] = None
-    nonfinite: Annotated[int, Doc("elements that are infinite or no number")]
+    nonfinite: Annotated[int, Doc("number of infinite or NaN elements")]
 
 
 @dataclass(frozen=True, kw_only=True)

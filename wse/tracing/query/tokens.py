@@ -20,15 +20,15 @@ class TokenTime(Result):
     """
 
     token: Annotated[int, Doc("index of the token in the trace")]
-    sequence: Annotated[int, Doc("sequence of the batch that it belongs to")]
+    sequence: Annotated[int, Doc("sequence of the batch that the token belongs to")]
     position: Annotated[int, Doc("position in its sequence")]
     of: Annotated[str, Doc("`prompt` or `generated`")]
     id: Annotated[int | None, Doc("id in the vocabulary")] = None
     text: Annotated[str | None, Doc("text of the token")] = None
-    pass_: Annotated[int, Doc("pass that read or generated it, -1: none")]
-    cycles: Annotated[int, Doc("from the token before it to this one, 0 in a prompt", "cycles")]
-    s: Annotated[float, Doc("the same as time", "s")]
-    wall_s: Annotated[float, Doc("time that the emulator took", "s")]
+    pass_: Annotated[int, Doc("pass that read or generated the token, -1: none")]
+    cycles: Annotated[int, Doc("cycles since the previous token, 0 in a prompt", "cycles")]
+    s: Annotated[float, Doc("time since the previous token, 0 in a prompt", "s")]
+    wall_s: Annotated[float, Doc("time that the emulator needed", "s")]
 
 
 @dataclass(frozen=True, kw_only=True)

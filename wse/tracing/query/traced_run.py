@@ -17,7 +17,7 @@ from wse_traces.schema import PHASES, USES
 
 @dataclass(frozen=True, kw_only=True)
 class TracedModel(Result):
-    """Model of a traced run."""
+    """Model that was executed in a traced run."""
 
     name: Annotated[str, Doc("name of the model")]
 
@@ -34,7 +34,7 @@ class TracedWafer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSystem(Result):
-    """Distribution of the model over wafers."""
+    """Distribution of the model over wafers: the mapping and its stages."""
 
     wafers: Annotated[int, Doc("number of wafers")]
     mapping: Annotated[str, Doc("name of the mapping")]
@@ -43,18 +43,18 @@ class TracedSystem(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedUser(Result):
-    """Tokens of one sequence of the batch."""
+    """Prompt and generated tokens of one user, which is one sequence of the batch."""
 
     prompt_tokens: Annotated[int, Doc("tokens of the prompt that were read")]
     generated_tokens: Annotated[int, Doc("tokens that were generated")]
-    text: Annotated[str, Doc("text of all of them")]
+    text: Annotated[str, Doc("text of all tokens")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracedEmulation(Result):
-    """Cost of the emulation itself."""
+    """Cost of the emulation itself: the time that the emulator needed."""
 
-    wall_s: Annotated[float, Doc("time that it took for all passes", "s")]
+    wall_s: Annotated[float, Doc("time that the emulator needed for all passes", "s")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +71,11 @@ class TracedSram(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedRun(Result):
-    """Description of a run, read from its trace."""
+    """Description of a run, read from its trace: what was run, where, and how fast."""
 
     created_by: Annotated[str, Doc("program and version that wrote the trace")]
-    versions: Annotated[Mapping[str, Any], Doc("versions of what made it")]
-    seed: Annotated[int, Doc("seed of weights that are drawn and of sampling")]
+    versions: Annotated[Mapping[str, Any], Doc("versions of the software that wrote it")]
+    seed: Annotated[int, Doc("seed of random weights and of sampling")]
     program_digest: Annotated[str, Doc("hexadecimal digest of the compiled Program")]
     model: Annotated[TracedModel, Doc("the model")]
     wafer: Annotated[TracedWafer, Doc("one of the wafers")]
@@ -83,12 +83,12 @@ class TracedRun(Result):
     options: Annotated[Mapping[str, Any], Doc("options of the run")]
     prompt_tokens: Annotated[int, Doc("tokens of all prompts")]
     generated_tokens: Annotated[int, Doc("tokens that were generated for all users")]
-    text: Annotated[str | None, Doc("text of prompt and answer; with one user")] = None
-    users: Annotated[tuple[TracedUser, ...], Doc("each user")]
-    emulation: Annotated[TracedEmulation, Doc("the emulator at work")]
-    prefill: Annotated[PassTotals | None, Doc("chunks of the prompts")] = None
-    decode: Annotated[PassTotals | None, Doc("decoded tokens")] = None
-    verify: Annotated[PassTotals | None, Doc("passes over several tokens of one user")] = None
+    text: Annotated[str | None, Doc("text of prompt and answer, if there is one user")] = None
+    users: Annotated[tuple[TracedUser, ...], Doc("tokens of each user")]
+    emulation: Annotated[TracedEmulation, Doc("cost of the emulation itself")]
+    prefill: Annotated[PassTotals | None, Doc("totals of the prompt chunks")] = None
+    decode: Annotated[PassTotals | None, Doc("totals of the decoded tokens")] = None
+    verify: Annotated[PassTotals | None, Doc("totals of the verification passes")] = None
     sram: Annotated[TracedSram, Doc("SRAM in use")]
 
     @property

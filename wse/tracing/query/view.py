@@ -29,10 +29,8 @@ class View(Result):
 
     view: Annotated[str, Doc("name of the view")]
     trace: Annotated[str | None, Doc("the trace")] = None
-    complete: Annotated[bool | None, Doc("whether its run was completed")] = None
-    ending: Annotated[str | None, Doc("the error that its run ended with, or `interrupted`; of an incomplete one")] = (
-        None
-    )
+    complete: Annotated[bool | None, Doc("whether the run was completed")] = None
+    ending: Annotated[str | None, Doc("error that an incomplete run ended with, or `interrupted`")] = None
 
     def table_rows(self) -> list[dict[str, Any]]:
         """Return the rows of the view's table as plain values, for CSV.

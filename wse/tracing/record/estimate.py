@@ -77,7 +77,11 @@ class _Passes:
         self.load = ExpertLoad()
 
     def prompts(self, costs: Sequence[PhaseCost]) -> None:
-        """Write the prompt chunks of all users, and the first token that each user gets."""
+        """Write the passes of all prompt chunks, and the first generated token of each user.
+
+        Args:
+            costs: Cost of each prompt chunk.
+        """
         read: list[list[I64]] = [[np.zeros(0, np.int64)] for _ in self._lengths]
         for index, (phase, cost) in enumerate(zip(self._program.prefill, costs, strict=True)):
             user = phase.user
@@ -132,7 +136,10 @@ class _Passes:
         self._passes(phase, self._recorder.sequence(phase, cost, use[0], ()), cost, [use])
 
     def _use(self) -> CacheUse:
-        """Return the state of the KV caches that affects the next token, and count that token."""
+        """Return the KV-cache usage of the next decoded token of each user.
+
+        The number of cached tokens is then increased by one.
+        """
         use = self._fabric.cache_use(self._lengths.tolist())
         self._lengths += 1
         return use
@@ -171,7 +178,7 @@ class _Passes:
 
 
 def even_routing(program: Program, phase: Phase) -> Pairs:
-    """Return how many tokens each expert of each layer gets if the tokens are spread evenly.
+    """Return how many tokens each expert of each layer gets if tokens are routed evenly.
 
     Args:
         program: The compiled Program.
@@ -186,10 +193,10 @@ def even_routing(program: Program, phase: Phase) -> Pairs:
 
 
 def _with_shifts(cost: PhaseCost, shift_traffic: I64) -> PhaseCost:
-    """Return a cost to whose traffic the words and hops of cache shifts are added.
+    """Return a cost with the traffic of cache shifts added.
 
     Args:
-        cost: Cost of a pass without cache shifts.
+        cost: Cost of a pass without the traffic of cache shifts.
         shift_traffic: int64 ``[step, 2]``: words and hops of the cache shift in each step.
     """
     traffic = replace(

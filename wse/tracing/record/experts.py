@@ -50,7 +50,14 @@ class ExpertRecord:
             self._writer.append("routed", {**row, "expert": experts, "tokens": tokens[experts]})
 
     def _reach(self, phase_index: int, layer: int, tokens: npt.NDArray[np.int64], times: int) -> None:
-        """Count the passes of a layer for each wafer that has an expert with tokens."""
+        """Count, for each wafer, the passes in which tokens were routed to an expert on it.
+
+        Args:
+            phase_index: Phase that ran.
+            layer: Layer of the experts.
+            tokens: int64 ``[experts]``: tokens of one pass routed to each expert.
+            times: Number of passes.
+        """
         stage, counts = self._stage_of[layer], self.reached[phase_index]
         mixture = self._program.mixtures[stage]
         assert mixture is not None

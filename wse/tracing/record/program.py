@@ -82,7 +82,10 @@ def _write_buffers(writer: TraceWriter, p: Program) -> None:
 
 
 def _write_lives(writer: TraceWriter, p: Program) -> None:
-    """Write the steps during which each buffer is needed, for the first phase of each name."""
+    """Write the steps during which each buffer is needed.
+
+    Of several phases with the same name, such as prompt chunks, only the first is recorded.
+    """
     first = {p.phases[index].name: index for index in reversed(range(len(p.phases)))}
     codes = {first[name]: PHASES.index(name) for name in first}
     rows = [

@@ -70,7 +70,10 @@ class Recorder:
         self.writer.__exit__(*details)
 
     def steps(self, phase_index: int) -> PhaseSteps:
-        """Return the steps of a phase. Prompt chunks that have the same steps share the result."""
+        """Return the steps of a phase in the form in which they are recorded.
+
+        Prompt chunks with the same steps share the result.
+        """
         phase = self._program.phases[phase_index]
         if phase.steps not in self._steps:
             self._steps[phase.steps] = PhaseSteps(self._program, phase, self.writer.append_names)

@@ -122,7 +122,13 @@ class RunRecorder(Recorder):
         self._outputs.append((op, values))
 
     def add_content(self, place: PePlace, buffer: int, values: Bytes) -> None:
-        """Buffer the contents of a buffer of a PE in the current pass, unless unchanged."""
+        """Buffer the contents of an SRAM buffer in the current pass, unless they are unchanged.
+
+        Args:
+            place: PE that the buffer belongs to.
+            buffer: Index of the buffer.
+            values: Bytes of the buffer.
+        """
         if self._last_bytes.get((place, buffer)) != (data := values.tobytes()):
             self._last_bytes[place, buffer] = data
             self._contents.append((place, buffer, values))
@@ -220,6 +226,6 @@ class RunRecorder(Recorder):
                 self.writer.append_content(values, pass_index=run.number, buffer=buffer, pe=place)
 
     def _write_if_due(self) -> None:
-        """Write what is buffered if it is enough, or if the last write was long ago."""
+        """Write all buffered passes and tokens if they are many or the last write was long ago."""
         if len(self._waiting) >= MOST_PASSES or time.monotonic() - self._wrote_at > MOST_S:
             self.write_waiting()

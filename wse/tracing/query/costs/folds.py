@@ -29,14 +29,14 @@ from wse_traces.schema import CAUSES
 CAUSE_COLUMNS: Final = tuple(f"{cause}_cycles" for cause in CAUSES)
 SUMMED: Final = ("times", "cycles", "words", "hops", *CAUSE_COLUMNS)
 
-Stretches = tuple[tuple[int, int], ...]
+Ranges = tuple[tuple[int, int], ...]
 """Ranges of consecutive numbers, each given by its first and last number, in ascending order."""
 
 
-def stretches(numbers: Iterable[int]) -> Stretches:
+def consecutive_ranges(numbers: Iterable[int]) -> Ranges:
     """Return the distinct numbers as ranges, each given by its first and last number.
 
-    >>> stretches([3, 0, 1, 2, 7, 7])
+    >>> consecutive_ranges([3, 0, 1, 2, 7, 7])
     ((0, 3), (7, 7))
     """
     folded: list[tuple[int, int]] = []
@@ -93,7 +93,7 @@ class LayerOps:
         return np.where((op >= 0) & (op < no_op), op, no_op)
 
 
-def fold_steps(sums: StepSums) -> tuple[Columns, list[Stretches]]:
+def fold_steps(sums: StepSums) -> tuple[Columns, list[Ranges]]:
     """Combine the equal steps of a trace.
 
     The function works in three phases:
@@ -128,7 +128,7 @@ def fold_steps(sums: StepSums) -> tuple[Columns, list[Stretches]]:
     return folded, [layers[at] for at in order.tolist()]
 
 
-def layers_by_group(layer: Array, group: Array, groups: int) -> list[Stretches]:
+def layers_by_group(layer: Array, group: Array, groups: int) -> list[Ranges]:
     """Return the layers that occur in each group, as ranges.
 
     Rows outside of the layers are ignored.
@@ -141,4 +141,4 @@ def layers_by_group(layer: Array, group: Array, groups: int) -> list[Stretches]:
     pairs, _ = distinct_rows([group[layer >= 0], layer[layer >= 0]])
     ends = np.searchsorted(pairs[:, 0], np.arange(groups + 1))
     numbers = pairs[:, 1].tolist()
-    return [stretches(numbers[ends[at] : ends[at + 1]]) for at in range(groups)]
+    return [consecutive_ranges(numbers[ends[at] : ends[at + 1]]) for at in range(groups)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.result import Doc, Result
-from wse.tracing.query.costs.folds import LayerOps, Stretches, layers_by_group
+from wse.tracing.query.costs.folds import LayerOps, Ranges, layers_by_group
 from wse.tracing.query.costs.kinds import EqualOps, OpKind, read_kinds
 from wse.tracing.query.costs.step_sums import PassTotals, StepSums, cycle_fraction
 from wse.tracing.query.view import View, name_at
@@ -31,41 +31,44 @@ class Group(Result):
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
     op: Annotated[
-        str | None, Doc("by op: its name, within its layer where equal ones are together; empty for steps of none")
+        str | None,
+        Doc("by op: name of the op, within its layer if equal ops are combined; empty for steps without an op"),
     ] = None
-    kind: Annotated[str | None, Doc("by op and kind: what it does")] = None
+    kind: Annotated[str | None, Doc("by op and kind: kind of op")] = None
     layer: Annotated[int | None, Doc("with `--each-layer`: layer of the model, -1: outside of the layers")] = None
     layers: Annotated[
-        Stretches | None,
-        Doc("by op, kind and layer: first and last of each stretch of layers; empty: outside of the layers"),
+        Ranges | None,
+        Doc("by op, kind and layer: first and last layer of each range of layers; empty: outside of the layers"),
     ] = None
-    count: Annotated[int | None, Doc("by op, kind and layer: how many ops, or layers, are together")] = None
+    count: Annotated[int | None, Doc("by op, kind and layer: number of ops or layers that are combined")] = None
     wafer: Annotated[int | None, Doc("by wafer: index of the wafer, -1: the host")] = None
     cause: Annotated[str | None, Doc("by cause: what the cycles are spent on")] = None
-    token: Annotated[int | None, Doc("by token: the first that the pass read or generated, -1: none")] = None
-    tokens: Annotated[int | None, Doc("by token: tokens of the pass")] = None
-    text: Annotated[str | None, Doc("by token: text of the first")] = None
+    token: Annotated[int | None, Doc("by token: first token that the pass read or generated, -1: none")] = None
+    tokens: Annotated[int | None, Doc("by token: number of tokens of the pass")] = None
+    text: Annotated[str | None, Doc("by token: text of the first token")] = None
     pass_: Annotated[int | None, Doc("by token: index of the pass")] = None
     start_cycle: Annotated[int | None, Doc("by token: start of the pass, from the start of the run", "cycles")] = None
     cycles: Annotated[int, Doc("sum over the run; by token, from the start of the pass to its end", "cycles")]
     words: Annotated[int | None, Doc("words sent; not by cause", "words")] = None
-    hops: Annotated[int | None, Doc("links that the wavelets of these cross; not by cause", "wavelet-hops")] = None
-    mostly: Annotated[str | None, Doc("the cause with the most of the cycles; not by cause")] = None
-    most_in: Annotated[
-        str | None, Doc("by cause: the op with the most of the cycles, in all layers; in one with `--each-layer`")
+    hops: Annotated[
+        int | None, Doc("links that these words cross, summed over words; not by cause", "wavelet-hops")
     ] = None
-    most_fraction: Annotated[float | None, Doc("by cause: its share of the cause's cycles")] = None
+    mostly: Annotated[str | None, Doc("cause with the most cycles; not by cause")] = None
+    most_in: Annotated[
+        str | None, Doc("by cause: op with the most cycles, over all layers, or in one layer with `--each-layer`")
+    ] = None
+    most_fraction: Annotated[float | None, Doc("by cause: fraction of the cycles that `most_in` accounts for")] = None
     cycles_per_pass: Annotated[float | None, Doc("cycles in a mean pass; not by token", "cycles")] = None
-    fraction: Annotated[float, Doc("share of the cycles of the phase")] = 0.0
+    fraction: Annotated[float, Doc("fraction of the cycles of the phase")] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsView(View):
-    """View of cycles by group."""
+    """View of the cycles of each phase, grouped by op, layer, cause or another key."""
 
     TABLE: ClassVar[str] = "groups"
 
-    by: Annotated[str, Doc("what cycles are added up by")]
+    by: Annotated[str, Doc("key by which cycles are grouped")]
     phases: Annotated[Mapping[str, PassTotals], Doc("totals of each phase that ran")]
     groups: Annotated[tuple[Group, ...], Doc("groups of each phase, the largest first")]
 
@@ -113,14 +116,14 @@ def read_groups(sums: StepSums, by: str, top: int | None, *, each_layer: bool = 
 
 
 def _kinds(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each kind of op."""
+    """Yield a group of steps for each kind of op, such as ``norm``, in each phase."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             yield Group(kind=kind.kind, **_part(phase, kind))
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each set of equal ops of different layers."""
+    """Yield a group of steps for each set of equal ops of different layers, in each phase."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
@@ -134,7 +137,7 @@ def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
 
 
 def _ops(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each op, without combining equal layers."""
+    """Return a group of steps for each op, without combining the equal ops of different layers."""
     heads = [{"op": op["name"], "kind": op["kind"], "layer": op["layer"]} for op in sums.trace.records("op")]
     op = sums.steps["op"]
     op = np.where((op >= 0) & (op < len(heads)), op, len(heads))
@@ -142,13 +145,13 @@ def _ops(sums: StepSums) -> Iterator[Group]:
 
 
 def _layers(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each layer, without combining equal layers."""
+    """Return a group of steps for each layer, without combining equal layers."""
     layers, group = np.unique(sums.steps["layer"], return_inverse=True)
     return _step_groups(sums, group, [{"layer": layer} for layer in layers.tolist()])
 
 
 def _equal_layers(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each set of layers with equal cycles for each cause.
+    """Yield a group of steps for each set of layers with equal cycles for each cause.
 
     All ops outside of the layers form a group of their own.
     """
@@ -163,7 +166,7 @@ def _equal_layers(sums: StepSums) -> Iterator[Group]:
 
 
 def _wafers(sums: StepSums) -> Iterator[Group]:
-    """Return a group for each wafer, and one for the host."""
+    """Return a group of steps for each wafer, and one for the host."""
     wafers, group = np.unique(sums.steps["wafer"], return_inverse=True)
     return _step_groups(sums, group, [{"wafer": wafer} for wafer in wafers.tolist()])
 

@@ -1,4 +1,4 @@
-"""Cycles by kind of op. Each kind consists of sets of equal ops, and each set of steps."""
+"""Cycles by kind of op. A kind consists of sets of equal ops, and such a set of steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from wse.reports.result import Doc, Result
-from wse.tracing.query.costs.folds import LayerOps, Stretches, layers_by_group
+from wse.tracing.query.costs.folds import LayerOps, Ranges, layers_by_group
 from wse.tracing.query.costs.step_sums import StepSums, Sums
 from wse.tracing.query.view import name_at
 from wse_traces.groups import distinct_rows
@@ -24,7 +24,7 @@ class PartCycles(Result):
     cycles: Annotated[int, Doc("sum over the run", "cycles")]
     cycles_by: Annotated[Mapping[str, int], Doc("the cycles by cause", "cycles")]
     words: Annotated[int, Doc("words sent", "words")]
-    hops: Annotated[int, Doc("links that the wavelets of these cross", "wavelet-hops")]
+    hops: Annotated[int, Doc("links that these words cross, summed over words", "wavelet-hops")]
 
     @property
     def mostly(self) -> str:
@@ -34,7 +34,7 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Steps with the same kernel or pattern in a set of equal ops."""
+    """Steps with the same kernel or pattern in a set of equal ops, with their total cycles."""
 
     name: Annotated[str, Doc("kernel or pattern")]
     kind: Annotated[str, Doc("`compute`, `transfer` or `cross`")]
@@ -42,22 +42,22 @@ class KernelCycles(PartCycles):
 
 @dataclass(frozen=True, kw_only=True)
 class EqualOps(PartCycles):
-    """Set of ops that have the same name in their layers and equal cycles for each cause."""
+    """Set of equal ops: the same name in their layers, and the same cycles for each cause."""
 
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]
-    layers: Annotated[Stretches, Doc("first and last layer of each range of layers; empty outside of the layers")]
+    layers: Annotated[Ranges, Doc("first and last layer of each range of layers; empty outside of the layers")]
     count: Annotated[int, Doc("number of these ops")]
-    steps: Annotated[tuple[KernelCycles, ...], Doc("their steps by kernel or pattern, the costliest first")]
+    steps: Annotated[tuple[KernelCycles, ...], Doc("steps of the ops by kernel or pattern, the costliest first")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpKind(PartCycles):
-    """All ops of one kind."""
+    """All ops of one kind, such as ``norm``, with their total cycles in one phase."""
 
     kind: Annotated[str, Doc("what the ops do; empty for steps without an op")]
-    layers: Annotated[Stretches, Doc("first and last layer of each range of layers; empty outside of the layers")]
+    layers: Annotated[Ranges, Doc("first and last layer of each range of layers; empty outside of the layers")]
     count: Annotated[int, Doc("number of these ops")]
-    ops: Annotated[tuple[EqualOps, ...], Doc("the ops, equal ones together, the costliest first")]
+    ops: Annotated[tuple[EqualOps, ...], Doc("the ops, equal ones combined, the costliest first")]
 
 
 def read_kinds(sums: StepSums) -> dict[str, tuple[OpKind, ...]]:
@@ -107,7 +107,7 @@ def _kinds_of(sums: StepSums, ops: LayerOps, op: Array, totals: Sums, phase: int
 
 
 def _kind(kind: str, folds: list[tuple[EqualOps, Array]], ops: LayerOps) -> OpKind:
-    """Return a kind of op.
+    """Return a kind of op with the totals of its ops.
 
     Args:
         kind: Name of the kind.

@@ -56,7 +56,7 @@ def _schedule_values(trace: Trace, path: str, unknown_value: int) -> Array:
     Args:
         trace: An open trace.
         path: Path of the column.
-        unknown: Value for passes whose schedule does not exist.
+        unknown_value: Value for passes whose schedule does not exist.
     """
     column, sequence = trace.column(path).astype(np.int64), trace.column("passes/schedule")
     in_table = (sequence >= 0) & (sequence < len(column))

@@ -29,15 +29,17 @@ def cycle_fraction(cycles: float, phase_cycles: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class PassTotals(Result):
-    """Totals of a phase over the run, and means per pass."""
+    """Totals of a phase ("prefill", "decode" or "verify") over the run, and means per pass."""
 
     passes: Annotated[int, Doc("passes of the phase")]
-    cycles: Annotated[int, Doc("cycles of all of its steps", "cycles")]
+    cycles: Annotated[int, Doc("cycles of all steps of the phase", "cycles")]
     cycles_per_pass: Annotated[float, Doc("cycles of a mean pass", "cycles")]
     cycles_by: Annotated[Mapping[str, float], Doc("the cycles of a mean pass by cause", "cycles")]
     words_per_pass: Annotated[float, Doc("words that a mean pass sends", "words")]
-    wavelet_hops_per_pass: Annotated[float, Doc("links that the wavelets of these cross", "wavelet-hops")]
-    tokens_per_s: Annotated[float | None, Doc("tokens of all users; of decode in a summary", "tokens/s")] = None
+    wavelet_hops_per_pass: Annotated[float, Doc("links that these words cross, summed over words", "wavelet-hops")]
+    tokens_per_s: Annotated[
+        float | None, Doc("tokens/s of all users together; only for decode, in a summary", "tokens/s")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,8 @@ class StepSums:
         """Return the totals of groups of steps by phase.
 
         Args:
-            group: int ``[step]``: group of each step. Steps with an index outside of 0 to ``groups
-                - 1`` are not counted.
+            group: int ``[step]``: group of each step. Steps with a negative or too large index are
+                not counted.
             groups: Number of groups.
         """
         phase = self.steps["phase"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from wse.errors import UnknownName
 from wse.reports.result import Doc, Result
-from wse.tracing.query.costs.folds import Stretches, fold_steps, op_in_layer, stretches
+from wse.tracing.query.costs.folds import Ranges, consecutive_ranges, fold_steps, op_in_layer
 from wse.tracing.query.costs.step_sums import StepSums, cycle_fraction
 from wse.tracing.query.view import View, name_at
 from wse_traces.read import Columns
@@ -36,39 +36,39 @@ class Step(Result):
     """
 
     phase: Annotated[str, Doc("`prefill`, `decode` or `verify`")]
-    op: Annotated[str, Doc("op that it belongs to, within its layer where equal ones are together; empty: none")]
+    op: Annotated[str, Doc("op of the step, within its layer if equal steps are combined; empty: none")]
     name: Annotated[str, Doc("kernel or pattern")]
     kind: Annotated[str, Doc("`compute`, `transfer` or `cross`")]
     layer: Annotated[int, Doc("layer of the model, -1: outside of the layers")]
-    layers: Annotated[Stretches, Doc("first and last of each stretch of layers; empty: outside of the layers")]
-    count: Annotated[int, Doc("how many equal steps are together; 1 with `--each-layer`")]
-    stage: Annotated[int, Doc("stage that it runs in, -1: none")]
-    wafer: Annotated[int, Doc("wafer that it runs on, -1: the host")]
-    times: Annotated[int, Doc("how many times it ran")]
-    start_cycle: Annotated[int, Doc("start of the first of them, from the start of the run", "cycles")]
-    cycles: Annotated[int, Doc("from its start to its end", "cycles")]
-    fraction: Annotated[float, Doc("share of the cycles of the phase")]
+    layers: Annotated[Ranges, Doc("first and last layer of each range of layers; empty: outside of the layers")]
+    count: Annotated[int, Doc("number of equal steps that are combined; 1 with `--each-layer`")]
+    stage: Annotated[int, Doc("stage in which the step runs, -1: none")]
+    wafer: Annotated[int, Doc("wafer on which the step runs, -1: the host")]
+    times: Annotated[int, Doc("number of executions")]
+    start_cycle: Annotated[int, Doc("start of the first execution, from the start of the run", "cycles")]
+    cycles: Annotated[int, Doc("from the start to the end of a step, summed over executions", "cycles")]
+    fraction: Annotated[float, Doc("fraction of the cycles of the phase")]
     words: Annotated[int, Doc("words sent", "words")]
-    hops: Annotated[int, Doc("links that the wavelets of these cross", "wavelet-hops")]
-    row: Annotated[int, Doc("first row of its rectangle of PEs")]
-    col: Annotated[int, Doc("first column of it")]
-    rows: Annotated[int, Doc("rows of it")]
-    cols: Annotated[int, Doc("columns of it")]
+    hops: Annotated[int, Doc("links that these words cross, summed over words", "wavelet-hops")]
+    row: Annotated[int, Doc("first row of the rectangle of PEs")]
+    col: Annotated[int, Doc("first column of the rectangle")]
+    rows: Annotated[int, Doc("number of rows")]
+    cols: Annotated[int, Doc("number of columns")]
     cycles_by: Annotated[Mapping[str, int], Doc("the cycles by cause", "cycles")]
 
     @property
     def mostly(self) -> str:
-        """Cause with the most cycles."""
+        """Cause with the most cycles of the step, such as "hops" or "compute"."""
         return max(self.cycles_by, key=lambda cause: self.cycles_by[cause])
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepsView(View):
-    """View of steps in some order."""
+    """View of the steps of a run in a requested order, such as costliest first."""
 
     TABLE: ClassVar[str] = "steps"
 
-    sort: Annotated[str, Doc("what they are sorted by")]
+    sort: Annotated[str, Doc("order of the steps")]
     steps: Annotated[tuple[Step, ...], Doc("the steps")]
 
 
@@ -79,7 +79,7 @@ def check_order(order: str) -> None:
 
 
 def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool = False) -> list[Step]:
-    """Return steps in an order.
+    """Return the steps of a trace in a requested order.
 
     Args:
         sums: Steps of a trace.
@@ -98,13 +98,13 @@ def read_steps(sums: StepSums, order: str, top: int | None, *, each_layer: bool 
     return [_step(columns, row, layers[row], ops, names, totals) for row in rows]
 
 
-def _each_step(sums: StepSums) -> tuple[Columns, list[Stretches]]:
+def _each_step(sums: StepSums) -> tuple[Columns, list[Ranges]]:
     """Return all steps in the form of ``fold_steps``, without combining any."""
-    layers = [stretches([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
+    layers = [consecutive_ranges([layer] if layer >= 0 else []) for layer in sums.steps["layer"].tolist()]
     return {**sums.steps, "count": np.ones(len(layers), np.int64)}, layers
 
 
-def _step(steps: Columns, row: int, layers: Stretches, ops: list[str], names: list[str], totals: Sequence[int]) -> Step:
+def _step(steps: Columns, row: int, layers: Ranges, ops: list[str], names: list[str], totals: Sequence[int]) -> Step:
     """Return a row of the table of steps as an object.
 
     Args:

@@ -21,7 +21,7 @@ class OpCycles(Result):
     """Cycles of an op in a mean pass of each phase."""
 
     op: Annotated[str, Doc("name of the op")]
-    kind: Annotated[str, Doc("what it does")]
+    kind: Annotated[str, Doc("kind of op")]
     prefill: Annotated[float, Doc("cycles in a mean chunk of the prompts", "cycles")]
     decode: Annotated[float, Doc("cycles in a mean decoded token", "cycles")]
     verify: Annotated[
@@ -44,7 +44,7 @@ class LayerOps(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TreeView(View):
-    """View of ops by layer."""
+    """View of the ops of each layer, with their cycles."""
 
     phases: Annotated[Mapping[str, PassTotals], Doc("totals of each phase that ran")]
     tree: Annotated[tuple[LayerOps, ...], Doc("layers with their ops")]

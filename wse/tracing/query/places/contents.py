@@ -23,10 +23,10 @@ class Content(Result):
     """Contents of a buffer of one PE after a pass, as bytes and as numbers."""
 
     wafer: Annotated[int, Doc("wafer of the PE")]
-    row: Annotated[int, Doc("its row")]
-    col: Annotated[int, Doc("its column")]
+    row: Annotated[int, Doc("row of the PE")]
+    col: Annotated[int, Doc("column of the PE")]
     buffer: Annotated[str, Doc("name of the buffer")]
-    use: Annotated[str, Doc("what it is for")]
+    use: Annotated[str, Doc("use of the buffer, such as `weights`")]
     address: Annotated[int, Doc("first byte in the SRAM of the PE", "B")]
     bytes: Annotated[int, Doc("size", "B")]
     dtype: Annotated[str, Doc("type of its elements")]
@@ -52,7 +52,7 @@ class Content(Result):
 class DumpView(View):
     """View of the contents of a buffer of a PE."""
 
-    content: Annotated[Content, Doc("the buffer and what it held")]
+    content: Annotated[Content, Doc("the buffer and its contents")]
 
     def table_rows(self) -> list[dict[str, Any]]:
         """Return a row for each element, with its address."""

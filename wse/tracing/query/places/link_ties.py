@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wse_traces.planes import pieces
+from wse_traces.planes import plane_chunks
 from wse_traces.read import Array, Trace
 
 
@@ -86,7 +86,7 @@ def busiest_ties(trace: Trace, top: int) -> list[LinkTie]:
     keys: list[_Key] = []
     chunks: list[_Chunk] = []
     for wafer in range(trace.rows("links/words") if top else 0):
-        for direction, row, col, words in pieces(trace, "links/words", wafer):
+        for direction, row, col, words in plane_chunks(trace, "links/words", wafer):
             min_words = keys[-1].words if len(keys) == top else 1
             if words.max(initial=0) < min_words:
                 continue

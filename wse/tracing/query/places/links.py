@@ -12,7 +12,7 @@ from wse.reports.result import Doc, Result
 from wse.tracing.query.places.link_ties import LinkTie, PlacedLayers, busiest_ties
 from wse.tracing.query.view import View
 from wse_traces.groups import distinct_rows
-from wse_traces.planes import pieces
+from wse_traces.planes import plane_chunks
 from wse_traces.read import Array, Trace
 from wse_traces.schema import DIRECTIONS
 
@@ -22,7 +22,7 @@ MOST_LINKS: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class LayerWords(Result):
-    """Words of one layer on a link."""
+    """Words that one layer sends over a link."""
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
     words: Annotated[int, Doc("words over the run", "words")]
@@ -35,27 +35,29 @@ class Link(Result):
     wafer: Annotated[int, Doc("wafer of the PE")]
     row: Annotated[int, Doc("row of the PE")]
     col: Annotated[int, Doc("column of the PE")]
-    direction: Annotated[str, Doc("side on which the link leaves")]
-    words: Annotated[int, Doc("words over the run, on each of them", "words")]
-    count: Annotated[int, Doc("how many links are together; 1 with `--each-layer`")]
+    direction: Annotated[str, Doc("direction in which the link leaves the PE")]
+    words: Annotated[int, Doc("words over the run, on each of the links", "words")]
+    count: Annotated[int, Doc("number of links that are combined; 1 with `--each-layer`")]
     rows: Annotated[tuple[int, int], Doc("first and last row of their PEs")]
-    cols: Annotated[tuple[int, int], Doc("first and last column of their PEs; not all PEs between need be of them")]
-    layers: Annotated[tuple[LayerWords, ...], Doc("layers with words on it, the most first")]
+    cols: Annotated[
+        tuple[int, int], Doc("first and last column of their PEs; not all PEs in this range need to have such a link")
+    ]
+    layers: Annotated[tuple[LayerWords, ...], Doc("layers with words on the link, the most words first")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLinks(Result):
-    """Words of a layer on the links of one wafer."""
+    """Words that a layer sends over the links of one wafer: on the busiest link, and in total."""
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
-    wafer: Annotated[int, Doc("wafer that it is on")]
+    wafer: Annotated[int, Doc("index of the wafer")]
     busiest_link_words: Annotated[int, Doc("words on its busiest link", "words")]
     wavelet_hops: Annotated[int, Doc("words on all links", "wavelet-hops")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinksView(View):
-    """View of words on links."""
+    """View of the busiest links between PEs, and of the words that each layer sends over links."""
 
     TABLE: ClassVar[str] = "links"
 
@@ -145,7 +147,7 @@ def layer_links(trace: Trace) -> list[LayerLinks]:
     places = trace.table("placed_layer")
     sums: dict[int, tuple[int, int]] = {}
     for pattern in np.unique(places["pattern"]).tolist():
-        parts = pieces(trace, "links/patterns/words", pattern) if 0 <= pattern < trace.rows("pattern") else ()
+        parts = plane_chunks(trace, "links/patterns/words", pattern) if 0 <= pattern < trace.rows("pattern") else ()
         amounts = [(int(words.max(initial=0)), int(words.sum())) for *_, words in parts]
         sums[pattern] = max((max_words for max_words, _ in amounts), default=0), sum(hops for _, hops in amounts)
     rows = zip(*(places[name].tolist() for name in ("layer", "wafer", "pattern")), strict=True)

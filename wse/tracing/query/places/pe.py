@@ -28,12 +28,12 @@ class PeStage(Result):
 
     index: Annotated[int, Doc("index of the stage")]
     row: Annotated[int, Doc("first row of its rectangle of PEs")]
-    col: Annotated[int, Doc("first column of it")]
-    rows: Annotated[int, Doc("rows of it")]
-    cols: Annotated[int, Doc("columns of it")]
-    layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
-    first_layer: Annotated[int, Doc("earlier spelling: the first of `layers`, -1: none")]
-    last_layer: Annotated[int, Doc("earlier spelling: the last of `layers`, -1: none")]
+    col: Annotated[int, Doc("first column of the rectangle")]
+    rows: Annotated[int, Doc("number of rows")]
+    cols: Annotated[int, Doc("number of columns")]
+    layers: Annotated[tuple[int, ...], Doc("first and last layer; empty if it has no layers")]
+    first_layer: Annotated[int, Doc("deprecated: the first of `layers`, -1: none")]
+    last_layer: Annotated[int, Doc("deprecated: the last of `layers`, -1: none")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +45,11 @@ class Buffer(Result):
 
     address: Annotated[int, Doc("first byte in the SRAM of the PE", "B")]
     bytes: Annotated[int, Doc("size", "B")]
-    use: Annotated[str, Doc("what it is for")]
-    name: Annotated[str, Doc("name of the buffer, or of the tensors whose tile it holds")]
+    use: Annotated[str, Doc("use of the buffer, such as `weights`")]
+    name: Annotated[str, Doc("name of the buffer, or of the tensors whose tile is in it")]
     dtype: Annotated[str, Doc("type of its elements")]
-    live_from: Annotated[str, Doc("first op that needs it, empty: always")]
-    live_to: Annotated[str, Doc("last op that needs it, empty: always")]
+    live_from: Annotated[str, Doc("first op that needs the buffer, empty: always needed")]
+    live_to: Annotated[str, Doc("last op that needs the buffer, empty: always needed")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,17 +57,17 @@ class PeSram(Result):
     """SRAM of a PE by use, and the buffers of the fullest PE of its stage."""
 
     bytes: Annotated[Mapping[str, int], Doc("bytes of this PE by use", "B")]
-    is_fullest: Annotated[bool, Doc("whether the map is that of this PE, which is as full as the fullest")]
+    is_fullest: Annotated[bool, Doc("whether this PE is as full as the fullest, so that the map applies to it")]
     buffers: Annotated[tuple[Buffer, ...], Doc("buffers of the fullest PE of the stage, by address")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PeRoute(Result):
-    """Colour that is configured in the router of a PE."""
+    """Colour (static route) configured in the router of a PE, and the pattern that uses it."""
 
     colour: Annotated[int, Doc("number of the colour")]
     pattern: Annotated[str, Doc("pattern that uses it")]
-    axis: Annotated[str, Doc("lines of PEs that it runs along: `row`, `col` or `both`")]
+    axis: Annotated[str, Doc("lines of PEs that the pattern runs along: `row`, `col` or `both`")]
     stage: Annotated[int, Doc("stage that uses it, -1: between stages")]
 
 
@@ -83,13 +83,13 @@ class LinkWords(Result):
 class Pe(Result):
     """Everything that a trace records about one PE. Data that was not recorded is left out."""
 
-    wafer: Annotated[int, Doc("its wafer")]
-    row: Annotated[int, Doc("its row")]
-    col: Annotated[int, Doc("its column")]
+    wafer: Annotated[int, Doc("index of the wafer")]
+    row: Annotated[int, Doc("row of the PE")]
+    col: Annotated[int, Doc("column of the PE")]
     stage: Annotated[PeStage | None, Doc("stage that it belongs to")] = None
-    sram: Annotated[PeSram | None, Doc("its SRAM")] = None
-    routes: Annotated[tuple[PeRoute, ...], Doc("colours that its router is set for, by colour")]
-    busy_cycles: Annotated[int | None, Doc("cycles in which it computes", "cycles")] = None
+    sram: Annotated[PeSram | None, Doc("SRAM of the PE")] = None
+    routes: Annotated[tuple[PeRoute, ...], Doc("colours that are configured in its router, ascending")]
+    busy_cycles: Annotated[int | None, Doc("cycles in which the PE computes", "cycles")] = None
     run_cycles: Annotated[int | None, Doc("cycles of the run", "cycles")] = None
     busy_fraction: Annotated[float | None, Doc("`busy_cycles` as a fraction of `run_cycles`")] = None
     links: Annotated[Mapping[str, LinkWords] | None, Doc("words by side; missing if the wafer has dead PEs")] = None
@@ -97,7 +97,7 @@ class Pe(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeView(View):
-    """View of one PE."""
+    """View of one PE: its stage, SRAM, colours, busy cycles and links."""
 
     pe: Annotated[Pe, Doc("the PE")]
 
@@ -167,7 +167,10 @@ def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
 
 
 def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
-    """Return the stages whose buffers are recorded for a PE, int64 ``[stage]``; may be empty."""
+    """Return the indices of the stages whose buffers are recorded for a PE, int64 ``[stage]``.
+
+    The result may be empty.
+    """
     stages = trace.table("stage")
     holding = np.flatnonzero((stages["wafer"] == wafer) & covers(stages, row, col))
     return _mapped_stages(trace.column("sram/buffers/stage"), stages, holding)
@@ -217,7 +220,7 @@ def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict
 
 
 def _stage(stages: Columns, index: int) -> PeStage:
-    """Return the description of a stage."""
+    """Return the index, the layers and the rectangle of PEs of a stage."""
     row = {name: int(stages[name][index]) for name in (*RECTANGLE, "first_layer", "last_layer")}
     return PeStage.from_record(row, index=index, layers=layers_of(row))
 

@@ -18,18 +18,18 @@ RECTANGLE = ("row", "col", "rows", "cols")
 class Stage(Result):
     """Stage on one wafer. A stage that spans several wafers is listed once for each wafer."""
 
-    wafer: Annotated[int, Doc("wafer that it is on")]
+    wafer: Annotated[int, Doc("index of the wafer")]
     row: Annotated[int, Doc("first row of its rectangle of PEs")]
-    col: Annotated[int, Doc("first column of it")]
-    rows: Annotated[int, Doc("rows of it")]
-    cols: Annotated[int, Doc("columns of it")]
-    layers: Annotated[tuple[int, ...], Doc("first and last layer; empty without layers")]
+    col: Annotated[int, Doc("first column of the rectangle")]
+    rows: Annotated[int, Doc("number of rows")]
+    cols: Annotated[int, Doc("number of columns")]
+    layers: Annotated[tuple[int, ...], Doc("first and last layer; empty if it has no layers")]
     attention: Annotated[
         tuple[int, ...],
-        Doc("first and last column that attention works on; empty without attention"),
+        Doc("first and last column that attention uses; empty if it has no attention"),
     ]
-    first_layer: Annotated[int, Doc("earlier spelling: the first of `layers`, -1: none")]
-    last_layer: Annotated[int, Doc("earlier spelling: the last of `layers`, -1: none")]
+    first_layer: Annotated[int, Doc("deprecated: the first of `layers`, -1: none")]
+    last_layer: Annotated[int, Doc("deprecated: the last of `layers`, -1: none")]
 
 
 def read_stages(trace: Trace) -> list[Stage]:

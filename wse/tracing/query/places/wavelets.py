@@ -21,26 +21,26 @@ _MOVE: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 
 @dataclass(frozen=True, kw_only=True)
 class BusiestPlace(Result):
-    """Link or PE that the most words pass."""
+    """Link or PE through which the most words passed."""
 
     wafer: Annotated[int, Doc("wafer of the PE")]
     row: Annotated[int, Doc("row of the PE")]
     col: Annotated[int, Doc("column of the PE")]
-    direction: Annotated[str | None, Doc("side on which the link leaves; of a link")] = None
-    words: Annotated[int, Doc("moves over the link; of a PE, out of its router over links and into the PE", "words")]
+    direction: Annotated[str | None, Doc("of a link: direction in which it leaves the PE")] = None
+    words: Annotated[int, Doc("number of words over the link, or through the router of the PE", "words")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Move(Result):
     """Wavelet (32-bit word in the fabric) that leaves a router."""
 
-    cycle: Annotated[int, Doc("cycle in which it leaves, from the start of the pass")]
-    wafer: Annotated[int, Doc("wafer that it is on")]
-    row: Annotated[int, Doc("row of the PE whose router it leaves")]
+    cycle: Annotated[int, Doc("cycle in which the wavelet leaves, from the start of the pass")]
+    wafer: Annotated[int, Doc("index of the wafer")]
+    row: Annotated[int, Doc("row of the PE whose router the wavelet leaves")]
     col: Annotated[int, Doc("column of that PE")]
-    direction: Annotated[str, Doc("where to; `ramp`: into the PE")]
-    colour: Annotated[int, Doc("colour, counted from the first of its step")]
-    step: Annotated[int, Doc("step, counted from the first of the pass")]
+    direction: Annotated[str, Doc("direction of the move; `ramp`: into the PE")]
+    colour: Annotated[int, Doc("colour, counted from the first colour of the step")]
+    step: Annotated[int, Doc("step, counted from the first step of the pass")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +48,15 @@ class Wavelets(Result):
     """Summary of the wavelet log of the last pass that was simulated wavelet by wavelet."""
 
     pass_: Annotated[int, Doc("index of the pass")]
-    phase: Annotated[str, Doc("its phase")]
+    phase: Annotated[str, Doc("phase of the pass")]
     passes: Annotated[tuple[int, ...], Doc("all passes that were logged")]
-    moves: Annotated[int, Doc("moves in all")]
+    moves: Annotated[int, Doc("total number of moves")]
     first_cycle: Annotated[int, Doc("first cycle with a move")]
     last_cycle: Annotated[int, Doc("last cycle with a move")]
-    moving_cycles: Annotated[int, Doc("cycles with a move", "cycles")]
-    moving_fraction: Annotated[float, Doc("their share of the cycles from the first to the last")]
+    moving_cycles: Annotated[int, Doc("number of cycles with a move", "cycles")]
+    moving_fraction: Annotated[
+        float, Doc("`moving_cycles` as a fraction of the cycles from the first to the last move")
+    ]
     wavelet_hops: Annotated[int, Doc("moves over links", "wavelet-hops")]
     busiest_link: Annotated[BusiestPlace | None, Doc("link with the most words")] = None
     busiest_pe: Annotated[BusiestPlace, Doc("PE with the most words through its router")]

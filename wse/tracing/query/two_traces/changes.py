@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from wse.reports.result import Doc, Result
-from wse.tracing.query.costs.folds import Stretches, op_in_layer, stretches
+from wse.tracing.query.costs.folds import Ranges, consecutive_ranges, op_in_layer
 from wse.tracing.query.costs.passes import crossing_bytes
 from wse.tracing.query.costs.step_sums import StepSums
 from wse.tracing.query.costs.tree import LayerOps, read_tree
@@ -40,7 +40,7 @@ class Amount(NamedTuple):
 
 @dataclass(frozen=True)
 class Totals:
-    """Run with the quantities that are compared.
+    """All quantities of a run that can be compared with those of another run.
 
     Attributes:
         run: The run as a whole, with the totals of its phases.
@@ -56,21 +56,21 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Result):
-    """Quantity that differs between two runs."""
+    """Quantity that differs between two runs, such as the cycles of an op, with both amounts."""
 
-    kind: Annotated[str, Doc("what kind of amount it is, such as `cause` or `traffic`")]
-    name: Annotated[str, Doc("what it is the amount of; of an op of equal layers its name within the layer")]
-    layer: Annotated[int | None, Doc("with `--each-layer`: the layer that it is of")] = None
+    kind: Annotated[str, Doc("kind of amount, such as `cause` or `traffic`")]
+    name: Annotated[str, Doc("item that the amount belongs to; for an op of equal layers, the name within the layer")]
+    layer: Annotated[int | None, Doc("with `--each-layer`: layer of the op")] = None
     layers: Annotated[
-        Stretches | None, Doc("of ops and layers: first and last of each stretch of layers with equal amounts")
+        Ranges | None, Doc("of ops and layers: first and last layer of each range of layers with equal amounts")
     ] = None
-    count: Annotated[int | None, Doc("of ops and layers: how many are together, their amounts summed")] = None
-    unit: Annotated[str, Doc("its unit")]
+    count: Annotated[int | None, Doc("of ops and layers: number of equal items whose amounts are summed")] = None
+    unit: Annotated[str, Doc("unit of the amounts")]
     first: Annotated[float, Doc("amount in the first run")]
-    second: Annotated[float, Doc("amount in the second")]
-    change: Annotated[float, Doc("what the second has more")]
-    fraction: Annotated[float | None, Doc("the change as a share of the first amount, where that is not 0")] = None
-    only_in: Annotated[str | None, Doc("`first` or `second`, where the other has no such amount")] = None
+    second: Annotated[float, Doc("amount in the second run")]
+    change: Annotated[float, Doc("amount in the second run minus that in the first")]
+    fraction: Annotated[float | None, Doc("change as a fraction of the first amount, if that is not 0")] = None
+    only_in: Annotated[str | None, Doc("`first` or `second`, if the other run has no such amount")] = None
 
 
 def read_totals(trace: Trace) -> Totals:
@@ -157,7 +157,7 @@ def _combine(equal: Sequence[Change]) -> Change:
         change,
         name=_shared_name(change),
         layer=None,
-        layers=stretches(member.layer for member in equal if member.layer is not None),
+        layers=consecutive_ranges(member.layer for member in equal if member.layer is not None),
         count=len(equal),
         first=change.first * len(equal),
         second=change.second * len(equal),

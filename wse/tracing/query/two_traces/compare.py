@@ -32,9 +32,9 @@ class TracesResult(Result):
     rows: Annotated[tuple[ComparisonRow, ...], Doc("one for each run")]
     changes: Annotated[
         Mapping[str, Sequence[Change]],
-        Doc("of all prompts and of a mean generated token, by kind, the largest first"),
+        Doc("changes of all prompts and of a mean generated token, by kind, the largest first"),
     ]
-    prices: Annotated[tuple[str, ...], Doc("prices of a wafer that costs rest on, each with its range and source")]
+    prices: Annotated[tuple[str, ...], Doc("wafer prices that the costs are based on, each with its range and source")]
 
 
 def compare_traces(
@@ -91,7 +91,7 @@ def is_trace(name: str) -> bool:
 
 
 class _Run:
-    """Trace of a run, with the quantities that a comparison needs."""
+    """Trace of a run, with the quantities that ``wse compare A.h5 B.h5`` needs."""
 
     def __init__(self, path: Path, economics: Stated | None, price: Price | None) -> None:
         self.path = path
@@ -168,7 +168,7 @@ class _Run:
         return {"sram_fullest_pe_fraction": used_fraction(uses)} if uses else {}
 
     def _money(self, wafers: int, tokens_per_s: float) -> Report:
-        """Return power, energy and cost, if they are known for this wafer."""
+        """Return power, energy and cost as columns of a comparison, if they are known."""
         return {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, self._economics)}
 
     def _limits(self) -> Report:
@@ -187,8 +187,8 @@ class _Run:
 def _economics(wafer: str, stated: Stated | None, price: Price | None) -> Economics | None:
     """Return the economic assumptions for a wafer.
 
-    None is returned for a wafer that is not bundled, because its power is unknown, unless a price
-    is given: then the unknown wafer is an error.
+    A wafer that is not bundled has no assumptions, because its power is unknown. The result is then
+    None, or an error if the user gave a price.
 
     Args:
         wafer: Name of the wafer.

@@ -27,58 +27,74 @@ class ComparisonRow(Result):
     - Traffic per token is the traffic of one token of each user of a batch.
     """
 
-    trace: Annotated[str | None, Doc("the file, where the row is of a run")] = None
-    model: Annotated[str | None, Doc("the model, where the row is of a run")] = None
-    mapping: Annotated[str, Doc("the mapping that was asked for")]
-    chosen: Annotated[str | None, Doc("the mapping that it chose, where that is another")] = None
+    trace: Annotated[str | None, Doc("file, if the row is of a traced run")] = None
+    model: Annotated[str | None, Doc("model, if the row is of a traced run")] = None
+    mapping: Annotated[str, Doc("requested mapping")]
+    chosen: Annotated[str | None, Doc("mapping that was chosen, if it differs from the requested one")] = None
     objective: Annotated[
-        str | None, Doc("what its layout was chosen for: `latency` of one user, or `throughput` of all users")
+        str | None, Doc("objective of the layout: `latency` of one user, or `throughput` of all users")
     ] = None
-    for_users: Annotated[int | None, Doc("users at a time that its layout is the fastest for, where several")] = None
+    for_users: Annotated[
+        int | None, Doc("number of concurrent users for which the layout is fastest, if more than one")
+    ] = None
     wafers: Annotated[int, Doc("number of wafers")]
     dtype: Annotated[str | None, Doc("element type of the weights of linear layers")] = None
     link_bytes_per_s: Annotated[float | None, Doc("rate of each link between wafers", "B/s")] = None
     link_latency_s: Annotated[float | None, Doc("latency of each link between wafers", "s")] = None
-    users_per_pass: Annotated[int | None, Doc("users of a batch, whose tokens pass through the stages together")] = None
+    users_per_pass: Annotated[int | None, Doc("users of a batch, whose tokens go through the stages together")] = None
     tokens_per_s_per_user: Annotated[
-        float | None, Doc("tokens/s of one batch alone on the machine, for each user of it", "1/s")
+        float | None, Doc("tokens/s of each user if one batch is alone on the machine", "1/s")
     ] = None
-    tpot_s: Annotated[float | None, Doc("time of a generated token of one batch alone", "s")] = None
+    tpot_s: Annotated[float | None, Doc("time per generated token if one batch is alone on the machine", "s")] = None
     users: Annotated[
-        int | None, Doc("users at a time: those that saturate the machine, or as many as have room for their caches")
+        int | None, Doc("concurrent users: those that saturate the machine, or those whose KV caches fit")
     ] = None
-    tokens_per_s: Annotated[float | None, Doc("output tokens of them all, prompts read meanwhile", "1/s")] = None
-    tokens_per_s_exact: Annotated[bool | None, Doc("false where `tokens_per_s` is an upper bound")] = None
-    tokens_per_s_per_user_of_all: Annotated[float | None, Doc("tokens/s of each user, all in flight", "1/s")] = None
-    ttft_s_of_all: Annotated[float | None, Doc("mean time to first token, all in flight", "s")] = None
-    prefill_tokens_per_s: Annotated[float | None, Doc("tokens of the prompts over TTFT", "1/s")] = None
-    ttft_s: Annotated[float | None, Doc("time to the first token of a prompt alone", "s")] = None
-    mesh_hops_per_token: Annotated[float | None, Doc("hops of 32-bit words over links of meshes")] = None
-    wafer_link_bytes_per_token: Annotated[float | None, Doc("bytes of a token of each user of a batch", "B")] = None
-    host_bytes_per_token: Annotated[float | None, Doc("bytes from and to the host, likewise", "B")] = None
-    crossing_fraction: Annotated[float | None, Doc("share of a token's time that is between wafers")] = None
-    prefill_crossing_fraction: Annotated[float | None, Doc("share of a prompt's time that is between wafers")] = None
-    sram_fullest_pe_fraction: Annotated[float | None, Doc("of the fullest PE in use")] = None
-    power_w: Annotated[float | None, Doc("of all wafers", "W")] = None
-    joules_per_token: Annotated[float | None, Doc("of a token at the wall, with all users in flight", "J")] = None
+    tokens_per_s: Annotated[
+        float | None, Doc("output tokens/s of all users, including the time for their prompts", "1/s")
+    ] = None
+    tokens_per_s_exact: Annotated[bool | None, Doc("false if `tokens_per_s` is an upper bound")] = None
+    tokens_per_s_per_user_of_all: Annotated[
+        float | None, Doc("tokens/s of each user with all users in flight", "1/s")
+    ] = None
+    ttft_s_of_all: Annotated[float | None, Doc("mean time to first token with all users in flight", "s")] = None
+    prefill_tokens_per_s: Annotated[float | None, Doc("prompt tokens divided by TTFT", "1/s")] = None
+    ttft_s: Annotated[float | None, Doc("time to first token if one prompt is alone on the machine", "s")] = None
+    mesh_hops_per_token: Annotated[float | None, Doc("hops of 32-bit words over links between PEs")] = None
+    wafer_link_bytes_per_token: Annotated[
+        float | None, Doc("bytes between wafers for one token of each user of a batch", "B")
+    ] = None
+    host_bytes_per_token: Annotated[
+        float | None, Doc("bytes from and to the host for one token of each user of a batch", "B")
+    ] = None
+    crossing_fraction: Annotated[float | None, Doc("fraction of the time of a token spent between wafers")] = None
+    prefill_crossing_fraction: Annotated[float | None, Doc("fraction of the time of a prompt spent between wafers")] = (
+        None
+    )
+    sram_fullest_pe_fraction: Annotated[float | None, Doc("used fraction of SRAM on the fullest PE")] = None
+    power_w: Annotated[float | None, Doc("power of all wafers", "W")] = None
+    joules_per_token: Annotated[
+        float | None, Doc("energy per token at the wall socket, with all users in flight", "J")
+    ] = None
     usd_per_million_tokens: Annotated[
-        float | None, Doc("price of a million output tokens of all users, prompts included", "USD")
+        float | None, Doc("cost of a million output tokens of all users, including their prompts", "USD")
     ] = None
     usd_per_million_tokens_low: Annotated[
-        float | None, Doc("dollars of a million tokens at the low end of the price's range", "USD")
+        float | None, Doc("cost of a million tokens at the low end of the price range", "USD")
     ] = None
     usd_per_million_tokens_high: Annotated[
-        float | None, Doc("dollars of a million tokens at the high end of the price's range", "USD")
+        float | None, Doc("cost of a million tokens at the high end of the price range", "USD")
     ] = None
     usd_per_million_tokens_of_one_user: Annotated[
-        float | None, Doc("price of a million output tokens of one user alone", "USD")
+        float | None, Doc("cost of a million output tokens of one user who is alone on the machine", "USD")
     ] = None
-    limited_by: Annotated[str | None, Doc("the cause that takes most of a token's time")] = None
-    users_limited_by: Annotated[str | None, Doc("what bounds how many users are served at once")] = None
+    limited_by: Annotated[str | None, Doc("cause with the most cycles of a token")] = None
+    users_limited_by: Annotated[str | None, Doc("limit on the number of concurrent users")] = None
     limit: Annotated[str | None, Doc("both limits in a sentence")] = None
     cycles_by: Annotated[Mapping[str, float] | None, Doc("cycles of a token by cause", "cycle")] = None
-    best: Annotated[tuple[str, ...] | None, Doc("users for whom no row of these wafers and this link is better")] = None
-    reason: Annotated[str | None, Doc("why the combination cannot be")] = None
+    best: Annotated[
+        tuple[str, ...] | None, Doc("users for whom this is the best row with this number of wafers and this link")
+    ] = None
+    reason: Annotated[str | None, Doc("why the combination is impossible")] = None
 
     @property
     def layout(self) -> str:

@@ -33,8 +33,8 @@ class Setting(Result):
     """
 
     name: Annotated[str, Doc("name of the setting")]
-    first: Annotated[Any, Doc("its value in the first run; absent where it has none")] = NOT_SET
-    second: Annotated[Any, Doc("its value in the second; absent where it has none")] = NOT_SET
+    first: Annotated[Any, Doc("value in the first run; absent if the run lacks the setting")] = NOT_SET
+    second: Annotated[Any, Doc("value in the second run; absent if the run lacks the setting")] = NOT_SET
 
     def to_dict(self) -> dict[str, Any]:
         """Return the setting as plain values. A run that lacks the setting has no entry."""
@@ -56,10 +56,10 @@ class DiffView(View):
 
     traces: Annotated[tuple[str, str], Doc("the two traces")]
     same_program: Annotated[bool, Doc("whether both ran the same Program")]
-    settings: Annotated[tuple[Setting, ...], Doc("what the runs were given differently")]
-    changes: Annotated[Mapping[str, list[Change]], Doc("by phase: of all prompts, and of a mean decoded token")]
-    sram: Annotated[tuple[Change, ...], Doc("bytes by use on the fullest PE that changed")]
-    only: Annotated[UnsharedOps, Doc("ops that one of them lacks")]
+    settings: Annotated[tuple[Setting, ...], Doc("settings that differ")]
+    changes: Annotated[Mapping[str, list[Change]], Doc("changes by phase: of all prompts, and of a mean decoded token")]
+    sram: Annotated[tuple[Change, ...], Doc("changes of the SRAM by use on the fullest PE")]
+    only: Annotated[UnsharedOps, Doc("ops that exist in only one of the runs")]
 
     def table_rows(self) -> list[dict[str, Any]]:
         """Return a row for each change by phase, change of SRAM, and differing setting."""

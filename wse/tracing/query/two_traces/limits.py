@@ -94,7 +94,7 @@ def limits_of(
 
 
 def _users(streams: StreamLimits) -> str:
-    """Return the clause on the number of users: what limits it, and how many users there can be."""
+    """Return a clause that states what limits the number of users, and how many there can be."""
     fitting_users, saturating_users = (
         count * streams.users_per_stream for count in (streams.kv_limited_streams, streams.streams_to_saturate)
     )
