@@ -58,7 +58,7 @@ def estimate(
     trace: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> EstimateResult | GpuEstimateResult:
-    """Estimate the speed and cost of a model on full-size wafers or on GPUs, as ``wse estimate`` does.
+    """Estimate speed and cost of a model on full-size wafers or on GPUs, as ``wse estimate`` does.
 
     Only the configuration of the model is needed, not its weights.
     Example:

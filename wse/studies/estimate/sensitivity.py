@@ -46,8 +46,8 @@ def sensitivity_result(
     Args:
         result: Result of the original request.
         requests: Changed requests, by the name of the change.
-        estimate_request: Function that returns the result of a request; the name of the change comes
-            first, for progress messages.
+        estimate_request: Function that returns the result of a request. Its first argument is the
+            name of the change, for progress messages.
 
     Returns:
         One record per change. If the model no longer fits, the record only says so.

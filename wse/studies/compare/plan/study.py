@@ -312,7 +312,7 @@ def planned_row(
 
 def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
     """Return the rows with ``pareto`` set for those that no other row surpasses."""
-    return [replace(row, pareto=not any(_surpasses(other, row) for other in rows)) for row in rows]
+    return [replace(row, pareto=not any(_surpasses(other_row, row) for other_row in rows)) for row in rows]
 
 
 def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:

@@ -105,14 +105,14 @@ def place_head(prepared: PreparedEstimate, capacity: str | None = None) -> Place
         DoesNotFit: The wafers of the request have no room for the head and the caches of the users.
     """
     spec, options, request = prepared.spec, prepared.options, prepared.request
-    listed = options.listed
-    if listed:
-        listed = (*listed[:-1], listed[-1]._replace(last_layer=spec.layer_count + 1))
+    listed_regions = options.listed
+    if listed_regions:
+        listed_regions = (*listed_regions[:-1], listed_regions[-1]._replace(last_layer=spec.layer_count + 1))
     with_head = replace(
         prepared,
         request=replace(request, wafers=options.wafers),
         loaded=replace(prepared.loaded, spec=replace(spec, layers=(*spec.layers, spec.layers[-1]))),
-        options=replace(options, listed=listed, capacity=capacity or options.capacity),
+        options=replace(options, listed=listed_regions, capacity=capacity or options.capacity),
     )
     try:
         layout = choose_layout(with_head)

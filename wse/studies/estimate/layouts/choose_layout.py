@@ -89,12 +89,12 @@ def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | N
     """
     ranking = LayoutRanking(prepared, searches_for(prepared, search, prepared.goal))
     layouts = ranking.ranked(prepared.goal)
-    fastest: dict[CompiledLayout, int | None] = {layouts[0]: None}
+    users_by_layout: dict[CompiledLayout, int | None] = {layouts[0]: None}
     for users in user_counts(saturating_users(layouts[0].deployment), 1)[1:-1]:
         goal = replace(prepared.goal, users=users, objective=LATENCY)
-        fastest.setdefault(ranking.ranked(goal)[0], users)
-    in_order = sorted(fastest, key=lambda layout: fastest[layout] or math.inf)
-    return {fastest[layout]: _to_chosen_layout(prepared, layout, layouts) for layout in in_order}
+        users_by_layout.setdefault(ranking.ranked(goal)[0], users)
+    in_order = sorted(users_by_layout, key=lambda layout: users_by_layout[layout] or math.inf)
+    return {users_by_layout[layout]: _to_chosen_layout(prepared, layout, layouts) for layout in in_order}
 
 
 def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
@@ -107,19 +107,19 @@ def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> Chos
         prepared: The request.
         compilation: Result of a search for its layouts.
     """
-    chosen = compilation.candidates[0]
-    variants = variants_of(prepared, chosen)
+    fastest_candidate = compilation.candidates[0]
+    variants = variants_of(prepared, fastest_candidate)
     tokens = prepared.prompt_len + prepared.new_tokens
-    users = users_at(chosen.program, tokens)
-    rivals = [*enumerate(compilation.candidates), *((0, variant.candidate) for variant in variants)][1:]
-    roomier = [(number, one) for number, one in rivals if users_at(one.program, tokens) > users]
-    if not roomier:
+    users = users_at(fastest_candidate.program, tokens)
+    other_candidates = [*enumerate(compilation.candidates), *((0, variant.candidate) for variant in variants)][1:]
+    roomier_candidates = [pair for pair in other_candidates if users_at(pair[1].program, tokens) > users]
+    if not roomier_candidates:
         return ChosenLayout(prepared=prepared, compilation=compilation, variants=variants)
-    most_cycles = (1 + MARGIN) * request_cycles(prepared, chosen.program)
-    near = [(number, one) for number, one in roomier if request_cycles(prepared, one.program) <= most_cycles]
-    if not near:
+    max_cycles = (1 + MARGIN) * request_cycles(prepared, fastest_candidate.program)
+    near_candidates = [pair for pair in roomier_candidates if request_cycles(prepared, pair[1].program) <= max_cycles]
+    if not near_candidates:
         return ChosenLayout(prepared=prepared, compilation=compilation, variants=variants)
-    number, best = max(near, key=lambda pair: users_at(pair[1].program, tokens))
+    number, best = max(near_candidates, key=lambda pair: users_at(pair[1].program, tokens))
     return ChosenLayout(
         prepared=prepared,
         compilation=_compilation(prepared, best, number, compilation),
@@ -131,9 +131,9 @@ def _to_chosen_layout(
     prepared: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
 ) -> ChosenLayout:
     """Return the best of several layouts, with the trials of all searches that found them."""
-    chosen = _compilation(best.prepared, best.candidate, best.finalist, best.searched)
-    searches = dict.fromkeys((best.searched, *(layout.searched for layout in layouts)))
-    return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared, chosen, searches))
+    compilation = _compilation(best.prepared, best.candidate, best.finalist, best.search_result)
+    searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
+    return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared, compilation, searches))
 
 
 def _check_room(layout: CompiledLayout) -> None:
@@ -146,19 +146,21 @@ def _check_room(layout: CompiledLayout) -> None:
     replicas = layout.prepared.goal.replicas_for(room)
     if users is None or users <= replicas * room:
         return
-    fewer = f"--users {replicas * room}, " if room else ""
+    users_remedy = f"--users {replicas * room}, " if room else ""
     wafers = plural(layout.candidate.options.wafers, "wafer")
     wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
     remedies = "more --wafers or --replicas" if room else "more --wafers"
     message = (
         f"--users {users}: caches of {plural(room, 'sequence')} of {shape.tokens:,} tokens fit on {wafers}; give "
-        f"{fewer}{remedies}, or shorter --prompt-len and --new-tokens; `wse compare MODEL --users {users}` finds "
+        f"{users_remedy}{remedies}, or shorter --prompt-len and --new-tokens; `wse compare MODEL --users {users}` finds "
         "wafers and replicas for them"
     )
     raise BadInput(message)
 
 
-def _compilation(prepared: PreparedEstimate, candidate: Candidate, finalist: int, searched: Compilation) -> Compilation:
+def _compilation(
+    prepared: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
+) -> Compilation:
     """Return the compilation of a candidate, with its layout first in the results of its search.
 
     Args:
@@ -166,13 +168,13 @@ def _compilation(prepared: PreparedEstimate, candidate: Candidate, finalist: int
         candidate: The compiled layout.
         finalist: Position, among the compiled layouts of the search, of the layout from which the
             candidate was derived.
-        searched: Result of the search.
+        search_result: Result of the search.
     """
     p, (program, options, choice) = prepared, candidate
-    compiled = [*searched.compiled]
+    compiled = [*search_result.compiled]
     compiled.insert(0, compiled.pop(finalist))
     return replace(
-        searched,
+        search_result,
         program=with_tiles(program, p.spec, p.wafer, p.software, options, choice),
         options=options,
         choice=choice,

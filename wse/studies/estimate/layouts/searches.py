@@ -43,14 +43,14 @@ def searches_for(prepared: PreparedEstimate, search: Search, goal: Goal) -> list
     Raises:
         DoesNotFit: The model does not fit.
     """
-    fastest = search(prepared, FASTEST)
+    fastest_layouts = search(prepared, FASTEST)
     one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
     if one_user:
-        return [fastest]
+        return [fastest_layouts]
     try:
-        return [fastest, compile_fastest(prepared, MANY_USERS)]
+        return [fastest_layouts, compile_fastest(prepared, MANY_USERS)]
     except (BadInput, DoesNotFit):  # no layout on whole wafers fits
-        return [fastest]
+        return [fastest_layouts]
 
 
 def with_trials(prepared: PreparedEstimate, compilation: Compilation, searches: Iterable[Compilation]) -> Compilation:
@@ -64,16 +64,16 @@ def with_trials(prepared: PreparedEstimate, compilation: Compilation, searches: 
         compilation: The chosen layout, with the trials of its own search.
         searches: All searches, starting with the one that found the chosen layout.
     """
-    chosen = compilation.compiled[0][0]
+    chosen_trial = compilation.compiled[0][0]
     compiled: dict[tuple[Layout, str], tuple[Trial, float]] = {}
     trials: dict[tuple[Layout, str], Trial] = {}
     for search in searches:
-        trials = {one.key: one for one in search.trials} | trials
+        trials = {trial.key: trial for trial in search.trials} | trials
         for (trial, cycles), candidate in zip(search.compiled, search.candidates, strict=True):
             if trial.key not in compiled:
                 if cycles is None:  # a search that compiled one layout alone compares no cycles
                     cycles = request_cycles(prepared, candidate.program)
                 compiled[trial.key] = trial, cycles
     trials |= {key: trial for key, (trial, _) in compiled.items()}
-    ordered = sorted(compiled.values(), key=lambda one: one[0] is not chosen)
+    ordered = sorted(compiled.values(), key=lambda pair: pair[0] is not chosen_trial)
     return replace(compilation, trials=tuple(trials.values()), compiled=tuple(ordered))
