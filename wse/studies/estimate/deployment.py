@@ -17,7 +17,7 @@ def wafer_deployment(
     """Return the deployment of a compiled request.
 
     Args:
-        prepared: The request. All users have prompts and generations of its lengths.
+        prepared: The request. All users have its prompt length and its number of new tokens.
         program: The compiled model.
         token_cycles: Mean cycles of a pass over one token of each user, over the whole generation.
         pipelining: Work of the stages and links.

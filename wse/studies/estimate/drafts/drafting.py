@@ -51,7 +51,7 @@ OUTSIDE: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPass:
-    """Times of a verification pass, which runs several new tokens of one user, in seconds.
+    """Times in seconds of a verification pass over several new tokens of one user.
 
     Attributes:
         model_s: Time through all stages, without the layer of a draft head.
@@ -138,12 +138,12 @@ class VerifyPasses:
 def machine_of(
     prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times at which a request's model and draft work for one user.
+    """Return the times of passes of a request's model and of its draft, for one user.
 
     Args:
         prepared: The request.
         compilation: The compiled model.
-        draft: The draft, placed.
+        draft: The placed draft.
         passes: The passes that verify drafts, from `verify_passes`.
     """
     if draft.name == HEAD:
@@ -154,7 +154,7 @@ def machine_of(
 def head_machine(
     prepared: PreparedPlacement, compilation: Compilation, head: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times at which a model and its draft head work for one user.
+    """Return the times of passes of a model and of its draft head, for one user.
 
     A token without drafts is timed on the model compiled alone. Passes over several tokens are
     timed on the model compiled with its head, and are never faster than a token without drafts.
@@ -177,7 +177,7 @@ def head_machine(
 def _model_machine(
     prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times at which a model and a draft model work for one user.
+    """Return the times of passes of a model and of a draft model, for one user.
 
     The times include that of token ids in transit between the two models. On the host, any pass of
     the draft model takes the time to read its weights from memory, and each pass of the model adds
@@ -234,7 +234,7 @@ def verify_passes(prepared: PreparedPlacement, compilation: Compilation, draft: 
     Args:
         prepared: The request.
         compilation: The model compiled alone.
-        draft: The draft, placed.
+        draft: The placed draft.
     """
     if draft.name == HEAD and draft.compilation is not None:
         return VerifyPasses(draft.prepared, draft.compilation, has_head=True)
@@ -318,7 +318,7 @@ def wafer_drafter(
     Args:
         prepared: The request.
         compilation: The compiled model.
-        draft: The draft, placed.
+        draft: The placed draft.
         plain: Deployment without drafts.
     """
     base = plain

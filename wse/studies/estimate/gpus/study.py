@@ -125,7 +125,11 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
 
 
 def _draft_gains(prepared: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
-    """Return the best number of draft tokens for each number of users; None without drafts."""
+    """Return the best number of draft tokens for each number of users.
+
+    Returns:
+        One record per number of users; None if the request has no drafts or decodes nothing.
+    """
     if prepared.acceptance is None or prepared.new_tokens < 2:
         return None
     drafter, gains = GpuDrafter(prepared=prepared), list[GpuDraftGain]()
@@ -147,7 +151,7 @@ def _drafts(prepared: PreparedGpuEstimate) -> DraftPlanResult | None:
 def _published(
     prepared: PreparedGpuEstimate, tokens_per_s_per_user: float, drafts: DraftPlanResult | None
 ) -> tuple[PublishedSpeed, ...] | None:
-    """Return the published speeds of the model on the same GPUs with a similar number of users."""
+    """Return the published speeds of the model on the same GPUs with the same number of users."""
     server = prepared.server
     estimated = EstimatedSpeed(
         machine=server.gpu.name,
@@ -219,12 +223,12 @@ def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
 
 
 def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
-    """Return the grade of a number that follows from the rate of tokens and another number.
+    """Return the weaker grade of the rate of tokens and of an energy or cost.
 
     Args:
         decode_grade: Grade of the rate of tokens.
-        number: The other number, such as energy or cost.
-        name: Name of the other number.
+        number: The energy or cost of a token.
+        name: Name of its weakest constant.
     """
     grade = weakest((decode_grade.grade, number.grade))
     return (

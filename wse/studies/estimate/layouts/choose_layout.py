@@ -152,8 +152,8 @@ def _check_room(layout: CompiledLayout) -> None:
     remedies = "more --wafers or --replicas" if room else "more --wafers"
     message = (
         f"--users {users}: caches of {plural(room, 'sequence')} of {shape.tokens:,} tokens fit on {wafers}; give "
-        f"{users_remedy}{remedies}, or shorter --prompt-len and --new-tokens; `wse compare MODEL --users {users}` finds "
-        "wafers and replicas for them"
+        f"{users_remedy}{remedies}, or shorter --prompt-len and --new-tokens; "
+        f"`wse compare MODEL --users {users}` finds wafers and replicas for them"
     )
     raise BadInput(message)
 
