@@ -15,12 +15,12 @@ from wse.studies.options.option import replace_options
 from wse.studies.options.settings import replaced
 
 
-def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
+def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateRequest]:
     """Return requests in which one number of the machine is changed, by the name of the change.
 
     With the larger code of research kernels, the request may use more wafers.
     """
-    request, wafer = prepared.request, prepared.whole
+    request, wafer = prepared_estimate.request, prepared_estimate.whole
     research_code_bytes = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
 
     def on_wafer(key: str, value: float) -> EstimateRequest:

@@ -116,6 +116,8 @@ class GpuDrafter:
         )
 
 
-def gpu_draft_place(prepared: PreparedGpuEstimate) -> DraftPlaceResult:
+def gpu_draft_place(prepared_estimate: PreparedGpuEstimate) -> DraftPlaceResult:
     """Return the record of the draft of a request: a head or a model, on the model's GPUs."""
-    return DraftPlaceResult(draft=HEAD if prepared.draft_model is None else prepared.draft_model, place=SAME)
+    return DraftPlaceResult(
+        draft=HEAD if prepared_estimate.draft_model is None else prepared_estimate.draft_model, place=SAME
+    )

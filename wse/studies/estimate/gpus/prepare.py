@@ -138,11 +138,11 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
             users do not fit. The message says for how many users they do.
         DoesNotFit: The weights do not fit.
     """
-    prepared = prepare_gpus(request)
-    tokens = prepared.prompt_tokens + prepared.new_tokens
+    prepared_estimate = prepare_gpus(request)
+    tokens = prepared_estimate.prompt_tokens + prepared_estimate.new_tokens
     option = "--batch" if request.serving.users is None else "--users"
-    _check_users(prepared.server, prepared.users, tokens, option, prepared.replicas)
-    return prepared
+    _check_users(prepared_estimate.server, prepared_estimate.users, tokens, option, prepared_estimate.replicas)
+    return prepared_estimate
 
 
 def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:

@@ -69,14 +69,14 @@ def choose_layout(
     return _to_chosen_layout(prepared, layouts[0], layouts)
 
 
-def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
+def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
     """Return the fastest layouts for 2, 4, 8 ... users, and the layout with the highest throughput.
 
     The numbers of users are powers of two below the number that saturates the layout with the
     highest throughput.
 
     Args:
-        prepared: The request. Its objective is throughput, and it has no number of users.
+        prepared_estimate: The request. Its objective is throughput, and it has no number of users.
         search: Search function, as for `choose_layout`.
 
     Returns:
@@ -87,53 +87,55 @@ def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | N
     Raises:
         DoesNotFit: The model does not fit.
     """
-    ranking = LayoutRanking(prepared, searches_for(prepared, search, prepared.goal))
-    layouts = ranking.ranked(prepared.goal)
+    ranking = LayoutRanking(prepared_estimate, searches_for(prepared_estimate, search, prepared_estimate.goal))
+    layouts = ranking.ranked(prepared_estimate.goal)
     users_by_layout: dict[CompiledLayout, int | None] = {layouts[0]: None}
     for users in user_counts(saturating_users(layouts[0].deployment), 1)[1:-1]:
-        goal = replace(prepared.goal, users=users, objective=LATENCY)
+        goal = replace(prepared_estimate.goal, users=users, objective=LATENCY)
         users_by_layout.setdefault(ranking.ranked(goal)[0], users)
     in_order = sorted(users_by_layout, key=lambda layout: users_by_layout[layout] or math.inf)
-    return {users_by_layout[layout]: _to_chosen_layout(prepared, layout, layouts) for layout in in_order}
+    return {users_by_layout[layout]: _to_chosen_layout(prepared_estimate, layout, layouts) for layout in in_order}
 
 
-def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
+def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
     """Return the layout with the most room for caches among those close to the fastest.
 
     These are the layouts whose request needs at most `MARGIN` more cycles than that of the fastest
     one.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         compilation: Result of a search for its layouts.
     """
     fastest_candidate = compilation.candidates[0]
-    variants = variants_of(prepared, fastest_candidate)
-    tokens = prepared.prompt_len + prepared.new_tokens
+    variants = variants_of(prepared_estimate, fastest_candidate)
+    tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
     users = users_at(fastest_candidate.program, tokens)
     other_candidates = [*enumerate(compilation.candidates), *((0, variant.candidate) for variant in variants)][1:]
     roomier_candidates = [pair for pair in other_candidates if users_at(pair[1].program, tokens) > users]
     if not roomier_candidates:
-        return ChosenLayout(prepared=prepared, compilation=compilation, variants=variants)
-    max_cycles = (1 + MARGIN) * request_cycles(prepared, fastest_candidate.program)
-    near_candidates = [pair for pair in roomier_candidates if request_cycles(prepared, pair[1].program) <= max_cycles]
+        return ChosenLayout(prepared=prepared_estimate, compilation=compilation, variants=variants)
+    max_cycles = (1 + MARGIN) * request_cycles(prepared_estimate, fastest_candidate.program)
+    near_candidates = [
+        pair for pair in roomier_candidates if request_cycles(prepared_estimate, pair[1].program) <= max_cycles
+    ]
     if not near_candidates:
-        return ChosenLayout(prepared=prepared, compilation=compilation, variants=variants)
+        return ChosenLayout(prepared=prepared_estimate, compilation=compilation, variants=variants)
     number, best = max(near_candidates, key=lambda pair: users_at(pair[1].program, tokens))
     return ChosenLayout(
-        prepared=prepared,
-        compilation=_compilation(prepared, best, number, compilation),
-        variants=variants_of(prepared, best),
+        prepared=prepared_estimate,
+        compilation=_compilation(prepared_estimate, best, number, compilation),
+        variants=variants_of(prepared_estimate, best),
     )
 
 
 def _to_chosen_layout(
-    prepared: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
+    prepared_estimate: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
 ) -> ChosenLayout:
     """Return the best of several layouts, with the trials of all searches that found them."""
     compilation = _compilation(best.prepared, best.candidate, best.finalist, best.search_result)
     searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
-    return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared, compilation, searches))
+    return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared_estimate, compilation, searches))
 
 
 def _check_room(layout: CompiledLayout) -> None:
@@ -159,18 +161,18 @@ def _check_room(layout: CompiledLayout) -> None:
 
 
 def _compilation(
-    prepared: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
+    prepared_estimate: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
 ) -> Compilation:
     """Return the compilation of a candidate, with its layout first in the results of its search.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         candidate: The compiled layout.
         finalist: Position, among the compiled layouts of the search, of the layout from which the
             candidate was derived.
         search_result: Result of the search.
     """
-    p, (program, options, choice) = prepared, candidate
+    p, (program, options, choice) = prepared_estimate, candidate
     compiled = [*search_result.compiled]
     compiled.insert(0, compiled.pop(finalist))
     return replace(

@@ -81,9 +81,9 @@ class LayoutRanking:
     Each layout is compiled only once, even if the layouts are ranked for several goals.
     """
 
-    def __init__(self, prepared: PreparedEstimate, searches: Sequence[Compilation]) -> None:
+    def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
         """Create a ranking from the results of searches."""
-        self._prepared = prepared
+        self._prepared = prepared_estimate
         self._searches = searches
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
@@ -162,48 +162,48 @@ class LayoutRanking:
         Returns:
             The layout, or None if there are not enough users or the layout does not fit.
         """
-        prepared, (program, options, choice) = layout.prepared, layout.candidate
+        prepared_estimate, (program, options, choice) = layout.prepared, layout.candidate
         max_concurrency, slots = layout.deployment.max_concurrency, 2 * options.batch
         max_users_of_pass = (
             max_concurrency if goal.users is None else math.ceil(goal.users / goal.replicas_for(max_concurrency))
         )
         if slots > min(max_users_of_pass, MOST_SLOTS):
             return None
-        prompts = (prepared.prompt_len,) * slots
+        prompts = (prepared_estimate.prompt_len,) * slots
         wider_request = replace(
-            prepared,
-            request=replace_options(prepared.request, batch=slots),
-            options=replace(prepared.options, prompt_tokens=prompts),
+            prepared_estimate,
+            request=replace_options(prepared_estimate.request, batch=slots),
+            options=replace(prepared_estimate.options, prompt_tokens=prompts),
         )
         return self._recompiled(
             layout, wider_request, Candidate(program, replace(options, prompt_tokens=prompts), choice)
         )
 
     def _recompiled(
-        self, layout: CompiledLayout, prepared: PreparedEstimate, candidate: Candidate
+        self, layout: CompiledLayout, prepared_estimate: PreparedEstimate, candidate: Candidate
     ) -> CompiledLayout | None:
         """Return a layout compiled with other options or choices; None if it does not fit."""
         key = candidate.options, candidate.choice
         if key not in self._layouts:
-            compiled = _compiled(prepared, candidate)
+            compiled = _compiled(prepared_estimate, candidate)
             self._layouts[key] = compiled and _with_deployment(
-                prepared, compiled, layout.search_result, layout.finalist
+                prepared_estimate, compiled, layout.search_result, layout.finalist
             )
         return self._layouts[key]
 
 
-def ranked_layouts(prepared: PreparedEstimate, search: Search, goal: Goal) -> list[CompiledLayout]:
+def ranked_layouts(prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> list[CompiledLayout]:
     """Return the layouts that compete for a goal, best first.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         search: Search function whose error says why nothing fits.
         goal: Users and objective by which layouts are ranked.
 
     Raises:
         DoesNotFit: The model does not fit.
     """
-    return LayoutRanking(prepared, searches_for(prepared, search, goal)).ranked(goal)
+    return LayoutRanking(prepared_estimate, searches_for(prepared_estimate, search, goal)).ranked(goal)
 
 
 def _while_better(
@@ -227,14 +227,16 @@ def _while_better(
         layout, changed_layout = changed_layout, change(changed_layout)
 
 
-def variants_of(prepared: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
+def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
     """Return variants of a layout that leave more room for caches.
 
     The variants have attention on all columns, the fewest codes unpacked at once, or both. Variants
     that make no difference or do not fit are left out.
     """
     choices = variant_choices(candidate.choice)
-    compiled = ((name, _compiled(prepared, candidate._replace(choice=choice))) for name, choice in choices.items())
+    compiled = (
+        (name, _compiled(prepared_estimate, candidate._replace(choice=choice))) for name, choice in choices.items()
+    )
     return tuple(Variant(name, variant) for name, variant in compiled if variant is not None)
 
 
@@ -262,9 +264,9 @@ def _without_unpacking(choice: Choice) -> Choice:
     return replace(choice, rewrites=rewrites or (), verify_rewrites=verify_rewrites)
 
 
-def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | None:
+def _compiled(prepared_estimate: PreparedEstimate, candidate: Candidate) -> Candidate | None:
     """Return a candidate compiled with its options and choice; None if it does not fit."""
-    p, (_, options, choice) = prepared, candidate
+    p, (_, options, choice) = prepared_estimate, candidate
     try:
         program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
     except DoesNotFit:
@@ -273,10 +275,14 @@ def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | N
 
 
 def _with_deployment(
-    prepared: PreparedEstimate, candidate: Candidate, search_result: Compilation, finalist: int
+    prepared_estimate: PreparedEstimate, candidate: Candidate, search_result: Compilation, finalist: int
 ) -> CompiledLayout:
     """Return a compiled candidate with its deployment."""
-    deployment = middle_deployment(prepared, candidate.program)
+    deployment = middle_deployment(prepared_estimate, candidate.program)
     return CompiledLayout(
-        prepared=prepared, candidate=candidate, deployment=deployment, search_result=search_result, finalist=finalist
+        prepared=prepared_estimate,
+        candidate=candidate,
+        deployment=deployment,
+        search_result=search_result,
+        finalist=finalist,
     )

@@ -44,10 +44,10 @@ def cache_room(layout: ChosenLayout) -> tuple[RoomResult, ...] | None:
     return (chosen_row, *roomier_rows) if roomier_rows else None
 
 
-def _row(prepared: PreparedEstimate, name: str, program: Program) -> RoomResult:
+def _row(prepared_estimate: PreparedEstimate, name: str, program: Program) -> RoomResult:
     """Return the number of users and the cycles of a token for a compiled layout."""
-    fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
-    cycles = fabric.decode_cost(*prepared.middle_context).cycles
+    fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
+    cycles = fabric.decode_cost(*prepared_estimate.middle_context).cycles
     return RoomResult(choice=name, users=users_at(program, program.context), token_cycles=cycles)
 
 
