@@ -94,14 +94,14 @@ def compare(
             is 2.5 times as fast. Default: 50.
         replicas (N|auto): Number of equal machines that share the users; auto: the fewest that meet
             the targets. None is auto.
-        ttft: Rank machines by cost whose time to first token is at most this, such as 200ms. A
-            number is in s; a text has a unit.
-        tpot: Rank machines by cost whose time per output token is at most this, such as 2ms. Limits
-            the number of concurrent users. A number is in s; a text has a unit.
+        ttft: Limit the time to first token, such as 200ms, and rank machines. A number is in s; a
+            text has a unit.
+        tpot: Limit the time per output token, such as 2ms, and rank machines. Also limits
+            concurrent users. A number is in s; a text has a unit.
         lengths: Rank machines for each of several pairs of prompt tokens and new tokens.
         top: Rank machines, and show the first N.
-        pareto: Rank only machines on the Pareto frontier of tokens/s per user and tokens/s per
-            wafer.
+        pareto: Rank machines, and show those on the Pareto frontier of tokens/s per user and cost
+            of a token.
         question: Answer one question about wafers: one-wafer-or-many, pipeline-or-tensor or
             sram-or-streaming.
         jobs: Number of processes. None uses all cores.

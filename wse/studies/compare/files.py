@@ -1,4 +1,4 @@
-"""The files that ``wse compare`` writes in addition to its report: paths checked first, content written last."""
+"""Output files of ``wse compare``: their paths are checked first, and they are written last."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ _CHECKS: Final = {"png": picture_path, "html": page_path}
 """Functions that check the path of an output file, for kinds of files with special checks."""
 
 
-def check_files(compared: Iterable[str], **files: str | None) -> dict[str, Path]:
+def check_files(compared_files: Iterable[str], **files: str | None) -> dict[str, Path]:
     """Return the paths of the output files that were requested, by kind.
 
     Args:
-        compared: Files that are compared, which must not be overwritten.
+        compared_files: Files that are compared, which must not be overwritten.
         files: Requested paths by kind: ``csv``, ``png`` or ``html``; None for no such file.
 
     Raises:
         BadInput: A path is empty, is a folder, or is a file that is compared. Or its folder is
             missing, or its name does not end in .png or .html as its kind requires.
     """
-    inputs = [Path(name) for name in compared]
-    given = {kind: text for kind, text in files.items() if text is not None}
-    return {kind: _CHECKS.get(kind, output_path)(f"--{kind}", text, inputs=inputs) for kind, text in given.items()}
+    inputs = [Path(name) for name in compared_files]
+    requested_paths = {kind: text for kind, text in files.items() if text is not None}
+    return {
+        kind: _CHECKS.get(kind, output_path)(f"--{kind}", text, inputs=inputs) for kind, text in requested_paths.items()
+    }
 
 
 def write_files(result: Compared, files: dict[str, Path]) -> None:

@@ -61,16 +61,16 @@ class Machine:
         return f"{text}, {self.link}" if self.link else text
 
 
-def gpu_machine(prepared: PreparedGpuEstimate) -> Machine:
+def gpu_machine(prepared_estimate: PreparedGpuEstimate) -> Machine:
     """Return the GPUs of a request as a machine.
 
     Raises:
         BadInput: The price or power of the GPU is unknown.
     """
-    server = prepared.server
-    if prepared.economics is None:
+    server = prepared_estimate.server
+    if prepared_estimate.economics is None:
         message = (
-            f"--gpu {prepared.gpu}: its price and power are not known; give --price {server.gpu.name}=USD and "
+            f"--gpu {prepared_estimate.gpu}: its price and power are not known; give --price {server.gpu.name}=USD and "
             "gpu_power_w in a file of --economics"
         )
         raise BadInput(message)
@@ -79,7 +79,7 @@ def gpu_machine(prepared: PreparedGpuEstimate) -> Machine:
         name=server.gpu.name,
         software=server.stack.name,
         dtype=server.weights.name,
-        deployment=prepared.deployment,
+        deployment=prepared_estimate.deployment,
     )
 
 
@@ -113,10 +113,10 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
         except DoesNotFit as error:
             reasons[str(gpu_request.gpu)] = str(error)
             continue
-        for prepared in _in_increasing_numbers(fewest, gpu_request.gpu_serving.gpus):
-            machine = gpu_machine(prepared)
+        for prepared_estimate in _in_increasing_numbers(fewest, gpu_request.gpu_serving.gpus):
+            machine = gpu_machine(prepared_estimate)
             if machine.deployment.max_concurrency:
-                serving.append(prepared)
+                serving.append(prepared_estimate)
             else:
                 reasons[machine.text] = no_room(machine.deployment.shape, "--gpus")
     return serving, reasons

@@ -57,7 +57,7 @@ class Targets:
     ttft: Annotated[
         float | None,
         Option(
-            doc="Rank machines by cost whose time to first token is at most this, such as 200ms.",
+            doc="Limit the time to first token, such as 200ms, and rank machines.",
             panel="Serving",
             metavar="TIME",
             unit="s",
@@ -66,8 +66,7 @@ class Targets:
     tpot: Annotated[
         float | None,
         Option(
-            doc="Rank machines by cost whose time per output token is at most this, such as 2ms. Limits the number of "
-            "concurrent users.",
+            doc="Limit the time per output token, such as 2ms, and rank machines. Also limits concurrent users.",
             panel="Serving",
             metavar="TIME",
             unit="s",
@@ -86,7 +85,7 @@ class Targets:
     pareto: Annotated[
         bool,
         Option(
-            doc="Rank only machines on the Pareto frontier of tokens/s per user and tokens/s per wafer.",
+            doc="Rank machines, and show those on the Pareto frontier of tokens/s per user and cost of a token.",
             panel="Output",
         ),
     ] = False

@@ -58,23 +58,23 @@ def estimate(
     trace: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> EstimateResult | GpuEstimateResult:
-    """Estimate the speed and cost of a model on full-size wafers or on GPUs, as ``wse estimate`` does.
+    """Estimate speed and cost of a model on full-size wafers or on GPUs, as ``wse estimate`` does.
 
     Only the configuration of the model is needed, not its weights.
+
     Example:
         result = wse.estimate("llama-3-8b", dtype="fp8")
         result.system.wafers, result.decode.tokens_per_s_per_user
 
     Args:
-        model: Model: a Hugging Face model folder, a GGUF file, a config.json, or a name of `wse
-            models`.
-        wafer: Wafer: a name of `wse wafers`, or a TOML file.
+        model: A Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`.
+        wafer: A name of `wse wafers`, or a TOML file.
         mesh (ROWSxCOLS): Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for
             `run`, the smallest square on which the model fits, or the mesh of the listed regions.
         wafers (N|auto): Number of wafers; auto: the fewest on which the model fits. None is auto.
-        mapping (NAME|FILE|FILE.py:NAME): Mapping: a name of `wse mappings`; a TOML file that lists
-            regions; or your own strategy as FILE.py:NAME. FILE.py is executed as a program, so use
-            only files that you trust.
+        mapping (NAME|FILE|FILE.py:NAME): A name of `wse mappings`; a TOML file that lists regions;
+            or your own strategy as FILE.py:NAME. FILE.py is executed as a program, so use only
+            files that you trust.
         region (ROWSxCOLS): Size of a region in PEs. Default: chosen by the mapping.
         experts (auto|spread|few|own|GROUPS): Store each expert on all columns of a region (spread),
             on columns of its own (own), or on one of several groups of columns: GROUPS of them, or
@@ -115,9 +115,9 @@ def estimate(
             tokens/s of all users, or the cost of a token. Default: latency; for serve-sim,
             throughput; for compare with users or targets, cost.
         verify_tokens: Also time a verification pass over this number of new tokens of one user.
-        draft: Also report the best drafts for this machine and batch. Their acceptance is that of a
-            model of acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a
-            TOML file.
+        draft: Also report the best drafts for this machine and batch, given their acceptance: the
+            name of a model in acceptance.toml, typical, probabilities by position such as
+            0.8,0.7,0.6, or a TOML file.
         draft_model: Model that drafts tokens. Default: a draft head of one layer.
         draft_place (same|wafer|host): Run the draft model on free PEs of the model's wafers (same,
             the default), on additional wafers (wafer), or on the host.

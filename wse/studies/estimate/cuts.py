@@ -25,7 +25,7 @@ class CutsResult(Result):
     ] = None  # fmt: skip
 
 
-def cuts_result(prepared: PreparedEstimate, system: SystemResult) -> CutsResult | None:
+def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> CutsResult | None:
     """Return the layers that the stages of a request split; None if no layer is split.
 
     The number of wafers on which no layer is split is found by trying more wafers, not by a
@@ -38,11 +38,13 @@ def cuts_result(prepared: PreparedEstimate, system: SystemResult) -> CutsResult 
     cut = [wafers for wafers in wafers_by_layer.values() if len(wafers) > 1]
     if not cut:
         return None
-    is_fixed_layout = prepared.options.listed or prepared.meshes
+    is_fixed_layout = prepared_estimate.options.listed or prepared_estimate.meshes
     return CutsResult(
         layers=len(cut),
         between_wafers=sum(len(set(wafers)) > 1 for wafers in cut),
         wafers_for_whole_layers=None
         if is_fixed_layout
-        else fewest_wafers_for_whole_layers(prepared.spec, prepared.wafer, prepared.software, prepared.options),
+        else fewest_wafers_for_whole_layers(
+            prepared_estimate.spec, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.options
+        ),
     )

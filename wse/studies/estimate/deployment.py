@@ -12,28 +12,28 @@ from wse.studies.results.users import users_at
 
 
 def wafer_deployment(
-    prepared: PreparedEstimate, program: Program, token_cycles: float, pipelining: PipeliningResult
+    prepared_estimate: PreparedEstimate, program: Program, token_cycles: float, pipelining: PipeliningResult
 ) -> WaferDeployment:
     """Return the deployment of a compiled request.
 
     Args:
-        prepared: The request. All users have prompts and generations of its lengths.
+        prepared_estimate: The request. All users have its prompt length and number of new tokens.
         program: The compiled model.
         token_cycles: Mean cycles of a pass over one token of each user, over the whole generation.
         pipelining: Work of the stages and links.
     """
-    slots, token_s = program.batch, token_cycles / prepared.wafer.clock_hz
-    shape = RequestShape(prompt_tokens=prepared.prompt_len, new_tokens=prepared.new_tokens)
+    slots, token_s = program.batch, token_cycles / prepared_estimate.wafer.clock_hz
+    shape = RequestShape(prompt_tokens=prepared_estimate.prompt_len, new_tokens=prepared_estimate.new_tokens)
     # Stages are timed halfway through the generation. Scale them to the mean over all tokens.
     mean_ratio = token_s / pipelining.single_stream_tpot_s
     prompts, prompt_s = pipelining.prefill, max(server.prefill_busy_s for server in pipelining.servers) / slots
     chunks = max(1.0, prompts.chunks / slots) if prompts is not None else 1.0
-    alone_s = slots * prompt_s if prompts is None else prompts.ttft_s(prepared.wafer)
+    alone_s = slots * prompt_s if prompts is None else prompts.ttft_s(prepared_estimate.wafer)
     return WaferDeployment(
         shape=shape,
         max_concurrency=users_at(program, shape.tokens),
         chips=program.wafers,
-        economics=prepared.economics,
+        economics=prepared_estimate.economics,
         slots=slots,
         token_s=token_s,
         stage_s=mean_ratio * max(server.decode_busy_s for server in pipelining.servers),
@@ -43,13 +43,13 @@ def wafer_deployment(
     )
 
 
-def middle_deployment(prepared: PreparedEstimate, program: Program) -> WaferDeployment:
+def middle_deployment(prepared_estimate: PreparedEstimate, program: Program) -> WaferDeployment:
     """Return the deployment of a request, with every token timed as halfway through the generation.
 
     This is faster than timing all tokens, for comparisons of many layouts.
     """
-    fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
+    fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
-    middle_cost = fabric.decode_cost(*prepared.middle_context)
+    middle_cost = fabric.decode_cost(*prepared_estimate.middle_context)
     pipelining = pipelining_result(fabric, prompts, middle_cost, with_rows=False)
-    return wafer_deployment(prepared, program, middle_cost.cycles, pipelining)
+    return wafer_deployment(prepared_estimate, program, middle_cost.cycles, pipelining)

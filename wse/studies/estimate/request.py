@@ -46,8 +46,8 @@ class EstimateRequest(PlacementRequest):
     draft: Annotated[
         str | None,
         Option(
-            doc="Also report the best drafts for this machine and batch. Their acceptance is that of a model of "
-            "acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.",
+            doc="Also report the best drafts for this machine and batch, given their acceptance: the name of a model "
+            "in acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.",
             panel="Drafts",
             metavar="NAME|SHARES|FILE",
             known_values=known_names.acceptances,

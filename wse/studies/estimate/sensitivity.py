@@ -15,12 +15,12 @@ from wse.studies.options.option import replace_options
 from wse.studies.options.settings import replaced
 
 
-def changed_requests(prepared: PreparedEstimate) -> dict[str, EstimateRequest]:
+def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateRequest]:
     """Return requests in which one number of the machine is changed, by the name of the change.
 
     With the larger code of research kernels, the request may use more wafers.
     """
-    request, wafer = prepared.request, prepared.whole
+    request, wafer = prepared_estimate.request, prepared_estimate.whole
     research_code_bytes = load_software(RESEARCH, wafer.generation).code_bytes_per_pe
 
     def on_wafer(key: str, value: float) -> EstimateRequest:
@@ -46,8 +46,8 @@ def sensitivity_result(
     Args:
         result: Result of the original request.
         requests: Changed requests, by the name of the change.
-        estimate_request: Function that returns the result of a request; the name of the change comes
-            first, for progress messages.
+        estimate_request: Function that returns the result of a request. Its first argument is the
+            name of the change, for progress messages.
 
     Returns:
         One record per change. If the model no longer fits, the record only says so.

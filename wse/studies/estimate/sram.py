@@ -61,20 +61,20 @@ class EstimateSram(SramResult):
     ] = None
 
 
-def estimate_sram(prepared: PreparedEstimate, program: Program, grades: Grades) -> EstimateSram:
+def estimate_sram(prepared_estimate: PreparedEstimate, program: Program, grades: Grades) -> EstimateSram:
     """Return the use of SRAM by a compiled request.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         program: The compiled model.
         grades: Evidence grades of the constants.
     """
-    sram_bytes = prepared.wafer.sram_bytes_per_pe
+    sram_bytes = prepared_estimate.wafer.sram_bytes_per_pe
     return sram_result(program, sram_bytes).convert(
         EstimateSram,
         stages=tuple(use_bytes(program, stage, sram_bytes) for stage in range(len(program.stages))),
-        code=_code(prepared.software, grades, prepared.wafer.generation),
-        users=_users(program, prepared.spec.context_limit),
+        code=_code(prepared_estimate.software, grades, prepared_estimate.wafer.generation),
+        users=_users(program, prepared_estimate.spec.context_limit),
     )
 
 

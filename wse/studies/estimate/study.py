@@ -75,32 +75,32 @@ def estimate(
     part_names = ["wafers", "layouts", "times"]
     on_progress(0, len(part_names), part_names[0])
     # 1. Load and check.
-    prepared = prepare_estimate(request)
-    changed_by_name = changed_requests(prepared) if request.sensitivity else {}
+    prepared_estimate = prepare_estimate(request)
+    changed_by_name = changed_requests(prepared_estimate) if request.sensitivity else {}
     part_names += [*changed_by_name, *(["trace"] if trace else [])]
     on_progress(1, len(part_names), part_names[1])
     # 2. Choose the layout, which also fixes options that the request leaves open, such as the batch.
-    layout = choose_layout(prepared)
-    prepared, choice = layout.prepared, layout.compilation
+    layout = choose_layout(prepared_estimate)
+    prepared_estimate, choice = layout.prepared, layout.compilation
     on_progress(2, len(part_names), part_names[2])
     # 3. Count cycles.
-    timed_run = time_run(prepared, choice.program, None)
-    result = result_of(prepared, choice.program, timed_run)
+    timed_run = time_run(prepared_estimate, choice.program, None)
+    result = result_of(prepared_estimate, choice.program, timed_run)
     result = replace(
         result,
-        cuts=cuts_result(prepared, result.system),
+        cuts=cuts_result(prepared_estimate, result.system),
         search=search_result(choice),
-        rewrites=rewrites_result(prepared.spec, prepared.options, choice.rewrites),
+        rewrites=rewrites_result(prepared_estimate.spec, prepared_estimate.options, choice.rewrites),
         sram=replace(result.sram, room=cache_room(layout)),
     )
     # 4. Drafts need the deployment; published speeds are compared with the drafts' speed too.
     deployment = None
     if result.schedule is not None:
-        deployment = _deployment(prepared, choice.program, timed_run, result.schedule)
-    result = replace(result, drafts=draft_plan(prepared, choice, deployment, result.serving))
-    result = replace(result, published=_published(prepared, result))
+        deployment = _deployment(prepared_estimate, choice.program, timed_run, result.schedule)
+    result = replace(result, drafts=draft_plan(prepared_estimate, choice, deployment, result.serving))
+    result = replace(result, published=_published(prepared_estimate, result))
     if result.verify is not None:
-        result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared, choice)))
+        result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared_estimate, choice)))
     # 5. Changed requests.
     if request.sensitivity:
         if result.cuts is not None and result.cuts.wafers_for_whole_layers is not None:
@@ -121,7 +121,7 @@ def estimate(
 
         on_progress(part_names.index("trace"), len(part_names), "trace")
         result = replace(result, trace=str(trace))
-        write_estimate(trace, prepared, choice.program, timed_run, result.to_dict())
+        write_estimate(trace, prepared_estimate, choice.program, timed_run, result.to_dict())
     on_progress(len(part_names), len(part_names), "")
     return result
 
@@ -134,56 +134,62 @@ class TimedEstimate:
     deployment: WaferDeployment
 
 
-def timed_estimate(prepared: PreparedEstimate, program: Program) -> TimedEstimate:
+def timed_estimate(prepared_estimate: PreparedEstimate, program: Program) -> TimedEstimate:
     """Return result and deployment of a compiled request that decodes at least one token."""
-    timed_run = time_run(prepared, program, None)
-    result = result_of(prepared, program, timed_run)
+    timed_run = time_run(prepared_estimate, program, None)
+    result = result_of(prepared_estimate, program, timed_run)
     assert result.schedule is not None  # tokens are decoded
-    return TimedEstimate(result=result, deployment=_deployment(prepared, program, timed_run, result.schedule))
+    return TimedEstimate(result=result, deployment=_deployment(prepared_estimate, program, timed_run, result.schedule))
 
 
-def estimate_of(prepared: PreparedEstimate, program: Program, routing: Routing | None = None) -> EstimateResult:
+def estimate_of(
+    prepared_estimate: PreparedEstimate, program: Program, routing: Routing | None = None
+) -> EstimateResult:
     """Return the result of a compiled request.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         program: The compiled model.
         routing: Experts that each token chooses. None distributes tokens over experts as evenly as
             possible.
     """
-    return result_of(prepared, program, time_run(prepared, program, routing), given_routing=routing is not None)
+    return result_of(
+        prepared_estimate, program, time_run(prepared_estimate, program, routing), given_routing=routing is not None
+    )
 
 
 def result_of(
-    prepared: PreparedEstimate, program: Program, timed_run: TimedRun, *, given_routing: bool = False
+    prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, *, given_routing: bool = False
 ) -> EstimateResult:
     """Return the result of a compiled request whose cycles were counted.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         program: The compiled model.
         timed_run: Cycles of prompts and decoded tokens.
         given_routing: Whether the tokens chose the experts of an actual run.
     """
-    clock, wafer = timed_run.clock, prepared.wafer
-    grades = _grades(prepared)
+    clock, wafer = timed_run.clock, prepared_estimate.wafer
+    grades = _grades(prepared_estimate)
     prompts = prompts_result(clock.fabric, timed_run.prompts)
-    prefill = prefill_result(clock.prefill, sum(prepared.options.prompt_tokens), wafer.clock_hz, prompts.ttft_s(wafer))
-    tokens = _token_results(prepared, program, timed_run, grades, with_serving=not given_routing)
-    verify = verify_result(prepared, clock.fabric)
+    prefill = prefill_result(
+        clock.prefill, sum(prepared_estimate.options.prompt_tokens), wafer.clock_hz, prompts.ttft_s(wafer)
+    )
+    tokens = _token_results(prepared_estimate, program, timed_run, grades, with_serving=not given_routing)
+    verify = verify_result(prepared_estimate, clock.fabric)
     return EstimateResult(
-        inputs=inputs(prepared),
-        note=prepared.note,
+        inputs=inputs(prepared_estimate),
+        note=prepared_estimate.note,
         batch=program.batch,
-        model=model_result(prepared.spec, program),
+        model=model_result(prepared_estimate.spec, program),
         wafer=wafer_result(
-            wafer, sram_bytes_per_pe=wafer.sram_bytes_per_pe, replaced=replaced_numbers(prepared.request)
+            wafer, sram_bytes_per_pe=wafer.sram_bytes_per_pe, replaced=replaced_numbers(prepared_estimate.request)
         ),
         system=system_result(program, context=program.context),
-        sram=estimate_sram(prepared, program, grades),
+        sram=estimate_sram(prepared_estimate, program, grades),
         prefill=prefill,
         fabric=fabric_result(program, clock.decode),
-        latency=latency_result(clock, program, wafer, prepared.network, prompts),
+        latency=latency_result(clock, program, wafer, prepared_estimate.network, prompts),
         decode=tokens.decode,
         verify=verify,
         crossing=crossing_result(clock.decode, wafer.clock_hz) if clock.decode.runs else None,
@@ -199,34 +205,34 @@ def result_of(
             tokens.decode,
             tokens.energy,
             tokens.cost,
-            prepared.network,
+            prepared_estimate.network,
         ),
         routing=("given" if given_routing else "even") if any(program.mixtures) else None,
-        defects=defects_result(prepared, program, prepared.middle_context),
+        defects=defects_result(prepared_estimate, program, prepared_estimate.middle_context),
     )
 
 
-def _published(prepared: PreparedEstimate, result: EstimateResult) -> tuple[PublishedSpeed, ...] | None:
+def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> tuple[PublishedSpeed, ...] | None:
     """Return the published speeds of the model on this wafer; None if nothing is decoded."""
     if result.decode is None:
         return None
     estimated = EstimatedSpeed(
-        machine=prepared.wafer.name,
+        machine=prepared_estimate.wafer.name,
         users=result.batch,
         dtype=result.model.dtype,
         tokens_per_s_per_user=result.decode.tokens_per_s_per_user,
         drafted_tokens_per_s_per_user=None if result.drafts is None else result.drafts.tokens_per_s_per_user,
     )
-    return published_speeds(prepared.spec, estimated)
+    return published_speeds(prepared_estimate.spec, estimated)
 
 
-def _grades(prepared: PreparedEstimate) -> Grades:
+def _grades(prepared_estimate: PreparedEstimate) -> Grades:
     """Return the evidence grades of the constants with which a request is timed."""
-    request = prepared.request
+    request = prepared_estimate.request
     return Grades(
         request.machine.wafer,
         request.machine.software,
-        prepared.wafer.generation,
+        prepared_estimate.wafer.generation,
         wafer_values=request.machine.wafer_values,
         software_values=request.machine.software_values,
     )
@@ -249,30 +255,30 @@ class _TokenResults:
 
 
 def _token_results(
-    prepared: PreparedEstimate, program: Program, timed_run: TimedRun, grades: Grades, *, with_serving: bool
+    prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, grades: Grades, *, with_serving: bool
 ) -> _TokenResults:
     """Return the results for generated tokens.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         program: The compiled model.
         timed_run: Cycles of prompts and decoded tokens.
         grades: Evidence grades of the constants.
         with_serving: Whether operating points, bounds, energy and cost are wanted.
     """
     clock, prompts, token_classes = timed_run
-    wafer, spec, economics = prepared.wafer, prepared.spec, prepared.economics
+    wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
     if not clock.decode.runs:
         if not with_serving:
             return _TokenResults()
-        serving = _serving(prepared, middle_deployment(prepared, program))
+        serving = _serving(prepared_estimate, middle_deployment(prepared_estimate, program))
         return _TokenResults(serving=serving, cost=cost_result(program.wafers, economics, serving))
     decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
     if not with_serving:
         return _TokenResults(decode=decode)
-    middle_cost = clock.fabric.decode_cost(*prepared.middle_context)
+    middle_cost = clock.fabric.decode_cost(*prepared_estimate.middle_context)
     pipelining = pipelining_result(clock.fabric, prompts, middle_cost)
-    serving = _serving(prepared, _deployment(prepared, program, timed_run, pipelining))
+    serving = _serving(prepared_estimate, _deployment(prepared_estimate, program, timed_run, pipelining))
     return _TokenResults(
         decode=decode,
         pipelining=pipelining,
@@ -283,51 +289,51 @@ def _token_results(
     )
 
 
-def _serving(prepared: PreparedEstimate, deployment: WaferDeployment) -> ServingResult:
+def _serving(prepared_estimate: PreparedEstimate, deployment: WaferDeployment) -> ServingResult:
     """Return the operating points of a deployment for the requested users.
 
     If no number of users is requested, the objective determines the number.
     """
-    goal, users = prepared.goal, prepared.goal.users
+    goal, users = prepared_estimate.goal, prepared_estimate.goal.users
     if users is None:
         users = deployment.slots if goal.objective == LATENCY else max(1, saturating_users(deployment))
     return serving_result(deployment, users, deployment.slots, goal.replicas_for(deployment.max_concurrency))
 
 
 def _deployment(
-    prepared: PreparedEstimate, program: Program, timed_run: TimedRun, pipelining: PipeliningResult
+    prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, pipelining: PipeliningResult
 ) -> WaferDeployment:
     """Return the deployment of a request, with the mean time of its decoded tokens."""
     decode = timed_run.clock.decode
-    return wafer_deployment(prepared, program, decode.cycles / decode.runs, pipelining)
+    return wafer_deployment(prepared_estimate, program, decode.cycles / decode.runs, pipelining)
 
 
-def inputs(prepared: PreparedEstimate) -> dict[str, str | int | float]:
+def inputs(prepared_estimate: PreparedEstimate) -> dict[str, str | int | float]:
     """Return the options of a request by name, with defaults filled in.
 
     A region that the mapping chose is left out.
     """
-    request, options = prepared.request, prepared.options
+    request, options = prepared_estimate.request, prepared_estimate.options
     values = {
         "model": str(request.model),
         "wafer": str(request.machine.wafer),
-        "mesh": "{}x{}".format(*prepared.fabric_shape),
+        "mesh": "{}x{}".format(*prepared_estimate.fabric_shape),
         "wafers": "auto" if request.wafers is None else request.wafers,
         "mapping": options.mapping_name,
         "region": request.layout.region,
-        "experts": None if prepared.spec.experts is None else options.experts,
+        "experts": None if prepared_estimate.spec.experts is None else options.experts,
         "schedule": options.schedule,
         "all_reduce": request.layout.all_reduce,
         "software": str(request.machine.software),
         "dtype": options.dtype,
         "activations": options.activation_type,
         "accumulate": options.accumulate,
-        "prompt_len": prepared.prompt_len,
-        "new_tokens": prepared.new_tokens,
+        "prompt_len": prepared_estimate.prompt_len,
+        "new_tokens": prepared_estimate.new_tokens,
         "batch": options.batch,
         "users": request.serving.users,
         "replicas": None if request.replicas == 1 else request.replicas or "auto",
-        "objective": prepared.goal.objective,
+        "objective": prepared_estimate.goal.objective,
         "verify_tokens": request.verify_tokens,
         "draft": request.draft,
         "draft_model": None if request.drafts.draft_model is None else str(request.drafts.draft_model),

@@ -135,7 +135,7 @@ def placement_options(
         basis: What the request names, loaded.
         context: KV-cache capacity of a sequence in tokens.
         prompt_tokens: Length of each user's prompt in tokens.
-        more: Other options of the compiler, by name.
+        other_options: Other options of the compiler, by name.
 
     Raises:
         BadInput: The schedule is unknown, or is not valid for the model.

@@ -17,7 +17,7 @@ DEFAULT_SOFTWARE: Final = "production"
 WaferName = Annotated[
     str | Path,
     Option(
-        doc="Wafer: a name of `wse wafers`, or a TOML file.",
+        doc="A name of `wse wafers`, or a TOML file.",
         panel="Wafer and mapping",
         metavar="NAME|FILE",
         known_values=known_names.wafers,

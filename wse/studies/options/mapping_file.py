@@ -142,7 +142,7 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
     Args:
         path: Mapping file, for messages.
         index: Index of the region in the file, for messages.
-        stated: The region as read from the file.
+        file_entry: The region as read from the file.
     """
     try:
         region = _Region.model_validate(file_entry)

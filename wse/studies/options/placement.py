@@ -18,7 +18,7 @@ DEFAULT_MAPPING: Final = "auto"
 MappingName = Annotated[
     str | Path,
     Option(
-        doc="Mapping: a name of `wse mappings`; a TOML file that lists regions; or your own strategy as FILE.py:NAME. "
+        doc="A name of `wse mappings`; a TOML file that lists regions; or your own strategy as FILE.py:NAME. "
         "FILE.py is executed as a program, so use only files that you trust.",
         panel="Wafer and mapping",
         metavar="NAME|FILE|FILE.py:NAME",
@@ -46,7 +46,7 @@ class PlacementRequest:
     model: Annotated[
         str | Path,
         Option(
-            doc="Model: a Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`.",
+            doc="A Hugging Face model folder, a GGUF file, a config.json, or a name of `wse models`.",
             panel="Model",
             metavar="MODEL",
             known_values=known_names.models,
@@ -70,12 +70,12 @@ class PlacementRequest:
     layout: Annotated[LayoutOptions, OptionsOf()] = field(default_factory=LayoutOptions)
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
-        """Return the options that request a context which is known to fit.
+        """Return the options that request a context for which there is room.
 
         Args:
-            context: Longest context in tokens for which there is room.
-            prompt_tokens: Length of the prompt in tokens, for requests that must shorten the prompt
-                too.
+            context: Longest such context, in tokens.
+            prompt_tokens: Length of the prompt in tokens, for requests that must shorten their
+                number of new tokens too.
         """
         return f"--context {context}"
 

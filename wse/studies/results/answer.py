@@ -141,16 +141,16 @@ def _range(low: float | None, high: float | None) -> str:
     return f" ({three_figures(low)} to {three_figures(high)})"
 
 
-def limit_sentence(parts: Mapping[Cause, float], meanings: Mapping[str, str], whole: str) -> str:
+def limit_sentence(parts: Mapping[Cause, float], meanings: Mapping[str, str], total_name: str) -> str:
     """Return a sentence with the largest part of a total and its fraction; empty if the total is 0.
 
     Args:
         parts: Time by cause, in any unit.
         meanings: Description of each cause.
-        whole: Description of the total, such as "a token's cycles".
+        total_name: Description of the total, such as "a token's cycles".
     """
     total = sum(parts.values())
     if not total:
         return ""
-    largest = max(parts, key=lambda cause: parts[cause])
-    return f"The largest part of {whole} is {meanings[largest]}: {percent(parts[largest] / total)}."
+    largest_cause = max(parts, key=lambda cause: parts[cause])
+    return f"The largest part of {total_name} is {meanings[largest_cause]}: {percent(parts[largest_cause] / total)}."

@@ -46,29 +46,29 @@ class DefectsResult(Result):
     slowdown: Annotated[float, Doc("cycles of a token, divided by those without defects")]
 
 
-def defects_result(prepared: Placeable, program: Program, lengths: Sequence[int]) -> DefectsResult | None:
+def defects_result(placeable: Placeable, program: Program, lengths: Sequence[int]) -> DefectsResult | None:
     """Return the dead PEs and links of a request's wafers, and the slowdown that they cause.
 
     The slowdown is relative to the same Program on a mesh without defects that has the rows and
     columns that programs see.
 
     Args:
-        prepared: The request.
+        placeable: The request.
         program: The compiled model.
         lengths: Tokens in each user's cache before the token that is timed.
 
     Returns:
         The record, or None for a request without defects.
     """
-    defects, meshes = prepared.defects, prepared.meshes
+    defects, meshes = placeable.defects, placeable.meshes
     if defects is None:
         return None
-    rows, cols = prepared.fabric_shape
-    live_rows, live_cols = prepared.wafer.mesh_rows, prepared.wafer.mesh_cols
+    rows, cols = placeable.fabric_shape
+    live_rows, live_cols = placeable.wafer.mesh_rows, placeable.wafer.mesh_cols
     all_pes, used_pes = program.wafers * rows * cols, program.wafers * live_rows * live_cols
-    fabric = Fabric(program, prepared.wafer, prepared.software, meshes)
+    fabric = Fabric(program, placeable.wafer, placeable.software, meshes)
     cycles = fabric.decode_cost(*lengths).cycles
-    whole_cycles = Fabric(program, prepared.wafer, prepared.software).decode_cost(*lengths).cycles
+    whole_cycles = Fabric(program, placeable.wafer, placeable.software).decode_cost(*lengths).cycles
     dead = sum(int(mesh.fabric.dead.sum()) for mesh in meshes)
     unreachable = sum(int(mesh.fabric.unreachable.sum()) for mesh in meshes)
     return DefectsResult(

@@ -60,9 +60,9 @@ def curve(
     fewest_by_gpu: dict[str, PreparedGpuEstimate] = {}
     for estimate in all_prepared:
         fewest_by_gpu.setdefault(estimate.gpu, estimate)
-    prepared = tuple(fewest_by_gpu.values())
+    prepared_estimate = tuple(fewest_by_gpu.values())
     plain_speed = request.plain_speed_tokens_per_s or PLAIN_SPEED_TOKENS_PER_S
-    gpus = [gpu_machine(estimate) for estimate in prepared]
+    gpus = [gpu_machine(estimate) for estimate in prepared_estimate]
     price = prices_without_gpus(request.base.costs.price, request.gpu or ())
     # 2. Wafers.
     wafer_request = replace(request, own_link=True, base=replace_options(request.base, price=price))
@@ -79,8 +79,8 @@ def curve(
         economics |= assumptions_of(gpu.deployment.economics, gpu.name)
     rows = with_best([row for machine in machines for row in curve_rows(machine, plain_speed)])
     return CurveResult(
-        inputs={**_inputs(wafer_request, grid, prepared), "plain_speed": plain_speed},
-        note="; ".join(filter(None, (grid.first.note, _four_bits_note(grid, prepared[0])))) or None,
+        inputs={**_inputs(wafer_request, grid, prepared_estimate), "plain_speed": plain_speed},
+        note="; ".join(filter(None, (grid.first.note, _four_bits_note(grid, prepared_estimate[0])))) or None,
         model=grid.model,
         wafer=wafer_size(grid.first),
         economics=economics,
@@ -126,9 +126,9 @@ def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ..
     return tuple(speed for machine_speeds in speeds for speed in machine_speeds) or None
 
 
-def _four_bits_note(grid: Grid, prepared: PreparedGpuEstimate) -> str:
+def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:
     """Return a note if a 4-bit type applies to other layers on wafers than on GPUs; else ""."""
-    spec, weights = grid.first.spec, prepared.server.weights
+    spec, weights = grid.first.spec, prepared_estimate.server.weights
     if spec.experts is None or not weights.is_of_four_bits or weights.name == spec.packing.method:
         return ""
     return f"{weights.name} is the type of all linear layers on wafers, of the routed experts alone on GPUs"
@@ -155,8 +155,8 @@ def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[PreparedGpuEstim
     """Return the options of the comparison with defaults filled in."""
     return {
         **grid_inputs(request, grid),
-        "gpu": [prepared.gpu for prepared in gpus],
-        "gpus": [prepared.server.parallelism.gpus for prepared in gpus],
+        "gpu": [prepared_estimate.gpu for prepared_estimate in gpus],
+        "gpus": [prepared_estimate.server.parallelism.gpus for prepared_estimate in gpus],
         "stack": gpus[0].stack,
         "parallelism": gpus[0].parallelism,
     }

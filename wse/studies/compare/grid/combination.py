@@ -88,36 +88,36 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
         request: The comparison.
         base: The request of the combination.
     """
-    prepared = prepare_estimate(base)
-    layouts = _layouts_by_users(request, prepared)
+    prepared_estimate = prepare_estimate(base)
+    layouts = _layouts_by_users(request, prepared_estimate)
     program, trials = layouts[None].compilation.program, layouts[None].compilation.trials
     links: Sequence[WaferLink | None] = (None,)
     if program.wafers > 1:
-        links = request.links(prepared.wafer)
+        links = request.links(prepared_estimate.wafer)
         links = links if base.serving.objective == LATENCY or request.links_are_given else links[:1]
     rows, machines = [], []
     for link in links:
-        linked = with_link(prepared, link)
-        needs_search = len(trials) > 1 and linked.wafer != prepared.wafer
+        linked = with_link(prepared_estimate, link)
+        needs_search = len(trials) > 1 and linked.wafer != prepared_estimate.wafer
         for users, layout in (_layouts_by_users(request, linked) if needs_search else layouts).items():
             timed_layout = timed_estimate(with_link(layout.prepared, link), layout.compilation.program)
             layout_request = base if users is None else replace_options(base, users=users, objective=LATENCY)
-            row = row_of(timed_layout, layout_request, link, prepared.economics)
+            row = row_of(timed_layout, layout_request, link, prepared_estimate.economics)
             rows.append(row)
             machines.append(_machine(timed_layout, row, link_text(row) if len(links) > 1 else ""))
-    model = model_result(prepared.spec, program)
+    model = model_result(prepared_estimate.spec, program)
     return CombinationRows(rows=tuple(rows), machines=tuple(machines), model=model)
 
 
-def _layouts_by_users(request: CompareRequest, prepared: PreparedEstimate) -> dict[int | None, ChosenLayout]:
+def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstimate) -> dict[int | None, ChosenLayout]:
     """Return the layouts of a combination by number of users.
 
     The key None has the layout for the objective. A comparison with GPUs varies the number of
     users. For throughput, it therefore also has the fastest layouts for 2, 4, 8 ... users.
     """
-    if request.gpu and prepared.goal.objective == THROUGHPUT:
-        return layouts_by_users(prepared, compile_fastest)
-    return {None: choose_layout(prepared, compile_fastest)}
+    if request.gpu and prepared_estimate.goal.objective == THROUGHPUT:
+        return layouts_by_users(prepared_estimate, compile_fastest)
+    return {None: choose_layout(prepared_estimate, compile_fastest)}
 
 
 def _machine(timed_layout: TimedEstimate, row: ComparisonRow, link: str) -> Machine | str:
@@ -135,11 +135,15 @@ def _machine(timed_layout: TimedEstimate, row: ComparisonRow, link: str) -> Mach
     )
 
 
-def with_link(prepared: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:
+def with_link(prepared_estimate: PreparedEstimate, link: WaferLink | None) -> PreparedEstimate:
     """Return a request with another link between its wafers; None leaves it unchanged."""
     if link is None:
-        return prepared
-    return replace(prepared, wafer=_with_link(prepared.wafer, link), whole=_with_link(prepared.whole, link))
+        return prepared_estimate
+    return replace(
+        prepared_estimate,
+        wafer=_with_link(prepared_estimate.wafer, link),
+        whole=_with_link(prepared_estimate.whole, link),
+    )
 
 
 def _with_link(wafer: WaferSpec, link: WaferLink) -> WaferSpec:

@@ -172,25 +172,29 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
     result = study(replace(resident_request, link_gb_per_s=None, link_latency_us=None, own_link=True), on_progress)
     best_for_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
     best_for_one = max(result.possible, key=speed)
-    prepared = prepare_estimate(replace(request.base, mapping=resident_request.names()[0], wafers=best_for_all.wafers))
-    weights = weights_of(prepared.spec, prepared.options.dtype, prepared.options.activation_type)
+    prepared_estimate = prepare_estimate(
+        replace(request.base, mapping=resident_request.names()[0], wafers=best_for_all.wafers)
+    )
+    weights = weights_of(
+        prepared_estimate.spec, prepared_estimate.options.dtype, prepared_estimate.options.activation_type
+    )
     pass_s = (best_for_one.tpot_s or 0.0) * (1 - (best_for_one.crossing_fraction or 0.0))
     tokens_per_s = best_for_all.tokens_per_s or 0.0
     # 2. Streamed weights.
     rows, rates = [], []
-    for bytes_per_s in _rates(request, prepared.wafer.host_bytes_per_s):
+    for bytes_per_s in _rates(request, prepared_estimate.wafer.host_bytes_per_s):
         for wafers in dict.fromkeys((1, best_for_all.wafers)):
             streaming = StreamingBound(weights=weights, bytes_per_s=wafers * bytes_per_s, pass_s=pass_s)
             break_even_users = streaming.users_for(tokens_per_s)
             batches = sorted({*BATCHES, *([] if break_even_users is None else [break_even_users])})
-            streamed_rows = [streamed_row(prepared, streaming, wafers, batch) for batch in batches]
+            streamed_rows = [streamed_row(prepared_estimate, streaming, wafers, batch) for batch in batches]
             rows += streamed_rows
             rates.append(
                 StreamedRate(
                     one_user=streamed_rows[0],
                     break_even_users=break_even_users,
                     break_even_users_per_wafer=streaming.users_for(tokens_per_s * wafers / best_for_all.wafers),
-                    users_with_room=users_with_room(prepared, wafers),
+                    users_with_room=users_with_room(prepared_estimate, wafers),
                 )
             )
     # 3. Verdict.

@@ -49,13 +49,13 @@ def weights_of(spec: ModelSpec, dtype: str, activation_type: str) -> Weights:
     )
 
 
-def users_with_room(prepared: PreparedEstimate, wafers: int) -> int:
+def users_with_room(prepared_estimate: PreparedEstimate, wafers: int) -> int:
     """Return the number of users whose caches would fit if SRAM contained nothing else.
 
     This is an upper bound for any way to stream weights. A layer that attends to a window or a
     chunk of tokens stores only these tokens.
     """
-    spec, wafer, options = prepared.spec, prepared.wafer, prepared.options
+    spec, wafer, options = prepared_estimate.spec, prepared_estimate.wafer, prepared_estimate.options
     cached = cache_bytes(spec, options.context, ELEMENT_BYTES[options.activation_type])
     return wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe // cached
 
@@ -83,27 +83,29 @@ class StreamedRate:
         return f"at {rate} to {plural(self.one_user.wafers, 'wafer')}"
 
 
-def streamed_row(prepared: PreparedEstimate, streaming: StreamingBound, wafers: int, batch: int) -> ComparisonRow:
+def streamed_row(
+    prepared_estimate: PreparedEstimate, streaming: StreamingBound, wafers: int, batch: int
+) -> ComparisonRow:
     """Return the row of a batch with streamed weights, which has upper bounds of speeds.
 
     The weights are sent to all wafers at once, a part of them to each wafer.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         streaming: The rates of streaming and of the pass.
         wafers: Number of wafers.
         batch: Number of users of a pass.
     """
     total_tokens_per_s = streaming.tokens_per_s(batch)
-    room = users_with_room(prepared, wafers)
+    room = users_with_room(prepared_estimate, wafers)
     limit = _sentence(streaming, wafers, batch)
     if batch > room:
         limit += f"; all SRAM would hold the caches of {room:,} of the {batch:,} users"
-    cost: dict[str, Any] = {**power_and_cost(wafers, total_tokens_per_s, prepared.economics)}
+    cost: dict[str, Any] = {**power_and_cost(wafers, total_tokens_per_s, prepared_estimate.economics)}
     return ComparisonRow(
         mapping=STREAMED,
         wafers=wafers,
-        dtype=prepared.options.dtype,
+        dtype=prepared_estimate.options.dtype,
         link_bytes_per_s=streaming.bytes_per_s / wafers,
         tokens_per_s_per_user=total_tokens_per_s / batch,
         tpot_s=batch / total_tokens_per_s,

@@ -285,7 +285,7 @@ def fewest_wafers(request: CompareRequest) -> tuple[int, PreparedEstimate]:
             break
     if not candidates:
         raise refusals[0]
-    first = min(candidates, key=lambda prepared: prepared.options.wafers)
+    first = min(candidates, key=lambda candidate: candidate.options.wafers)
     return first.options.wafers, first
 
 

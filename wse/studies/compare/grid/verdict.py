@@ -130,10 +130,10 @@ def _more_wafers(fastest_rows: Sequence[ComparisonRow], rows: Sequence[Compariso
         text += f" make one user {_change_text(change)} ({rate(speed(next_row))}{_other_links(base, next_row, rows)})"
         text += _reason(base, next_row, slower=change < 0)
     if larger_rows:
-        largest = larger_rows[-1]
-        change = speed(largest) / speed(base) - 1
+        last_row = larger_rows[-1]
+        change = speed(last_row) / speed(base) - 1
         effect = "make no difference" if abs(change) < NO_CHANGE else f"make it {_change_text(change)}"
-        text += f"; {largest.wafers} {effect}"
+        text += f"; {last_row.wafers} {effect}"
     return f"{text}."
 
 

@@ -194,22 +194,22 @@ def plan_combination(request: CompareRequest, combination: Combination) -> Combi
     """
     base = replace(request.base, mapping=combination.mapping, wafers=combination.wafers)
     try:
-        prepared = prepare_estimate(base)
+        prepared_estimate = prepare_estimate(base)
         links: Sequence[WaferLink | None] = (None,)
-        if request.links_are_given and prepared.options.wafers > 1:
-            links = request.links(prepared.wafer)
-        return CombinationPlan(rows=tuple(_planned_wafers(prepared, link, request.goal) for link in links))
+        if request.links_are_given and prepared_estimate.options.wafers > 1:
+            links = request.links(prepared_estimate.wafer)
+        return CombinationPlan(rows=tuple(_planned_wafers(prepared_estimate, link, request.goal) for link in links))
     except (DoesNotFit, BadInput) as error:
         return CombinationPlan(reason=str(error))
     except Exception:
         return CombinationPlan(bug=traceback.format_exc())
 
 
-def _planned_wafers(prepared: PreparedEstimate, link: WaferLink | None, goal: Goal) -> PlannedRow:
+def _planned_wafers(prepared_estimate: PreparedEstimate, link: WaferLink | None, goal: Goal) -> PlannedRow:
     """Return the row of the layout that best meets a goal.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         link: Link between wafers; None for the wafer's own. The row has the link only if one is
             given.
         goal: Users, limits and objective.
@@ -217,7 +217,7 @@ def _planned_wafers(prepared: PreparedEstimate, link: WaferLink | None, goal: Go
     Raises:
         DoesNotFit: There is no room for the model, or for the cache of one request.
     """
-    linked = with_link(prepared, link)
+    linked = with_link(prepared_estimate, link)
     layouts = ranked_layouts(linked, compile_fastest, goal)
     found = plan(layouts[0].deployment, goal) if layouts else None
     if found is None:
@@ -312,7 +312,7 @@ def planned_row(
 
 def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
     """Return the rows with ``pareto`` set for those that no other row surpasses."""
-    return [replace(row, pareto=not any(_surpasses(other, row) for other in rows)) for row in rows]
+    return [replace(row, pareto=not any(_surpasses(other_row, row) for other_row in rows)) for row in rows]
 
 
 def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:

@@ -1,1 +1,1 @@
-"""Speculative decoding: where a draft model runs, how many tokens it drafts, and what that gains."""
+"""Speculative decoding: where a draft runs, how many tokens it drafts, and the speed-up."""

@@ -91,10 +91,10 @@ class UsersOfDrafts:
 
 
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:
-    """Return a choice of ``draft_tokens`` draft tokens that are drafted one after another."""
+    """Return a function that chooses ``draft_tokens`` tokens, drafted one after another."""
     return partial(DraftMachine.row, curve=curve, draft_tokens=draft_tokens)
 
 
 def as_tree(tree: DraftTree) -> Choose:
-    """Return a choice of a tree of draft tokens."""
+    """Return a function that chooses a tree of draft tokens."""
     return partial(DraftMachine.tree, tree=tree)

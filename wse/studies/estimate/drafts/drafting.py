@@ -51,7 +51,7 @@ OUTSIDE: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPass:
-    """Times of a verification pass, which runs several new tokens of one user, in seconds.
+    """Times in seconds of a verification pass over several new tokens of one user.
 
     Attributes:
         model_s: Time through all stages, without the layer of a draft head.
@@ -82,15 +82,15 @@ class VerifyPasses:
     Each number of new tokens is compiled once, for the regions that the model already has.
     """
 
-    def __init__(self, prepared: PreparedPlacement, compilation: Compilation, *, has_head: bool) -> None:
+    def __init__(self, prepared_placement: PreparedPlacement, compilation: Compilation, *, has_head: bool) -> None:
         """Create the passes of a compiled model.
 
         Args:
-            prepared: Prepared request of the model.
+            prepared_placement: Prepared request of the model.
             compilation: The compiled model.
             has_head: Whether the last layer is that of a draft head.
         """
-        self._prepared, self._compilation, self._has_head = prepared, compilation, has_head
+        self._prepared, self._compilation, self._has_head = prepared_placement, compilation, has_head
         self._readers: dict[int, tuple[Fabric, RouteReader]] = {}
         self._passes: dict[tuple[int, int], VerifyPass] = {}
 
@@ -136,31 +136,31 @@ class VerifyPasses:
 
 
 def machine_of(
-    prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
+    prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times at which a request's model and draft work for one user.
+    """Return the times of passes of a request's model and of its draft, for one user.
 
     Args:
-        prepared: The request.
+        prepared_placement: The request.
         compilation: The compiled model.
-        draft: The draft, placed.
+        draft: The placed draft.
         passes: The passes that verify drafts, from `verify_passes`.
     """
     if draft.name == HEAD:
-        return head_machine(prepared, compilation, draft, passes)
-    return _model_machine(prepared, compilation, draft, passes)
+        return head_machine(prepared_placement, compilation, draft, passes)
+    return _model_machine(prepared_placement, compilation, draft, passes)
 
 
 def head_machine(
-    prepared: PreparedPlacement, compilation: Compilation, head: PlacedDraft, passes: VerifyPasses
+    prepared_placement: PreparedPlacement, compilation: Compilation, head: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times at which a model and its draft head work for one user.
+    """Return the times of passes of a model and of its draft head, for one user.
 
     A token without drafts is timed on the model compiled alone. Passes over several tokens are
     timed on the model compiled with its head, and are never faster than a token without drafts.
 
     Args:
-        prepared: The request.
+        prepared_placement: The request.
         compilation: The model compiled alone.
         head: The model compiled with its head.
         passes: The passes that verify drafts, from `verify_passes`.
@@ -168,33 +168,33 @@ def head_machine(
     assert head.compilation is not None  # a head has PEs
     drafted_s = head_token_parts(head)[1]
     return DraftMachine(
-        verify_s=_verify_s(prepared, compilation, passes),
+        verify_s=_verify_s(prepared_placement, compilation, passes),
         draft_s=lambda tokens: drafted_s if tokens == 1 else passes.in_the_middle(tokens).head_s,
         busy_s=lambda tokens, drafts_s: passes.in_the_middle(tokens + 1).busy_with(drafts_s, on_last_stage=True),
     )
 
 
 def _model_machine(
-    prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
+    prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
-    """Return the times at which a model and a draft model work for one user.
+    """Return the times of passes of a model and of a draft model, for one user.
 
     The times include that of token ids in transit between the two models. On the host, any pass of
     the draft model takes the time to read its weights from memory, and each pass of the model adds
     a round trip for the ids.
     """
-    wafer = prepared.wafer
+    wafer = prepared_placement.wafer
     embedding_wafer, region = _embedding_region(compilation.program)
     times = DraftTimes(
         wafer=wafer,
-        software=prepared.software,
+        software=prepared_placement.software,
         region=region,
         place=draft.place,
         host_draws=False,
         wafers_apart=0 if draft.region is None else abs(draft.region.wafer - embedding_wafer),
     )
     machine = DraftMachine(
-        verify_s=_verify_s(prepared, compilation, passes),
+        verify_s=_verify_s(prepared_placement, compilation, passes),
         draft_s=lambda tokens: times.host_token_cycles(weight_bytes(draft.prepared)) / wafer.clock_hz,
         ways_s=lambda tokens: times.round_trip_cycles() / wafer.clock_hz,
         busy_s=lambda tokens, drafts_s: passes.in_the_middle(tokens + 1).busy_with(drafts_s, on_last_stage=False),
@@ -214,50 +214,54 @@ def _model_machine(
     return replace(machine, draft_s=_verify_s(draft.prepared, draft.compilation, draft_passes), ways_s=ways_s)
 
 
-def _verify_s(prepared: PreparedPlacement, compilation: Compilation, passes: VerifyPasses) -> Callable[[int], float]:
+def _verify_s(
+    prepared_placement: PreparedPlacement, compilation: Compilation, passes: VerifyPasses
+) -> Callable[[int], float]:
     """Return a function that gives the seconds of a pass over a number of new tokens of one user.
 
     A pass over one token is a normal decode pass of all batch slots. With a batch of 1, a pass over
     several tokens is never faster than that.
     """
-    plain_s = decode_s(prepared, compilation)
+    plain_s = decode_s(prepared_placement, compilation)
     least_s = plain_s if compilation.options.batch == 1 else 0.0
     return lambda tokens: plain_s if tokens == 1 else max(least_s, passes.in_the_middle(tokens).model_s)
 
 
-def verify_passes(prepared: PreparedPlacement, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:
+def verify_passes(prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:
     """Return the passes that verify drafts.
 
     They are passes of the model compiled with its draft head if it has one, and otherwise of the
     model alone.
 
     Args:
-        prepared: The request.
+        prepared_placement: The request.
         compilation: The model compiled alone.
-        draft: The draft, placed.
+        draft: The placed draft.
     """
     if draft.name == HEAD and draft.compilation is not None:
         return VerifyPasses(draft.prepared, draft.compilation, has_head=True)
-    return VerifyPasses(prepared, compilation, has_head=False)
+    return VerifyPasses(prepared_placement, compilation, has_head=False)
 
 
-def decode_s(prepared: PreparedPlacement, compilation: Compilation) -> float:
+def decode_s(prepared_placement: PreparedPlacement, compilation: Compilation) -> float:
     """Return the seconds of a pass over one token of each user, halfway through the generation."""
-    fabric = Fabric(compilation.program, prepared.wafer, prepared.software, prepared.meshes)
-    return fabric.decode_cost(*prepared.middle_context).cycles / prepared.wafer.clock_hz
+    fabric = Fabric(
+        compilation.program, prepared_placement.wafer, prepared_placement.software, prepared_placement.meshes
+    )
+    return fabric.decode_cost(*prepared_placement.middle_context).cycles / prepared_placement.wafer.clock_hz
 
 
 def head_token_parts(head: PlacedDraft) -> tuple[float, float]:
     """Return the seconds of model and draft head in a pass over one token, compiled together."""
     assert head.compilation is not None  # a head has PEs
-    prepared, program = head.prepared, head.compilation.program
-    fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
-    cost = fabric.decode_cost(*prepared.middle_context)
-    head_layer_cycles = layer_cycles(program, program.decode, cost, prepared.spec.layer_count - 1)
+    prepared_estimate, program = head.prepared, head.compilation.program
+    fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
+    cost = fabric.decode_cost(*prepared_estimate.middle_context)
+    head_layer_cycles = layer_cycles(program, program.decode, cost, prepared_estimate.spec.layer_count - 1)
     outside_cycles = layer_cycles(program, program.decode, cost, OUTSIDE)
-    return (cost.cycles - head_layer_cycles) / prepared.wafer.clock_hz, (
+    return (cost.cycles - head_layer_cycles) / prepared_estimate.wafer.clock_hz, (
         head_layer_cycles + outside_cycles
-    ) / prepared.wafer.clock_hz
+    ) / prepared_estimate.wafer.clock_hz
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +311,7 @@ class WaferDrafter:
 
 
 def wafer_drafter(
-    prepared: PreparedEstimate, compilation: Compilation, draft: PlacedDraft, plain: WaferDeployment
+    prepared_estimate: PreparedEstimate, compilation: Compilation, draft: PlacedDraft, plain: WaferDeployment
 ) -> WaferDrafter:
     """Return the wafers of a request with its draft.
 
@@ -316,9 +320,9 @@ def wafer_drafter(
     draft model.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         compilation: The compiled model.
-        draft: The draft, placed.
+        draft: The placed draft.
         plain: Deployment without drafts.
     """
     base = plain
@@ -327,14 +331,14 @@ def wafer_drafter(
     elif draft.compilation is not None:
         room = users_at(draft.compilation.program, plain.shape.tokens)
         base = replace(plain, max_concurrency=min(plain.max_concurrency, room))
-    passes = verify_passes(prepared, compilation, draft)
+    passes = verify_passes(prepared_estimate, compilation, draft)
     return WaferDrafter(
         plain=plain,
         base=base,
         draft_wafers=draft.wafers,
         passes=passes,
-        times=machine_of(prepared, compilation, draft, passes),
-        mean_ratio=plain.token_s / decode_s(prepared, compilation),
+        times=machine_of(prepared_estimate, compilation, draft, passes),
+        mean_ratio=plain.token_s / decode_s(prepared_estimate, compilation),
     )
 
 

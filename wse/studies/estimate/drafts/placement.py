@@ -68,51 +68,53 @@ class PlacedDraft:
     region: FreeRegion | None = None
 
 
-def place_draft(prepared: PreparedEstimate, compilation: Compilation) -> PlacedDraft:
+def place_draft(prepared_estimate: PreparedEstimate, compilation: Compilation) -> PlacedDraft:
     """Place and compile the draft of a request.
 
     Args:
-        prepared: The request, which has an acceptance of drafts.
+        prepared_estimate: The request, which has an acceptance of drafts.
         compilation: The compiled model of the request.
 
     Raises:
         BadInput: The draft model cannot be used.
         DoesNotFit: The draft does not fit in its place. The message has a remedy that was compiled.
     """
-    request = prepared.request
+    request = prepared_estimate.request
     if request.drafts.draft_model is None:
-        return place_head(prepared)
+        return place_head(prepared_estimate)
     name, place = str(request.drafts.draft_model), request.drafts.draft_place or SAME
     if place == SAME:
-        return _place_beside(prepared, compilation, name)
+        return _place_beside(prepared_estimate, compilation, name)
     if place == HOST:
-        return PlacedDraft(name=name, place=place, prepared=_draft_request(prepared, name, wafers=1), compilation=None)
-    draft = _draft_request(prepared, name)
+        return PlacedDraft(
+            name=name, place=place, prepared=_draft_request(prepared_estimate, name, wafers=1), compilation=None
+        )
+    draft = _draft_request(prepared_estimate, name)
     compiled = compile_with_remedies(draft)
     return PlacedDraft(name=name, place=place, prepared=draft, compilation=compiled, wafers=compiled.program.wafers)
 
 
-def place_head(prepared: PreparedEstimate, capacity: str | None = None) -> PlacedDraft:
+def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None) -> PlacedDraft:
     """Compile the model of a request with a draft head: one more layer, like its last layer.
 
     As for the model alone, the layout is chosen for the users and the objective of the request.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         capacity: Whether missing SRAM is refused or reported; None for what the request says.
 
     Raises:
         DoesNotFit: The wafers of the request have no room for the head and the caches of the users.
     """
-    spec, options, request = prepared.spec, prepared.options, prepared.request
-    listed = options.listed
-    if listed:
-        listed = (*listed[:-1], listed[-1]._replace(last_layer=spec.layer_count + 1))
+    spec, options, request = prepared_estimate.spec, prepared_estimate.options, prepared_estimate.request
+    listed_regions = options.listed
+    if listed_regions:
+        listed_regions = (*listed_regions[:-1], listed_regions[-1]._replace(last_layer=spec.layer_count + 1))
     with_head = replace(
-        prepared,
+        prepared_estimate,
         request=replace(request, wafers=options.wafers),
-        loaded=replace(prepared.loaded, spec=replace(spec, layers=(*spec.layers, spec.layers[-1]))),
-        options=replace(options, listed=listed, capacity=capacity or options.capacity),
+        loaded=replace(prepared_estimate.loaded, spec=replace(spec, layers=(*spec.layers, spec.layers[-1]))),
+        options=replace(options, listed=listed_regions, capacity=capacity or options.capacity),
     )
     try:
         layout = choose_layout(with_head)
@@ -122,22 +124,22 @@ def place_head(prepared: PreparedEstimate, capacity: str | None = None) -> Place
     return PlacedDraft(name=HEAD, place=SAME, prepared=layout.prepared, compilation=layout.compilation)
 
 
-def _place_beside(prepared: PreparedEstimate, compilation: Compilation, name: str) -> PlacedDraft:
+def _place_beside(prepared_estimate: PreparedEstimate, compilation: Compilation, name: str) -> PlacedDraft:
     """Compile a draft model for the largest rectangle of free PEs on which it fits.
 
     Raises:
         BadInput: The request has defects.
         DoesNotFit: No rectangle is large enough. At most `MOST_COMPILED` are compiled.
     """
-    if prepared.defects is not None:
+    if prepared_estimate.defects is not None:
         message = (
             f"--draft-place {SAME}: which PEs a model leaves free is not known with --defects; give --draft-place wafer"
         )
         raise BadInput(message)
-    regions = free_regions(prepared, compilation.program)
+    regions = free_regions(prepared_estimate, compilation.program)
     tries, fault = 0, ""
     for region in regions:
-        draft = _draft_request(prepared, name, mesh=region.rect, wafers=1)
+        draft = _draft_request(prepared_estimate, name, mesh=region.rect, wafers=1)
         if tries == MOST_COMPILED or weight_bytes(draft) > region.pes * _free_bytes(draft):
             continue
         tries += 1
@@ -147,10 +149,10 @@ def _place_beside(prepared: PreparedEstimate, compilation: Compilation, name: st
             fault = fault or f"; {error}"
             continue
         return PlacedDraft(name=name, place=SAME, prepared=draft, compilation=found, region=region)
-    raise DoesNotFit(_refusal(prepared, name, regions, fault))
+    raise DoesNotFit(_refusal(prepared_estimate, name, regions, fault))
 
 
-def free_regions(prepared: PreparedEstimate, program: Program) -> list[FreeRegion]:
+def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[FreeRegion]:
     """Return the rectangles of PEs that a model leaves free on its wafers, largest first.
 
     1. List all free rectangles, including PEs outside a mesh that was requested with ``--mesh``.
@@ -159,10 +161,10 @@ def free_regions(prepared: PreparedEstimate, program: Program) -> list[FreeRegio
     3. Of several rectangles of the same shape, keep the one nearest to the embedding of the model.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         program: The compiled model of the request.
     """
-    whole_wafer = prepared.whole
+    whole_wafer = prepared_estimate.whole
     embedding_wafer = next(stage.wafer for stage in program.stages if stage.has_embedding)
     free_rectangles: list[FreeRegion] = []
     for wafer in sorted(range(program.wafers), key=lambda wafer: (abs(wafer - embedding_wafer), wafer)):
@@ -172,14 +174,17 @@ def free_regions(prepared: PreparedEstimate, program: Program) -> list[FreeRegio
         for rect in free_rects(whole_wafer.mesh_rows, whole_wafer.mesh_cols, sorted(occupied)):
             free_rectangles.append(FreeRegion(wafer=wafer, rect=rect))
     by_shape: dict[tuple[int, int], FreeRegion] = {}
-    for region in (*_clip_to_mesh(free_rectangles, prepared), *sorted(free_rectangles, key=lambda region: -region.pes)):
+    for region in (
+        *_clip_to_mesh(free_rectangles, prepared_estimate),
+        *sorted(free_rectangles, key=lambda region: -region.pes),
+    ):
         by_shape.setdefault((region.rect.rows, region.rect.cols), region)
     return [*by_shape.values()]
 
 
-def _clip_to_mesh(regions: list[FreeRegion], prepared: PreparedEstimate) -> Iterator[FreeRegion]:
+def _clip_to_mesh(regions: list[FreeRegion], prepared_estimate: PreparedEstimate) -> Iterator[FreeRegion]:
     """Yield a corner of each region, at most as large as the model's mesh, largest first."""
-    rows, cols = prepared.fabric_shape
+    rows, cols = prepared_estimate.fabric_shape
     clipped = [
         replace(region, rect=region.rect._replace(rows=min(region.rect.rows, rows), cols=min(region.rect.cols, cols)))
         for region in regions
@@ -231,17 +236,17 @@ def _free_bytes(draft: PreparedEstimate) -> int:
     return draft.wafer.sram_bytes_per_pe - reserved_bytes(draft.wafer, draft.software)
 
 
-def _refusal(prepared: PreparedEstimate, name: str, regions: list[FreeRegion], fault: str) -> str:
+def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeRegion], fault: str) -> str:
     """Return the message for a draft model that fits on no free rectangle of the model's wafers.
 
     Args:
-        prepared: Request of the target model.
+        prepared_estimate: Request of the target model.
         name: Name of the draft model.
         regions: Free rectangles.
         fault: Error of the first rectangle that was compiled, with a separator before it; may be
             empty.
     """
-    draft = _draft_request(prepared, name)
+    draft = _draft_request(prepared_estimate, name)
     largest_region = max(regions, key=lambda region: region.pes, default=None)
     free_text = "none"
     if largest_region is not None:
@@ -249,8 +254,8 @@ def _refusal(prepared: PreparedEstimate, name: str, regions: list[FreeRegion], f
         free_text = f"{rect.rows}x{rect.cols} PEs with {in_bytes(largest_region.pes * _free_bytes(draft))}"
     return (
         f"--draft-place {SAME}: the weights of {name} need {in_bytes(weight_bytes(draft))} of SRAM, the largest "
-        f"rectangle that {prepared.spec.name} leaves free on {plural(prepared.options.wafers, 'wafer')} is {free_text}"
-        f"{fault}; {_wafers_remedy(draft)}"
+        f"rectangle that {prepared_estimate.spec.name} leaves free on "
+        f"{plural(prepared_estimate.options.wafers, 'wafer')} is {free_text}{fault}; {_wafers_remedy(draft)}"
     )
 
 

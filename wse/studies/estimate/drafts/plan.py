@@ -30,12 +30,15 @@ from wse.studies.results.operating_points import ServingResult, point_result
 
 
 def draft_plan(
-    prepared: PreparedEstimate, compilation: Compilation, plain: WaferDeployment | None, serving: ServingResult | None
+    prepared_estimate: PreparedEstimate,
+    compilation: Compilation,
+    plain: WaferDeployment | None,
+    serving: ServingResult | None,
 ) -> DraftPlanResult | None:
     """Find the best drafts of a request.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         compilation: The compiled model.
         plain: Deployment without drafts; None if nothing is decoded.
         serving: Operating point without drafts; None if nothing is decoded.
@@ -48,13 +51,13 @@ def draft_plan(
         DoesNotFit: The draft does not fit in its place, or leaves no room for the caches of the
             users.
     """
-    if prepared.acceptance is None or serving is None or plain is None or serving.tpot_s is None:
+    if prepared_estimate.acceptance is None or serving is None or plain is None or serving.tpot_s is None:
         return None
-    draft = place_draft(prepared, compilation)
-    drafter = wafer_drafter(prepared, compilation, draft, plain)
+    draft = place_draft(prepared_estimate, compilation)
+    drafter = wafer_drafter(prepared_estimate, compilation, draft, plain)
     users = UsersOfDrafts(drafter=drafter, users=serving.users, replicas=serving.replicas)
     _check_room(drafter, serving)
-    plan = plan_of(prepared.acceptance, users, place_result(draft), prepared.spec.name)
+    plan = plan_of(prepared_estimate.acceptance, users, place_result(draft), prepared_estimate.spec.name)
     if draft.name == HEAD and draft.compilation is not None:
         plan = replace(plan, token_s_with_room_for_head=head_token_parts(draft)[0])
     return plan

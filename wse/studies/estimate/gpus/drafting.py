@@ -37,9 +37,9 @@ class DraftedGpus(GpuDeployment):
     steps_of: Callable[[float], DraftSteps]
 
     def wait_s(self, others: float) -> float:
-        """Return the mean seconds until the running pass ends when a request arrives.
+        """Return the mean time from the arrival of a request to the end of the running pass.
 
-        This is half of a pass of the other users with its drafts.
+        This is half of a pass of the other users with its drafts, in seconds.
 
         Args:
             others: Mean number of other requests. Below 1, it is the probability that a pass is
@@ -55,8 +55,8 @@ class DraftedGpus(GpuDeployment):
     def prompt_rounds(self, decoding: float, prompts: float = 1.0) -> PromptRounds:
         """Return the passes that read prompts while other requests decode.
 
-        A prompt makes a pass longer by as many seconds as without drafts. Each pass counts as the
-        number of rounds that equals the tokens that it yields.
+        A prompt makes a pass longer by as many seconds as without drafts. A pass yields several
+        tokens, and a round is the time of one token, so a pass counts as several rounds.
 
         Args:
             decoding: Mean number of requests that decode at the same time.
@@ -116,6 +116,8 @@ class GpuDrafter:
         )
 
 
-def gpu_draft_place(prepared: PreparedGpuEstimate) -> DraftPlaceResult:
+def gpu_draft_place(prepared_estimate: PreparedGpuEstimate) -> DraftPlaceResult:
     """Return the record of the draft of a request: a head or a model, on the model's GPUs."""
-    return DraftPlaceResult(draft=HEAD if prepared.draft_model is None else prepared.draft_model, place=SAME)
+    return DraftPlaceResult(
+        draft=HEAD if prepared_estimate.draft_model is None else prepared_estimate.draft_model, place=SAME
+    )

@@ -138,11 +138,11 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
             users do not fit. The message says for how many users they do.
         DoesNotFit: The weights do not fit.
     """
-    prepared = prepare_gpus(request)
-    tokens = prepared.prompt_tokens + prepared.new_tokens
+    prepared_estimate = prepare_gpus(request)
+    tokens = prepared_estimate.prompt_tokens + prepared_estimate.new_tokens
     option = "--batch" if request.serving.users is None else "--users"
-    _check_users(prepared.server, prepared.users, tokens, option, prepared.replicas)
-    return prepared
+    _check_users(prepared_estimate.server, prepared_estimate.users, tokens, option, prepared_estimate.replicas)
+    return prepared_estimate
 
 
 def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
@@ -177,8 +177,8 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         msg = f"--draft-place {request.drafts.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
         raise BadInput(msg)
     # 2. Model, GPU and serving stack.
-    loaded = load_model(request.model, with_weights=False)
-    gpu, spec = load_gpu(request.gpu), loaded.spec
+    loaded_model = load_model(request.model, with_weights=False)
+    gpu, spec = load_gpu(request.gpu), loaded_model.spec
     if spec.experts is None and parallelism != TENSOR:
         msg = f"--parallelism {parallelism}: {spec.name} has no experts; leave it out, or give {TENSOR}"
         raise BadInput(msg)
@@ -195,7 +195,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         ),
     )
     draft_model = (
-        None if request.drafts.draft_model is None else load_draft_model(request.drafts.draft_model, loaded).spec
+        None if request.drafts.draft_model is None else load_draft_model(request.drafts.draft_model, loaded_model).spec
     )
     # 3. The number of GPUs and the draft, which needs the final number of GPUs.
     prompt, new = request.workload.lengths(spec.context_limit)
@@ -229,7 +229,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         economics=economics,
         model=str(request.model),
         objective=request.serving.objective or LATENCY,
-        note=dtype_note(loaded, request.types.dtype),
+        note=dtype_note(loaded_model, request.types.dtype),
     )
 
 

@@ -33,7 +33,7 @@ class GpuModelResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuMachineResult(Result):
-    """The type of GPU."""
+    """Name, memory and bandwidth of the GPU."""
 
     name: Annotated[str, Doc("name of the GPU")]
     generation: Annotated[str, Doc("its generation")]
@@ -67,7 +67,7 @@ class GpuMemoryResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuPrefillResult(Result):
-    """The prompt of a user."""
+    """Time and speed of reading a user's prompt."""
 
     s: Annotated[float, Doc("time to read a prompt without other users", "s")]
     tokens_per_s: Annotated[float, Doc("tokens of a prompt, divided by TTFT", "tokens/s")]

@@ -50,20 +50,20 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         DoesNotFit: The weights do not fit. The message says how many GPUs have enough memory for
             them.
     """
-    prepared = prepare_gpu_estimate(request)
-    server, economics = prepared.server, prepared.economics
-    serving = serving_result(prepared.deployment, prepared.users, replicas=prepared.replicas)
+    prepared_estimate = prepare_gpu_estimate(request)
+    server, economics = prepared_estimate.server, prepared_estimate.economics
+    serving = serving_result(prepared_estimate.deployment, prepared_estimate.users, replicas=prepared_estimate.replicas)
     gpus = serving.replicas * server.parallelism.gpus
-    decode = server.pass_time([_decoded(prepared, prepared.users_of_one)])
-    read_s = server.prefill_s(prepared.prompt_tokens)
+    decode = server.pass_time([_decoded(prepared_estimate, prepared_estimate.users_of_one)])
+    read_s = server.prefill_s(prepared_estimate.prompt_tokens)
     tpot_s = serving.tpot_s or decode.total_s
-    decode_grade, drafts = gpu_grade(prepared), _drafts(prepared)
+    decode_grade, drafts = gpu_grade(prepared_estimate), _drafts(prepared_estimate)
     energy = None if economics is None else system_energy(gpus, serving.tokens_per_s, economics)
     cost = None if economics is None else system_cost(gpus, serving.tokens_per_s, economics)
     return GpuEstimateResult(
-        inputs=_inputs(prepared),
-        note=prepared.note,
-        batch=prepared.users,
+        inputs=_inputs(prepared_estimate),
+        note=prepared_estimate.note,
+        batch=prepared_estimate.users,
         model=GpuModelResult(
             name=server.spec.name,
             parameters=parameter_count(server.spec),
@@ -79,33 +79,35 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         ),
         system=GpuSystemResult(
             gpus=server.parallelism.gpus,
-            stack=prepared.stack,
+            stack=prepared_estimate.stack,
             software=server.stack.title,
-            parallelism=prepared.parallelism,
+            parallelism=prepared_estimate.parallelism,
         ),
         memory=GpuMemoryResult(
             weight_bytes=round(server.weight_bytes),
             draft_bytes=None if server.draft is None else round(server.draft_bytes),
             kv_bytes_per_token=server.kv_bytes_per_token,
             kv_capacity_tokens=server.kv_capacity_tokens,
-            kv_capacity_users=prepared.deployment.max_concurrency,
+            kv_capacity_users=prepared_estimate.deployment.max_concurrency,
         ),
-        prefill=GpuPrefillResult(s=read_s, tokens_per_s=prepared.prompt_tokens / serving.ttft_s),
+        prefill=GpuPrefillResult(s=read_s, tokens_per_s=prepared_estimate.prompt_tokens / serving.ttft_s),
         latency=GpuLatencyResult(
             ttft_s=serving.ttft_s,
             tpot_s=tpot_s,
             tpot_by=GpuTpotParts(**asdict(decode), prompts_s=tpot_s - decode.total_s),
-            bound_s=server.roofline([_decoded(prepared, prepared.users_of_one)]).bound_s,
-            request_s=serving.ttft_s + (prepared.new_tokens - 1) * tpot_s,
+            bound_s=server.roofline([_decoded(prepared_estimate, prepared_estimate.users_of_one)]).bound_s,
+            request_s=serving.ttft_s + (prepared_estimate.new_tokens - 1) * tpot_s,
         ),
         decode=GpuDecodeResult(tokens_per_s_per_user=1 / tpot_s, tokens_per_s=serving.tokens_per_s),
-        verify=_verify(prepared),
+        verify=_verify(prepared_estimate),
         drafts=drafts,
-        published=_published(prepared, 1 / tpot_s, drafts),
+        published=_published(prepared_estimate, 1 / tpot_s, drafts),
         energy=None if energy is None or economics is None else _energy(energy, economics),
         cost=None if cost is None or economics is None else _cost(cost, economics),
         grades={
-            **dict.fromkeys(("latency.ttft_s", "prefill.tokens_per_s"), _first_token_grade(prepared, decode_grade)),
+            **dict.fromkeys(
+                ("latency.ttft_s", "prefill.tokens_per_s"), _first_token_grade(prepared_estimate, decode_grade)
+            ),
             **dict.fromkeys(("latency.tpot_s", "decode.tokens_per_s_per_user"), decode_grade),
             **dict.fromkeys(("decode.tokens_per_s", "memory.kv_capacity_tokens"), decode_grade),
             **(
@@ -120,39 +122,49 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             ),
         },
         serving=serving,
-        batches=_draft_gains(prepared, serving),
+        batches=_draft_gains(prepared_estimate, serving),
     )
 
 
-def _draft_gains(prepared: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
-    """Return the best number of draft tokens for each number of users; None without drafts."""
-    if prepared.acceptance is None or prepared.new_tokens < 2:
+def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
+    """Return the best number of draft tokens for each number of users.
+
+    Returns:
+        One record per number of users; None if the request has no drafts or decodes nothing.
+    """
+    if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return None
-    drafter, gains = GpuDrafter(prepared=prepared), list[GpuDraftGain]()
+    drafter, gains = GpuDrafter(prepared=prepared_estimate), list[GpuDraftGain]()
     for point in serving.points:
-        users = UsersOfDrafts(drafter=drafter, users=point.users, replicas=prepared.replicas)
-        draft_tokens, gain = users.best_row(prepared.acceptance.curve)
+        users = UsersOfDrafts(drafter=drafter, users=point.users, replicas=prepared_estimate.replicas)
+        draft_tokens, gain = users.best_row(prepared_estimate.acceptance.curve)
         gains.append(GpuDraftGain(users=point.users, draft_tokens=draft_tokens, draft_speed_up=gain))
     return tuple(gains)
 
 
-def _drafts(prepared: PreparedGpuEstimate) -> DraftPlanResult | None:
+def _drafts(prepared_estimate: PreparedGpuEstimate) -> DraftPlanResult | None:
     """Return the best drafts for a request; None if it asks for none or decodes nothing."""
-    if prepared.acceptance is None or prepared.new_tokens < 2:
+    if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return None
-    users = UsersOfDrafts(drafter=GpuDrafter(prepared=prepared), users=prepared.users, replicas=prepared.replicas)
-    return plan_of(prepared.acceptance, users, gpu_draft_place(prepared), prepared.server.spec.name)
+    users = UsersOfDrafts(
+        drafter=GpuDrafter(prepared=prepared_estimate),
+        users=prepared_estimate.users,
+        replicas=prepared_estimate.replicas,
+    )
+    return plan_of(
+        prepared_estimate.acceptance, users, gpu_draft_place(prepared_estimate), prepared_estimate.server.spec.name
+    )
 
 
 def _published(
-    prepared: PreparedGpuEstimate, tokens_per_s_per_user: float, drafts: DraftPlanResult | None
+    prepared_estimate: PreparedGpuEstimate, tokens_per_s_per_user: float, drafts: DraftPlanResult | None
 ) -> tuple[PublishedSpeed, ...] | None:
-    """Return the published speeds of the model on the same GPUs with a similar number of users."""
-    server = prepared.server
+    """Return the published speeds of the model on the same GPUs with the same number of users."""
+    server = prepared_estimate.server
     estimated = EstimatedSpeed(
         machine=server.gpu.name,
         chips=server.parallelism.gpus,
-        users=prepared.users_of_one,
+        users=prepared_estimate.users_of_one,
         dtype=server.weights.name,
         tokens_per_s_per_user=tokens_per_s_per_user,
         drafted_tokens_per_s_per_user=None if drafts is None else drafts.tokens_per_s_per_user,
@@ -160,48 +172,48 @@ def _published(
     return published_speeds(server.spec, estimated)
 
 
-def _decoded(prepared: PreparedGpuEstimate, users: int) -> Tokens:
+def _decoded(prepared_estimate: PreparedGpuEstimate, users: int) -> Tokens:
     """Return one new token of each of ``users`` users, halfway through the generation."""
-    return Tokens(users=users, new=1, context=prepared.middle_context)
+    return Tokens(users=users, new=1, context=prepared_estimate.middle_context)
 
 
-def _verify(prepared: PreparedGpuEstimate) -> GpuVerifyResult | None:
+def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:
     """Return the requested verification pass of all users; None if none is requested."""
-    if not prepared.verify_tokens:
+    if not prepared_estimate.verify_tokens:
         return None
-    server, context = prepared.server, prepared.middle_context
+    server, context = prepared_estimate.server, prepared_estimate.middle_context
     verify_s, decode_s = (
-        server.verify_s(prepared.users_of_one, prepared.verify_tokens, context),
-        server.decode_s(prepared.users_of_one, context),
+        server.verify_s(prepared_estimate.users_of_one, prepared_estimate.verify_tokens, context),
+        server.decode_s(prepared_estimate.users_of_one, context),
     )
-    return GpuVerifyResult(tokens=prepared.verify_tokens, s=verify_s, ratio_to_decode=verify_s / decode_s)
+    return GpuVerifyResult(tokens=prepared_estimate.verify_tokens, s=verify_s, ratio_to_decode=verify_s / decode_s)
 
 
-def gpu_grade(prepared: PreparedGpuEstimate) -> GradeResult:
+def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
     """Return the grade of the weakest constant of the GPU and the serving stack.
 
     Constants that do not affect this model on these GPUs are ignored.
     """
-    generation = prepared.server.gpu.generation
+    generation = prepared_estimate.server.gpu.generation
     stack = {
         key: number
-        for key, number in stack_numbers(prepared.stack).items()
-        if key.partition(".")[2] in ("", generation) and key not in _irrelevant_constants(prepared.server)
+        for key, number in stack_numbers(prepared_estimate.stack).items()
+        if key.partition(".")[2] in ("", generation) and key not in _irrelevant_constants(prepared_estimate.server)
     }
-    numbers = {f"{prepared.gpu} {key}": number for key, number in gpu_numbers(prepared.gpu).items()}
-    numbers |= {f"{prepared.stack} {key}": number for key, number in stack.items()}
+    numbers = {f"{prepared_estimate.gpu} {key}": number for key, number in gpu_numbers(prepared_estimate.gpu).items()}
+    numbers |= {f"{prepared_estimate.stack} {key}": number for key, number in stack.items()}
     grade = weakest(number.grade for number in numbers.values())
     name = next(name for name, number in numbers.items() if number.grade == grade)
     return GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
 
 
-def _first_token_grade(prepared: PreparedGpuEstimate, decode_grade: GradeResult) -> GradeResult:
+def _first_token_grade(prepared_estimate: PreparedGpuEstimate, decode_grade: GradeResult) -> GradeResult:
     """Return the grade of the time to first token.
 
     With several users, the time also depends on the assumption that other prompts arrive at equal
     intervals.
     """
-    if prepared.users_of_one == 1 or weakest((decode_grade.grade, ARRIVALS_GRADE)) == decode_grade.grade:
+    if prepared_estimate.users_of_one == 1 or weakest((decode_grade.grade, ARRIVALS_GRADE)) == decode_grade.grade:
         return decode_grade
     return GradeResult(grade=ARRIVALS_GRADE, source=SOURCES[ARRIVALS_GRADE], weakest="arrivals of other prompts")
 
@@ -219,12 +231,12 @@ def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
 
 
 def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
-    """Return the grade of a number that follows from the rate of tokens and another number.
+    """Return the weaker grade of the rate of tokens and of an energy or cost.
 
     Args:
         decode_grade: Grade of the rate of tokens.
-        number: The other number, such as energy or cost.
-        name: Name of the other number.
+        number: The energy or cost of a token.
+        name: Name of its weakest constant.
     """
     grade = weakest((decode_grade.grade, number.grade))
     return (
@@ -258,21 +270,21 @@ def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
     )
 
 
-def _inputs(prepared: PreparedGpuEstimate) -> dict[str, str | int]:
+def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
     """Return the options of the request with defaults filled in."""
     inputs: dict[str, str | int | None] = {
-        "model": prepared.model,
-        "gpu": prepared.gpu,
-        "gpus": prepared.server.parallelism.gpus,
-        "stack": prepared.stack,
-        "parallelism": prepared.parallelism,
-        "dtype": prepared.server.weights.name,
-        "batch": prepared.users,
-        "objective": prepared.objective,
-        "replicas": None if prepared.replicas == 1 else prepared.replicas,
-        "prompt_len": prepared.prompt_tokens,
-        "new_tokens": prepared.new_tokens,
+        "model": prepared_estimate.model,
+        "gpu": prepared_estimate.gpu,
+        "gpus": prepared_estimate.server.parallelism.gpus,
+        "stack": prepared_estimate.stack,
+        "parallelism": prepared_estimate.parallelism,
+        "dtype": prepared_estimate.server.weights.name,
+        "batch": prepared_estimate.users,
+        "objective": prepared_estimate.objective,
+        "replicas": None if prepared_estimate.replicas == 1 else prepared_estimate.replicas,
+        "prompt_len": prepared_estimate.prompt_tokens,
+        "new_tokens": prepared_estimate.new_tokens,
     }
-    inputs |= {"verify_tokens": prepared.verify_tokens or None}
-    inputs |= {"draft": prepared.draft_acceptance, "draft_model": prepared.draft_model}
+    inputs |= {"verify_tokens": prepared_estimate.verify_tokens or None}
+    inputs |= {"draft": prepared_estimate.draft_acceptance, "draft_model": prepared_estimate.draft_model}
     return {name: value for name, value in inputs.items() if value is not None}

@@ -71,14 +71,14 @@ def choose_layout(
     return _to_chosen_layout(prepared, layouts[0], layouts)
 
 
-def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
+def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dict[int | None, ChosenLayout]:
     """Return the fastest layouts for 2, 4, 8 ... users, and the layout with the highest throughput.
 
     The numbers of users are powers of two below the number that saturates the layout with the
     highest throughput.
 
     Args:
-        prepared: The request. Its objective is throughput, and it has no number of users.
+        prepared_estimate: The request. Its objective is throughput, and it has no number of users.
         search: Search function, as for `choose_layout`.
 
     Returns:
@@ -89,53 +89,55 @@ def layouts_by_users(prepared: PreparedEstimate, search: Search) -> dict[int | N
     Raises:
         DoesNotFit: The model does not fit.
     """
-    ranking = LayoutRanking(prepared, searches_for(prepared, search, prepared.goal))
-    layouts = ranking.ranked(prepared.goal)
-    fastest: dict[CompiledLayout, int | None] = {layouts[0]: None}
+    ranking = LayoutRanking(prepared_estimate, searches_for(prepared_estimate, search, prepared_estimate.goal))
+    layouts = ranking.ranked(prepared_estimate.goal)
+    users_by_layout: dict[CompiledLayout, int | None] = {layouts[0]: None}
     for users in user_counts(saturating_users(layouts[0].deployment), 1)[1:-1]:
-        goal = replace(prepared.goal, users=users, objective=LATENCY)
-        fastest.setdefault(ranking.ranked(goal)[0], users)
-    in_order = sorted(fastest, key=lambda layout: fastest[layout] or math.inf)
-    return {fastest[layout]: _to_chosen_layout(prepared, layout, layouts) for layout in in_order}
+        goal = replace(prepared_estimate.goal, users=users, objective=LATENCY)
+        users_by_layout.setdefault(ranking.ranked(goal)[0], users)
+    in_order = sorted(users_by_layout, key=lambda layout: users_by_layout[layout] or math.inf)
+    return {users_by_layout[layout]: _to_chosen_layout(prepared_estimate, layout, layouts) for layout in in_order}
 
 
-def fastest_layout(prepared: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
+def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
     """Return the layout with the most room for caches among those close to the fastest.
 
     These are the layouts whose request needs at most `MARGIN` more cycles than that of the fastest
     one.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         compilation: Result of a search for its layouts.
     """
-    chosen = compilation.candidates[0]
-    variants = variants_of(prepared, chosen)
-    tokens = prepared.prompt_len + prepared.new_tokens
-    users = users_at(chosen.program, tokens)
-    rivals = [*enumerate(compilation.candidates), *((0, variant.candidate) for variant in variants)][1:]
-    roomier = [(number, one) for number, one in rivals if users_at(one.program, tokens) > users]
-    if not roomier:
-        return ChosenLayout(prepared=prepared, compilation=compilation, variants=variants)
-    most_cycles = (1 + MARGIN) * request_cycles(prepared, chosen.program)
-    near = [(number, one) for number, one in roomier if request_cycles(prepared, one.program) <= most_cycles]
-    if not near:
-        return ChosenLayout(prepared=prepared, compilation=compilation, variants=variants)
-    number, best = max(near, key=lambda pair: users_at(pair[1].program, tokens))
+    fastest_candidate = compilation.candidates[0]
+    variants = variants_of(prepared_estimate, fastest_candidate)
+    tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
+    users = users_at(fastest_candidate.program, tokens)
+    other_candidates = [*enumerate(compilation.candidates), *((0, variant.candidate) for variant in variants)][1:]
+    roomier_candidates = [pair for pair in other_candidates if users_at(pair[1].program, tokens) > users]
+    if not roomier_candidates:
+        return ChosenLayout(prepared=prepared_estimate, compilation=compilation, variants=variants)
+    max_cycles = (1 + MARGIN) * request_cycles(prepared_estimate, fastest_candidate.program)
+    near_candidates = [
+        pair for pair in roomier_candidates if request_cycles(prepared_estimate, pair[1].program) <= max_cycles
+    ]
+    if not near_candidates:
+        return ChosenLayout(prepared=prepared_estimate, compilation=compilation, variants=variants)
+    number, best = max(near_candidates, key=lambda pair: users_at(pair[1].program, tokens))
     return ChosenLayout(
-        prepared=prepared,
-        compilation=_compilation(prepared, best, number, compilation),
-        variants=variants_of(prepared, best),
+        prepared=prepared_estimate,
+        compilation=_compilation(prepared_estimate, best, number, compilation),
+        variants=variants_of(prepared_estimate, best),
     )
 
 
 def _to_chosen_layout(
-    prepared: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
+    prepared_estimate: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
 ) -> ChosenLayout:
     """Return the best of several layouts, with the trials of all searches that found them."""
-    chosen = _compilation(best.prepared, best.candidate, best.finalist, best.searched)
-    searches = dict.fromkeys((best.searched, *(layout.searched for layout in layouts)))
-    return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared, chosen, searches))
+    compilation = _compilation(best.prepared, best.candidate, best.finalist, best.search_result)
+    searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
+    return ChosenLayout(prepared=best.prepared, compilation=with_trials(prepared_estimate, compilation, searches))
 
 
 def _check_room(layout: CompiledLayout) -> None:
@@ -148,33 +150,35 @@ def _check_room(layout: CompiledLayout) -> None:
     replicas = layout.prepared.goal.replicas_for(room)
     if users is None or users <= replicas * room:
         return
-    fewer = f"--users {replicas * room}, " if room else ""
+    users_remedy = f"--users {replicas * room}, " if room else ""
     wafers = plural(layout.candidate.options.wafers, "wafer")
     wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
     remedies = "more --wafers or --replicas" if room else "more --wafers"
     message = (
         f"--users {users}: caches of {plural(room, 'sequence')} of {shape.tokens:,} tokens fit on {wafers}; give "
-        f"{fewer}{remedies}, or shorter --prompt-len and --new-tokens; `wse compare MODEL --users {users}` finds "
-        "wafers and replicas for them"
+        f"{users_remedy}{remedies}, or shorter --prompt-len and --new-tokens; "
+        f"`wse compare MODEL --users {users}` finds wafers and replicas for them"
     )
     raise BadInput(message)
 
 
-def _compilation(prepared: PreparedEstimate, candidate: Candidate, finalist: int, searched: Compilation) -> Compilation:
+def _compilation(
+    prepared_estimate: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
+) -> Compilation:
     """Return the compilation of a candidate, with its layout first in the results of its search.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         candidate: The compiled layout.
         finalist: Position, among the compiled layouts of the search, of the layout from which the
             candidate was derived.
-        searched: Result of the search.
+        search_result: Result of the search.
     """
-    p, (program, options, choice) = prepared, candidate
-    compiled = [*searched.compiled]
+    p, (program, options, choice) = prepared_estimate, candidate
+    compiled = [*search_result.compiled]
     compiled.insert(0, compiled.pop(finalist))
     return replace(
-        searched,
+        search_result,
         program=with_tiles(program, p.spec, p.wafer, p.software, options, choice),
         options=options,
         choice=choice,

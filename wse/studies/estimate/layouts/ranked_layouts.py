@@ -58,7 +58,7 @@ class CompiledLayout:
         prepared: The request, with the number of users of a pass.
         candidate: The compiled layout.
         deployment: Deployment of the layout, which gives its serving performance.
-        searched: Result of the search that found the layout.
+        search_result: Result of the search that found the layout.
         finalist: Position, among the layouts that the search compiled fully, of the layout from
             which this one was derived.
     """
@@ -66,7 +66,7 @@ class CompiledLayout:
     prepared: PreparedEstimate
     candidate: Candidate
     deployment: WaferDeployment
-    searched: Compilation
+    search_result: Compilation
     finalist: int
 
     def rank(self, goal: Goal) -> Rank:
@@ -81,9 +81,9 @@ class LayoutRanking:
     Each layout is compiled only once, even if the layouts are ranked for several goals.
     """
 
-    def __init__(self, prepared: PreparedEstimate, searches: Sequence[Compilation]) -> None:
+    def __init__(self, prepared_estimate: PreparedEstimate, searches: Sequence[Compilation]) -> None:
         """Create a ranking from the results of searches."""
-        self._prepared = prepared
+        self._prepared = prepared_estimate
         self._searches = searches
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
@@ -114,30 +114,30 @@ class LayoutRanking:
             """Return the rank of a layout for the goal, cached."""
             return layout.rank(goal)
 
-        ranked: dict[tuple[Options, Choice], CompiledLayout] = {}
-        wider: list[CompiledLayout] = []
-        for searched in self._searches:
+        layout_by_key: dict[tuple[Options, Choice], CompiledLayout] = {}
+        wider_layouts: list[CompiledLayout] = []
+        for search_result in self._searches:
             best_of_finalists = []
-            for number, candidate in enumerate(searched.candidates):
-                if (candidate.options, candidate.choice) in ranked:  # the other search has compiled it
+            for number, candidate in enumerate(search_result.candidates):
+                if (candidate.options, candidate.choice) in layout_by_key:  # the other search has compiled it
                     continue
-                layouts = self._with_variants(candidate, searched, number)
+                layouts = self._with_variants(candidate, search_result, number)
                 layouts += _while_better(min(layouts, key=rank), self._with_smaller_chunks, rank)
-                ranked |= {(one.candidate.options, one.candidate.choice): one for one in layouts}
+                layout_by_key |= {(layout.candidate.options, layout.candidate.choice): layout for layout in layouts}
                 best_of_finalists.append(min(layouts, key=rank))
             if self._prepared.request.serving.batch is None:
                 for layout in sorted(best_of_finalists, key=rank)[:WIDENED]:
-                    wider += _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
-        return sorted([*ranked.values(), *wider], key=rank)
+                    wider_layouts += _while_better(layout, partial(self._with_more_slots, goal=goal), rank)
+        return sorted([*layout_by_key.values(), *wider_layouts], key=rank)
 
-    def _with_variants(self, candidate: Candidate, searched: Compilation, finalist: int) -> list[CompiledLayout]:
+    def _with_variants(self, candidate: Candidate, search_result: Compilation, finalist: int) -> list[CompiledLayout]:
         """Return a layout, followed by its variants that fit."""
         key = candidate.options, candidate.choice
-        layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, searched, finalist)
+        layout = self._layouts.get(key) or _with_deployment(self._prepared, candidate, search_result, finalist)
         self._layouts[key] = layout
         choices = variant_choices(candidate.choice).values()
-        variants = (self._recompiled(layout, self._prepared, candidate._replace(choice=one)) for one in choices)
-        return [layout, *(one for one in variants if one is not None)]
+        variants = (self._recompiled(layout, self._prepared, candidate._replace(choice=choice)) for choice in choices)
+        return [layout, *(variant for variant in variants if variant is not None)]
 
     def _with_smaller_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
         """Return a layout with prompt chunks of about half the length.
@@ -162,42 +162,48 @@ class LayoutRanking:
         Returns:
             The layout, or None if there are not enough users or the layout does not fit.
         """
-        prepared, (program, options, choice) = layout.prepared, layout.candidate
-        most_users, slots = layout.deployment.max_concurrency, 2 * options.batch
-        most = most_users if goal.users is None else math.ceil(goal.users / goal.replicas_for(most_users))
-        if slots > min(most, MOST_SLOTS):
-            return None
-        prompts = (prepared.prompt_len,) * slots
-        wider = replace(
-            prepared,
-            request=replace_options(prepared.request, batch=slots),
-            options=replace(prepared.options, prompt_tokens=prompts),
+        prepared_estimate, (program, options, choice) = layout.prepared, layout.candidate
+        max_concurrency, slots = layout.deployment.max_concurrency, 2 * options.batch
+        max_users_of_pass = (
+            max_concurrency if goal.users is None else math.ceil(goal.users / goal.replicas_for(max_concurrency))
         )
-        return self._recompiled(layout, wider, Candidate(program, replace(options, prompt_tokens=prompts), choice))
+        if slots > min(max_users_of_pass, MOST_SLOTS):
+            return None
+        prompts = (prepared_estimate.prompt_len,) * slots
+        wider_request = replace(
+            prepared_estimate,
+            request=replace_options(prepared_estimate.request, batch=slots),
+            options=replace(prepared_estimate.options, prompt_tokens=prompts),
+        )
+        return self._recompiled(
+            layout, wider_request, Candidate(program, replace(options, prompt_tokens=prompts), choice)
+        )
 
     def _recompiled(
-        self, layout: CompiledLayout, prepared: PreparedEstimate, candidate: Candidate
+        self, layout: CompiledLayout, prepared_estimate: PreparedEstimate, candidate: Candidate
     ) -> CompiledLayout | None:
         """Return a layout compiled with other options or choices; None if it does not fit."""
         key = candidate.options, candidate.choice
         if key not in self._layouts:
-            compiled = _compiled(prepared, candidate)
-            self._layouts[key] = compiled and _with_deployment(prepared, compiled, layout.searched, layout.finalist)
+            compiled = _compiled(prepared_estimate, candidate)
+            self._layouts[key] = compiled and _with_deployment(
+                prepared_estimate, compiled, layout.search_result, layout.finalist
+            )
         return self._layouts[key]
 
 
-def ranked_layouts(prepared: PreparedEstimate, search: Search, goal: Goal) -> list[CompiledLayout]:
+def ranked_layouts(prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> list[CompiledLayout]:
     """Return the layouts that compete for a goal, best first.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         search: Search function whose error says why nothing fits.
         goal: Users and objective by which layouts are ranked.
 
     Raises:
         DoesNotFit: The model does not fit.
     """
-    return LayoutRanking(prepared, searches_for(prepared, search, goal)).ranked(goal)
+    return LayoutRanking(prepared_estimate, searches_for(prepared_estimate, search, goal)).ranked(goal)
 
 
 def _while_better(
@@ -215,21 +221,23 @@ def _while_better(
     Yields:
         Each layout that is better than the one before it.
     """
-    changed = change(layout)
-    while changed is not None and rank(changed) < rank(layout):
-        yield changed
-        layout, changed = changed, change(changed)
+    changed_layout = change(layout)
+    while changed_layout is not None and rank(changed_layout) < rank(layout):
+        yield changed_layout
+        layout, changed_layout = changed_layout, change(changed_layout)
 
 
-def variants_of(prepared: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
+def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tuple[Variant, ...]:
     """Return variants of a layout that leave more room for caches.
 
     The variants have attention on all columns, the fewest codes unpacked at once, or both. Variants
     that make no difference or do not fit are left out.
     """
     choices = variant_choices(candidate.choice)
-    compiled = ((name, _compiled(prepared, candidate._replace(choice=other))) for name, other in choices.items())
-    return tuple(Variant(name, one) for name, one in compiled if one is not None)
+    compiled = (
+        (name, _compiled(prepared_estimate, candidate._replace(choice=choice))) for name, choice in choices.items()
+    )
+    return tuple(Variant(name, variant) for name, variant in compiled if variant is not None)
 
 
 def variant_choices(choice: Choice) -> dict[str, Choice]:
@@ -250,15 +258,15 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
 def _without_unpacking(choice: Choice) -> Choice:
     """Return a choice without the rewrite that unpacks many codes at once."""
     rewrites, verify_rewrites = (
-        None if setting is None else tuple(one for one in setting if one[0] != WIDE_UNPACKING)
-        for setting in (choice.rewrites, choice.verify_rewrites)
+        None if settings is None else tuple(setting for setting in settings if setting[0] != WIDE_UNPACKING)
+        for settings in (choice.rewrites, choice.verify_rewrites)
     )
     return replace(choice, rewrites=rewrites or (), verify_rewrites=verify_rewrites)
 
 
-def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | None:
+def _compiled(prepared_estimate: PreparedEstimate, candidate: Candidate) -> Candidate | None:
     """Return a candidate compiled with its options and choice; None if it does not fit."""
-    p, (_, options, choice) = prepared, candidate
+    p, (_, options, choice) = prepared_estimate, candidate
     try:
         program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
     except DoesNotFit:
@@ -267,10 +275,14 @@ def _compiled(prepared: PreparedEstimate, candidate: Candidate) -> Candidate | N
 
 
 def _with_deployment(
-    prepared: PreparedEstimate, candidate: Candidate, searched: Compilation, finalist: int
+    prepared_estimate: PreparedEstimate, candidate: Candidate, search_result: Compilation, finalist: int
 ) -> CompiledLayout:
     """Return a compiled candidate with its deployment."""
-    deployment = middle_deployment(prepared, candidate.program)
+    deployment = middle_deployment(prepared_estimate, candidate.program)
     return CompiledLayout(
-        prepared=prepared, candidate=candidate, deployment=deployment, searched=searched, finalist=finalist
+        prepared=prepared_estimate,
+        candidate=candidate,
+        deployment=deployment,
+        search_result=search_result,
+        finalist=finalist,
     )

@@ -63,18 +63,18 @@ def search_result(choice: Compilation) -> SearchResult | None:
     """
     if len(choice.trials) < 2:
         return None
-    costs, chosen = dict(choice.compiled), choice.compiled[0][0]
+    costs, chosen_trial = dict(choice.compiled), choice.compiled[0][0]
 
     def rank(trial: Trial) -> tuple[bool, float, float]:
         """Return the sort key of a trial: the chosen one first, then by cycles."""
-        return trial != chosen, costs.get(trial) or math.inf, trial.token_cycles or math.inf
+        return trial != chosen_trial, costs.get(trial) or math.inf, trial.token_cycles or math.inf
 
     order = sorted(choice.trials, key=rank)
     return SearchResult(
         tried=len(choice.trials),
         fitting=sum(trial.fits for trial in choice.trials),
         compiled=len(choice.compiled),
-        layouts=tuple(_layout(trial, costs.get(trial), chosen=trial == chosen) for trial in order),
+        layouts=tuple(_layout(trial, costs.get(trial), chosen=trial == chosen_trial) for trial in order),
     )
 
 

@@ -38,16 +38,16 @@ def cache_room(layout: ChosenLayout) -> tuple[RoomResult, ...] | None:
     Returns:
         One record per layout; None if no variant has room for more users.
     """
-    chosen = _row(layout.prepared, CHOSEN, layout.compilation.program)
+    chosen_row = _row(layout.prepared, CHOSEN, layout.compilation.program)
     rows = [_row(layout.prepared, name, candidate.program) for name, candidate in layout.variants]
-    roomier = [row for row in rows if row.users > chosen.users]
-    return (chosen, *roomier) if roomier else None
+    roomier_rows = [row for row in rows if row.users > chosen_row.users]
+    return (chosen_row, *roomier_rows) if roomier_rows else None
 
 
-def _row(prepared: PreparedEstimate, name: str, program: Program) -> RoomResult:
+def _row(prepared_estimate: PreparedEstimate, name: str, program: Program) -> RoomResult:
     """Return the number of users and the cycles of a token for a compiled layout."""
-    fabric = Fabric(program, prepared.wafer, prepared.software, prepared.meshes)
-    cycles = fabric.decode_cost(*prepared.middle_context).cycles
+    fabric = Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes)
+    cycles = fabric.decode_cost(*prepared_estimate.middle_context).cycles
     return RoomResult(choice=name, users=users_at(program, program.context), token_cycles=cycles)
 
 

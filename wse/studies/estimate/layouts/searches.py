@@ -29,51 +29,53 @@ Search = Callable[[PreparedEstimate, Breadth], Compilation]
 """Function that searches for the layouts of a request with a given `Breadth`."""
 
 
-def searches_for(prepared: PreparedEstimate, search: Search, goal: Goal) -> list[Compilation]:
+def searches_for(prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> list[Compilation]:
     """Search for the fastest layouts, and for layouts that serve many users at once.
 
     The second search is left out if the goal is to serve one user at a time, or if no layout on
     whole wafers fits.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         search: Function that searches for the fastest layouts. Its error says why nothing fits.
         goal: Users and objective of the layouts.
 
     Raises:
         DoesNotFit: The model does not fit.
     """
-    fastest = search(prepared, FASTEST)
+    fastest_layouts = search(prepared_estimate, FASTEST)
     one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
     if one_user:
-        return [fastest]
+        return [fastest_layouts]
     try:
-        return [fastest, compile_fastest(prepared, MANY_USERS)]
+        return [fastest_layouts, compile_fastest(prepared_estimate, MANY_USERS)]
     except (BadInput, DoesNotFit):  # no layout on whole wafers fits
-        return [fastest]
+        return [fastest_layouts]
 
 
-def with_trials(prepared: PreparedEstimate, compilation: Compilation, searches: Iterable[Compilation]) -> Compilation:
+def with_trials(
+    prepared_estimate: PreparedEstimate, compilation: Compilation, searches: Iterable[Compilation]
+) -> Compilation:
     """Return a compilation with the trials of all searches of a request.
 
     Its chosen layout comes first among the compiled ones. A layout that several searches tried has
     the trial of the first of them.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         compilation: The chosen layout, with the trials of its own search.
         searches: All searches, starting with the one that found the chosen layout.
     """
-    chosen = compilation.compiled[0][0]
+    chosen_trial = compilation.compiled[0][0]
     compiled: dict[tuple[Layout, str], tuple[Trial, float]] = {}
     trials: dict[tuple[Layout, str], Trial] = {}
     for search in searches:
-        trials = {one.key: one for one in search.trials} | trials
+        trials = {trial.key: trial for trial in search.trials} | trials
         for (trial, cycles), candidate in zip(search.compiled, search.candidates, strict=True):
             if trial.key not in compiled:
                 if cycles is None:  # a search that compiled one layout alone compares no cycles
-                    cycles = request_cycles(prepared, candidate.program)
+                    cycles = request_cycles(prepared_estimate, candidate.program)
                 compiled[trial.key] = trial, cycles
     trials |= {key: trial for key, (trial, _) in compiled.items()}
-    ordered = sorted(compiled.values(), key=lambda one: one[0] is not chosen)
+    ordered = sorted(compiled.values(), key=lambda pair: pair[0] is not chosen_trial)
     return replace(compilation, trials=tuple(trials.values()), compiled=tuple(ordered))

@@ -128,7 +128,7 @@ class _Pipelining:
         self._in_cache = streams_in_cache(fabric.program)
 
     def result(self, *, with_rows: bool) -> PipeliningResult:
-        """Return the rates; those by number of streams only ``with_rows``."""
+        """Return the limits of the pipeline, and rates by number of streams if ``with_rows``."""
         server, work = slowest(self._route)
         kv_binds = self._in_cache < self._enough
         rows = tuple(self._row(streams) for streams in self._counts()) if with_rows else ()

@@ -20,20 +20,20 @@ class Routing:
     decode: Sequence[Pairs]
 
 
-def time_run(prepared: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
+def time_run(prepared_estimate: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
     """Count the cycles of the prompts and of all decoded tokens of a request.
 
     The first new token of each user is not decoded, because it follows from the prompt.
 
     Args:
-        prepared: The request.
+        prepared_estimate: The request.
         program: The compiled model.
         routing: Experts that each token chooses. None distributes tokens over experts as evenly as
             possible.
     """
-    clock = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
+    clock = RunTotals(Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes))
     if routing is None:
-        return TimedRun(clock, clock.prefill_all(), clock.decode_all(prepared.new_tokens - 1))
+        return TimedRun(clock, clock.prefill_all(), clock.decode_all(prepared_estimate.new_tokens - 1))
     prompts = [clock.prefill_chunk(index, pairs) for index, pairs in enumerate(routing.prefill)]
     for pairs in routing.decode:
         clock.decode_token(pairs=pairs)

@@ -35,24 +35,24 @@ class VerifyResult(Result):
     ] = None
 
 
-def verify_result(prepared: Placeable, fabric: Fabric) -> VerifyResult | None:
+def verify_result(placeable: Placeable, fabric: Fabric) -> VerifyResult | None:
     """Return the verification pass that a request asks for; None if it asks for none."""
     tokens = fabric.program.verify_tokens
     if not tokens:
         return None
-    cost = fabric.verify_cost(prepared.middle_before_pass)
+    cost = fabric.verify_cost(placeable.middle_before_pass)
     return VerifyResult(
         tokens=tokens,
-        after_tokens=prepared.middle_before_pass,
+        after_tokens=placeable.middle_before_pass,
         cycles=cost.cycles,
-        s=cost.cycles / prepared.wafer.clock_hz,
-        ratio_to_decode=cost.cycles / fabric.decode_cost(*prepared.middle_context).cycles,
+        s=cost.cycles / placeable.wafer.clock_hz,
+        ratio_to_decode=cost.cycles / fabric.decode_cost(*placeable.middle_context).cycles,
         cycles_by=cycles_by_cause(cost.by_cause.sum(axis=0)),
     )
 
 
-def verify_rewrites(prepared: Placeable, compilation: Compilation) -> tuple[RewriteResult, ...] | None:
+def verify_rewrites(placeable: Placeable, compilation: Compilation) -> tuple[RewriteResult, ...] | None:
     """Return the rewrites of the verification pass; None if they were not chosen for it."""
     if compilation.verify_rewrites is None:
         return None
-    return rewrites_result(prepared.spec, prepared.options, compilation.verify_rewrites)
+    return rewrites_result(placeable.spec, placeable.options, compilation.verify_rewrites)
