@@ -1,4 +1,4 @@
-"""What needs more SRAM than there is: refused, or laid out all the same, timed, told and never executed."""
+"""Test Programs that need too much SRAM: refused, or timed, reported and never executed."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_what_does_not_fit_is_never_executed() -> None:
 
 
 def on_top_of_each_other(state: State) -> State:
-    """A saboteur: puts two weights at one address."""
+    """Place two weights at one address, which the checks must detect."""
     kept = [i for i, b in enumerate(state.buffers) if b.use == "weights"]
     moved = list(state.buffers)
     moved[kept[1]] = replace(moved[kept[1]], address=moved[kept[0]].address)
@@ -103,7 +103,7 @@ def test_everything_else_is_still_checked() -> None:
 
 
 def test_each_byte_counts_for_the_largest_buffer_on_it() -> None:
-    """Byte by byte, the largest buffer last."""
+    """Compare byte by byte with buffers in ascending order of size."""
     program = compiled(OPTIONS, ENOUGH)
     use: dict[int, str] = {}
     for buffer in sorted(program.buffers, key=lambda b: b.bytes, reverse=True)[::-1]:  # of equal ones the first

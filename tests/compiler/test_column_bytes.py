@@ -1,4 +1,4 @@
-"""Bytes of a column by the columns of a region: those of the tiles that the compiler makes."""
+"""Test that the bytes of a column, computed from the region's columns, are those of its tiles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_column_holds_what_its_tiles_do(cols: int, tied: bool) -> None:  # noq
 @pytest.mark.parametrize("cols", [1, 5, 12, 40])
 @pytest.mark.parametrize("part", range(1, LAYER_PARTS))
 def test_parts_of_layers_are_cut_into_whole_features_by_themselves(cols: int, part: int) -> None:
-    """Of two layers the first is from that part on, and the second up to it."""
+    """Of two layers, the first starts with a part and the second ends before the same part."""
     spec = replace(tiny_spec(layers=3, heads=40, kv_heads=40, ffn=64), tied_embedding=False)
     size = column_bytes(spec, OPTIONS)
     last, first = size(LayerRange(0, 1, part), 0)(cols), size(LayerRange(0, 1, 0, part), 0)(cols)

@@ -1,4 +1,4 @@
-"""A stack of layers alone, as published measurements time it: no embedding, head, hand-off or growing cache."""
+"""Test layers alone, as in published measurements: without head and growing cache."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def compiled(options: Options) -> Program:
 
 
 def steps(program: Program, phase: int) -> list[str]:
-    """What each step of a phase is, by name."""
+    """Return the name of the kernel, pattern or transfer of each step of a phase."""
     p = program.phases[phase].steps
     return [
         KERNELS[code].name
@@ -91,6 +91,6 @@ class _Named:
 
 
 def _others(whole: Program) -> set[str]:
-    """Moves that only a whole model makes."""
+    """Return the names of transfers that only a whole model has."""
     kinds = (CacheShift, *HostStream.__subclasses__(), DrawnIn)
     return {kind.__name__ for kind in kinds if of_kind(whole.decode.steps, kind).any()}

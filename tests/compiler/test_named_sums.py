@@ -1,4 +1,4 @@
-"""Sums of a model by a pattern that the request names: the same tokens, and the cycles of that pattern."""
+"""Test sums by a pattern that the request names: the same tokens, and the cycles of the pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mapping strategy of a file, named as FILE.py:NAME: used like a bundled one, told in one line if it is wrong."""
+"""Test a mapping strategy in a user's file: used like a bundled one, with errors in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prefill with weights of its own: what is held where, the rounds of the source, and when it is chosen."""
+"""Test prefill with weights of its own: tiles, rounds as in the source, and the search."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ def compiled(side: int, options: Options = OPTIONS, spec: ModelSpec = ONE_HEAD) 
 
 
 def loops(program: Program, phase: Phase) -> list[tuple[int, list[str]]]:
-    """Turns of each loop, and its steps: kernels by name, patterns by name and axis, steps that run together joined."""
+    """Return the iterations and the steps of each loop.
+
+    Steps are names of kernels, or of patterns with their axis. Names of an overlap group are
+    joined.
+    """
     found = []
     for first, end, turns in phase.steps.loops:
         steps: list[tuple[int, str]] = []
@@ -99,7 +103,7 @@ def test_a_product_alone_is_one_alignment_and_one_turn_of_the_rings() -> None:
 
 
 def test_layers_alone_are_padded_to_a_multiple_of_the_mesh_and_models_to_whole_rotary_pairs() -> None:
-    """40 features over 6 columns: 7 on each, or 4 pairs."""
+    """Divide 40 features over 6 columns: 7 each for layers alone, 4 pairs each for models."""
     shapes = [{t.name: (t.outer, t.inner) for t in compiled(6, options).tiles} for options in (ALONE, OPTIONS)]
     assert [found["prefill.layers.0.q"] for found in shapes] == [(7, 7), (7, 8)]
     assert [found["prefill.layers.0.o"] for found in shapes] == [(7, 7), (8, 7)]
@@ -118,12 +122,12 @@ def test_all_reduces_of_prefill_are_chains_to_the_centre_and_those_of_decode_are
 
 
 def place(pe: int, length: int) -> int:
-    """The place of a PE on the ring that goes out over even PEs and comes back over odd ones."""
+    """Return the position of a PE on a ring that goes out over even PEs and back over odd ones."""
     return [*range(0, length, 2), *reversed(range(1, length, 2))].index(pe)
 
 
 def blocks(matrix: np.ndarray, side: int) -> np.ndarray:
-    """A matrix ``[in, out]`` padded with zeros and cut into ``[side, side]`` tiles."""
+    """Return a matrix ``[in, out]`` padded with zeros and divided into ``[side, side]`` tiles."""
     rows, cols = (-(-extent // side) for extent in matrix.shape)
     padded = np.zeros((rows * side, cols * side), np.float32)
     padded[: matrix.shape[0], : matrix.shape[1]] = matrix
@@ -132,7 +136,7 @@ def blocks(matrix: np.ndarray, side: int) -> np.ndarray:
 
 @pytest.mark.parametrize("side", [1, 2, 4, 5])
 def test_tiles_are_stored_skewed(side: int) -> None:
-    """PE (i, j) holds block (k, j) of a matrix ``[in, out]`` where the places of i and j add up to that of k."""
+    """PE (i, j) stores block (k, j): the ring position of k is the sum of those of i and j."""
     program, made = compiled(side), tensors(ONE_HEAD)
     arena = Arena(side, side, program.stages[0].sram_base_byte, program.stages[0].sram_top_byte)
     store_weights(program, ONE_HEAD, made.__getitem__, {0: arena})
@@ -195,7 +199,7 @@ def test_decodes_steps_do_not_depend_on_the_weights_of_prefill() -> None:
 
 
 def tried(options: Options, side: tuple[int, int] = (6, 6)) -> list[str]:
-    """The products that the search tries and that fit."""
+    """Return the products that the search tries and that fit."""
     names: list[str] = []
 
     def cost(program: Program) -> float:

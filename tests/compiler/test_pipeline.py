@@ -1,4 +1,4 @@
-"""The passes together: what each promises to the next; a broken promise is caught at the pass that broke it."""
+"""Test the passes together: each violation of a rule is detected at the pass that caused it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_graph_is_acyclic_and_its_order_respects_every_edge() -> None:
 def test_every_matrix_element_is_held_by_exactly_one_pe(
     mesh: tuple[int, int], wafers: int, stages: int, *, tied: bool
 ) -> None:
-    """Weights are held once: number each element, load, and count the numbers that come back out of SRAM."""
+    """Store weights that are all different, and count how often each is found in SRAM."""
     program, spec = compiled(mesh, wafers, stages, tied=tied), tiny_spec(tied=tied)
     numbers, offset = {}, 1
     for name, tensor in tensors(spec).items():
@@ -107,13 +107,13 @@ def test_a_prefill_round_multiplies_and_shifts_at_the_same_time() -> None:
 
 
 def overlapping(state: State) -> State:
-    """A saboteur: puts every stage on the first one's rectangle."""
+    """Place every stage on the rectangle of the first one, which the checks must detect."""
     first = state.stages[0].rect
     return replace(state, stages=tuple(replace(s, rect=first, wafer=0) for s in state.stages))
 
 
 def outside(state: State) -> State:
-    """A saboteur: moves a stage off the mesh."""
+    """Place a stage outside the mesh, which the checks must detect."""
     moved = replace(state.stages[0], rect=Rect(3, 3, *state.stages[0].rect[2:]))
     return replace(state, stages=(moved, *state.stages[1:]))
 

@@ -1,4 +1,4 @@
-"""Steps that differ from others in a few fields."""
+"""Test copies of symbolic steps with some fields changed."""
 
 from __future__ import annotations
 

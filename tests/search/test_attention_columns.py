@@ -1,4 +1,4 @@
-"""Columns of attention that a search chooses: fewer than all only where a Program costs less so, and where they fit."""
+"""Test attention on fewer columns: used only if the Program fits and costs less."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_fewer_columns_are_chosen_where_a_token_takes_fewer_cycles(spec: ModelSp
 
 
 def test_a_request_for_passes_has_the_columns_on_which_a_token_and_a_pass_take_the_fewest_cycles() -> None:
-    """16 tokens have 16 times the words: the shorter way is worth less than the features that a column has more."""
+    """Verification of 16 tokens sends 16 times as many words, so narrow attention saves less."""
     compiled = compilation(WIDE, verify_tokens=PASS)
     assert compiled.choice.attention_cols == 0
     sums = []
@@ -98,7 +98,7 @@ def test_attention_stays_on_all_columns_where_nothing_is_to_be_chosen(options: d
 
 
 def test_numbers_of_columns_are_the_fewest_that_hold_as_much() -> None:
-    """4 key heads of 8 rotary pairs: 32 columns store a pair each, 16 two."""
+    """Four KV heads have 8 rotary pairs each: 32 columns store one pair each, 16 columns two."""
     assert column_counts(WIDE, 120)[0] == column_counts(WIDE, 33)[0] == 32
     assert column_counts(WIDE, 60) == (32, 16)
     latent = latent_spec()  # 11 features of queries' source, 10 latent ones, 3 rotary pairs

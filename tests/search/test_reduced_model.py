@@ -1,4 +1,4 @@
-"""A model on a reduced model needs, to the byte, what the whole one does, and its layers take about as long."""
+"""Test that a reduced model needs exactly the bytes of the whole model, and about the same time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_fullest_pe_of_each_kind_of_stage_needs_as_many_bytes(name: str, dty
 def test_experts_on_several_wafers_count_no_more_than_all_tiles(
     dtype: str, experts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where they are far too large, they are all that is counted."""
+    """If experts are far too large, nothing else is counted."""
     activations = "float16" if dtype == "int4" else None
     options = replace(OPTIONS, mapping="tensor", wafers=3, dtype=dtype, activations=activations, experts=experts)
     choice = replace(CHOICE, bands=1, per_band=1)
@@ -65,7 +65,7 @@ def test_experts_on_several_wafers_count_no_more_than_all_tiles(
 
 @pytest.mark.parametrize("name", ["mixture", "latent"])
 def test_layers_that_follow_each_other_on_a_stage_share_what_passes_whatever_the_rewrites(name: str) -> None:
-    """What rewrites make from inside a buffer on first is of no layer before."""
+    """Values that rewrites write into the middle of a buffer belong to no earlier layer."""
     spec, machine, options = SPECS[name], wafer(12, 13), replace(OPTIONS, schedule=FUSED)
     choice = replace(CHOICE, rewrites=rewrites_of(spec, options))
     whole = compile_choice(spec, machine, SOFTWARE, options, choice)
@@ -88,7 +88,7 @@ def test_steps_take_about_as_long_as_in_the_whole(name: str, wafers: int) -> Non
 
 @pytest.mark.parametrize("name", SPECS)
 def test_chunks_follow_each_other_as_soon_as_in_the_whole(name: str) -> None:
-    """The only chunk of a prompt, placed behind cached tokens, tells of one between others."""
+    """The only chunk of a short prompt, after cached tokens, represents a chunk in the middle."""
     spec, machine = SPECS[name], wafer(12, 13)
     whole = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(12,)), CHOICE)
     between = Fabric(whole, machine, SOFTWARE).prefill_cost(1).by_step
@@ -105,7 +105,7 @@ def test_chunks_follow_each_other_as_soon_as_in_the_whole(name: str) -> None:
 def test_stages_with_parts_of_layers_need_as_many_bytes_and_about_as_long(
     name: str, dtype: str, *, tight: bool
 ) -> None:
-    """In an SRAM that none fits, too, where buffers are placed in other orders."""
+    """The bytes also agree if nothing fits, where buffers are placed in other orders."""
     spec, machine = SPECS[name], wafer(12, 13, 21_000 if tight else 49_152)
     options = replace(OPTIONS, wafers=3, dtype=dtype, activations="float16" if dtype == "int4" else None)
     choice = replace(CHOICE, block_parts=4)

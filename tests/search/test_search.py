@@ -1,4 +1,4 @@
-"""What the compiler chooses by trying: it fits, the next smaller does not, and what is suggested is right."""
+"""Test the search: the result fits, the next smaller mesh does not, and suggestions are right."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_every_remedy_makes_it_fit_and_is_the_smallest_of_its_kind() -> None:
 
 @pytest.mark.parametrize("rows", [6, 5])
 def test_a_pass_that_does_not_fit_is_told_over_how_many_tokens_it_may_be(rows: int) -> None:
-    """Or, where a token alone takes all there is, that it may not be."""
+    """The error suggests fewer tokens, or no verification if a token alone needs all memory."""
     least = next(size for size in range(30_000, 70_000, 200) if fits(SPEC, wafer(rows, 6, size), SOFTWARE, OPTIONS))
     small, asked = wafer(rows, 6, least + 3000 * (rows == 6)), replace(OPTIONS, verify_tokens=60)
     assert not fits(SPEC, small, SOFTWARE, asked)
@@ -241,12 +241,16 @@ def test_the_fastest_layout_is_tried_with_experts_in_groups_even_where_there_is_
 
 @pytest.mark.slow
 def test_experts_are_placed_in_groups_where_a_model_has_no_room_without() -> None:
-    """Nine features on eight columns are two on each; on two columns of a group five, of a quarter of the experts."""
+    """Divide nine features of an expert over columns.
+
+    On eight columns there are two features each. In groups of two columns there are five each, of a
+    quarter of the experts.
+    """
     spec = mixture_spec(replace(MIXTURES["shared"], count=8, ffn_size=9))
     options = replace(OPTIONS, mapping="auto", schedule=FUSED, experts=AUTO)
 
     def least_sram(**changes: str) -> int:
-        """To 64 bytes."""
+        """Return the smallest SRAM in which the model fits, in steps of 64 bytes."""
         changed = replace(options, **changes)
         return next(n for n in range(23552, 32768, 64) if fits(spec, wafer(4, 8, n), SOFTWARE, changed))
 
@@ -287,7 +291,7 @@ WIDE = replace(MIXTURES["shared"], ffn_size=120)
     ],
 )
 def test_layers_are_cut_where_whole_ones_have_no_room(spec: ModelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of layers on two wafers one is cut, where a PE has too little SRAM for two whole ones, and only there."""
+    """A layer is split between two wafers if and only if the whole layers do not fit."""
     options, bands = replace(OPTIONS, mapping="bands", wafers=2, schedule=FUSED), bundled_strategies()["bands"]
 
     def least() -> int:

@@ -1,4 +1,4 @@
-"""A search goes by sizes of tiles alone: they are those of the tiles, and what is chosen gets its tiles afterwards."""
+"""Test that sizes of tiles in a search are right, and that the chosen Program gets tiles."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_sizes_are_those_of_the_tiles_in_their_order(name: str, dtype: str) -> N
 def test_sizes_are_those_of_the_tiles_of_experts_that_share_scales_or_do_not(
     mixture: str, ffn_size: int, experts: str
 ) -> None:
-    """Experts of 24 features are whole blocks of those that share scales, experts of 37 are not."""
+    """Experts of 24 features are whole blocks that share scales; those of 37 features are not."""
     packing = Packing(method="fp8", block=(8, 8))
     spec = mixture_spec(replace(MIXTURES[mixture], ffn_size=ffn_size), layers=4, packing=packing)
     options = replace(OPTIONS, dtype="fp8", activations="float16", schedule=FUSED, experts=experts)

@@ -1,4 +1,4 @@
-"""Fitted trees: the cheapest of the groups that are tried, what they save in all, and where they are left alone."""
+"""Test fitted trees: the cheapest number of groups, the savings, and where trees stay unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def compilation(spec: ModelSpec = WIDE, **options: Any) -> Compilation:
 
 
 def cycles_of(compiled: Compilation, spec: ModelSpec, choice: Choice, phase: str) -> float:
-    """Cycles of the first phase of that name, with a choice."""
+    """Return the cycles of the first phase with a name, for a choice."""
     machine, software = machine_of()
     program = compile_choice(spec, machine, software, compiled.options, choice)
     number = next(number for number, one in enumerate(program.phases) if one.name == phase)
@@ -79,7 +79,7 @@ def test_words_of_several_stages_are_fitted_together() -> None:
 
 
 def check_saving(saved: float, told: float) -> None:
-    """Two layers may have their routes rewritten otherwise than the one that stands for both in small does."""
+    """Check a saving up to rounding and to rewrites of routes, which may differ between layers."""
     rewrites = 3 * machine_of()[1].route_rewrite_cycles
     assert abs(saved - told) <= ROUNDED * told + rewrites
 

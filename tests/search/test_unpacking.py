@@ -1,4 +1,4 @@
-"""Codes unpacked at once: as many as pay and as the layout has room for, and what a Program takes less by them."""
+"""Test unpacking more codes at a time: as many as save cycles and fit, with the reported saving."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compilation(machine: WaferSpec | None = None, **options: Any) -> Compilation
 
 
 def most_codes(program: Program) -> int:
-    """The most codes that a product of a decoded token unpacks at once."""
+    """Return the maximum number of codes that a product of a decoded token unpacks at a time."""
     steps = program.decode.steps
     products = [
         KERNELS[steps.code[s]].by_name(steps.operands(s, program.cache_slots(AFTER)))

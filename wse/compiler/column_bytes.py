@@ -115,8 +115,8 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
 def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     """Return a function for the bytes per column of a token's gate and up projections.
 
-    It applies to dense blocks. The activations that are computed from the projections replace them
-    in memory.
+    The bytes are those of dense blocks. The activations that are computed from the projections
+    replace them in memory.
 
     Args:
         spec: Model.

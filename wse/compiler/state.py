@@ -92,8 +92,8 @@ class RegionCut:
 
         Args:
             outputs: Number of router outputs, one per expert.
-            max_outputs: Maximum number of outputs per column if there are several segments. 0 requests a
-                single segment.
+            max_outputs: Maximum number of outputs per column if there are several segments. 0
+                requests a single segment.
 
         Returns:
             The number of segments. A region that spans several wafers has one.

@@ -1,4 +1,4 @@
-"""Allocate: code first, then what is always live, then the rest, where nothing that lives at the same time stands."""
+"""Test allocation: code first, then permanent buffers, then others without overlaps in any step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def bytes_of(buffer: Buffer) -> tuple[int, int]:
 
 
 def clash(a: Buffer, b: Buffer) -> bool:
-    """Whether both are needed in one step; a buffer without spans is always needed."""
+    """Return whether two buffers are needed in the same step.
+
+    A buffer without lifetimes is always needed.
+    """
     spans = [(x, y) for x in a.live for y in b.live]
     together = not a.live or not b.live or any(x[0] == y[0] and x[1] <= y[2] and y[1] <= x[2] for x, y in spans)
     (a_start, a_end), (b_start, b_end) = bytes_of(a), bytes_of(b)
@@ -52,7 +55,10 @@ def test_code_comes_first_then_what_is_kept_then_what_passes() -> None:
 
 
 def replaced(state: State) -> set[tuple[frozenset[str], tuple[int, int]]]:
-    """Names of what a step reads and of what it may make in its place, with the phase and the step."""
+    """Return the pairs of buffers of which a step may overwrite one with the other.
+
+    The names of the buffers are followed by the phase and the step.
+    """
     found = set()
     for number, phase in enumerate(state.phases):
         for run in phase.steps.runs:
@@ -106,7 +112,7 @@ def test_too_much_is_refused_with_the_bytes_unless_it_is_only_to_be_told() -> No
     ("spec", "mesh"), [(tiny_spec(), (6, 3)), (latent_spec(), (2, 9))], ids=["dense", "latent attention"]
 )
 def test_what_does_not_fit_by_size_is_placed_in_another_order(spec: ModelSpec, mesh: tuple[int, int]) -> None:
-    """In less SRAM than the first order takes, and with addresses of the first where there is room for these."""
+    """With less SRAM than the first order needs, another order is used; otherwise the first one."""
     roomy = allocated(begin(mesh, spec))
     top = roomy.stages[0].sram_top_byte
     exact = allocated(begin(mesh, spec, sram_bytes=top))

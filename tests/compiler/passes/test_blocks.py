@@ -1,4 +1,4 @@
-"""Layers of one kind run the steps of the first of them: Programs are what lowering each on its own gives."""
+"""Test that layers of one kind share steps, in the same Program as if each was lowered."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ spans = st.lists(st.tuples(st.integers(0, 1), st.integers(0, STEPS - 1), st.inte
 
 
 def mixed_layers() -> ModelSpec:
-    """Layers that alternate between two kinds."""
+    """Return a model whose layers alternate between two kinds."""
     spec = tiny_spec(layers=8, tied=False)
     return replace(spec, layers=(Layer(), Layer(window=4)) * 4)
 

@@ -1,4 +1,4 @@
-"""Colours of routes: moved where fewer rewrites are left, those of prompts where prompts want them least."""
+"""Test colours of routes: few rewrites per token, and prompts that share with prompts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def demand(
     uses: Sequence[int] = (),
     beside: Sequence[int] = (),
 ) -> RouteDemand:
-    """Routes of which tokens visit some in turn, so often in a row; the others are those of prompts."""
+    """Return routes of which tokens visit some, in order; the others are used in prompts."""
     in_turn: Visits = tuple((route, 1) for route in visits)
     return RouteDemand(
         widths=tuple(widths),
@@ -30,7 +30,7 @@ def demand(
 
 
 def rewrites_of(one: RouteDemand, available: int) -> int:
-    """Rewrites in the second of two equal runs through the blocks of tokens."""
+    """Return the rewrites in the second of two equal runs through the blocks of tokens."""
     found = colouring(one, available)
     assert found is not None
     (((visits, _),),) = one.tokens
@@ -48,7 +48,7 @@ def test_routes_with_room_for_all_are_never_rewritten() -> None:
 
 
 def test_those_that_share_are_the_ones_that_cost_the_fewest_rewrites() -> None:
-    """Two narrow ones that are used once take turns, where the widest would have been rewritten as often as it ran."""
+    """Two narrow routes that are used once share colours, not the widest, which is used often."""
     assert rewrites_of(demand([5, 5, 3, 3], [0, 1, 0, 2, 0, 1, 3]), 13) == 2
     assert rewrites_of(demand([2, 2, 2], [0, 1, 1, 1, 2, 2]), 4) == 2  # neighbours of one another stay as they are
 

@@ -1,4 +1,4 @@
-"""Where indices are cut at groups of quantised weights: where PEs then hold fewer bytes, and nowhere else."""
+"""Test that dimensions are divided at quantisation groups where PEs then need fewer bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def compiled(spec: ModelSpec, rows: int, cols: int, dtype: str, experts: str = S
 
 
 def weight_bytes(program: Program) -> int:
-    """Bytes on a PE of what linear layers and routers are held as."""
+    """Return the bytes per PE of linear layers and routers."""
     held = [b for b in program.buffers if b.use == "weights" and b.name.startswith("layers.")]
     return sum(b.bytes for b in held if "norm" not in b.name)
 
@@ -59,7 +59,11 @@ DENSE = tiny_spec(hidden=192, heads=4, kv_heads=4, head_size=8, ffn=320, vocab=6
 def test_no_other_choice_of_cuts_holds_fewer_bytes(
     dtype: str, spec: ModelSpec, mesh: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the 8 or so choices; a choice is made for each index by itself, so that the last percent may be left."""
+    """Compare with all of about 8 choices.
+
+    Each dimension is chosen by itself, so a choice may be up to one percent worse than the best
+    combination.
+    """
     chosen = weight_bytes(compiled(spec, *mesh, dtype))
     others = []
     for forced in range(1 << len(KINDS)):
@@ -72,7 +76,10 @@ def test_no_other_choice_of_cuts_holds_fewer_bytes(
 
 
 def test_an_index_is_cut_at_groups_where_blocks_stay_as_long() -> None:
-    """192 features over 18 rows: 11 a row, which touch up to two groups; or a group on three rows each."""
+    """Divide 192 features over 18 rows.
+
+    Evenly there are 11 per row, which touch up to two groups. By groups, each group has three rows.
+    """
     for dtype, want in (("int4", 32), ("mxfp4", 32), ("int8", 0), ("fp8", 0), ("bfloat16", 0)):
         assert WeightTypes(dtype=dtype, float_bytes=2).group_of_cut(DENSE, HIDDEN, 18) == want
     assert (
@@ -113,7 +120,10 @@ def test_few_groups_of_experts_are_the_fewest_that_take_about_the_fewest_bytes(c
 def test_bytes_are_known_by_rows_and_columns_before_tiles_are_cut(
     dtype: str, spec: ModelSpec, mesh: tuple[int, int]
 ) -> None:
-    """To a few percent: scales of attention that several columns store do not count, nor do the numbers of groups."""
+    """Forecasts agree to a few percent.
+
+    They do not include scales of attention that several columns store, nor the indices of groups.
+    """
     program = compiled(spec, *mesh, dtype)
     options = replace(OPTIONS, dtype=dtype, context=0)
     column = column_bytes(spec, options)(LayerRange(0, spec.layer_count), 0)(mesh[1])

@@ -1,4 +1,4 @@
-"""Emit: the arrays of the Program say what the symbolic steps said."""
+"""Test that the arrays of a Program correspond to the symbolic steps."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_ops_edges_and_stages_are_those_of_the_graph() -> None:
 
 
 def test_padding_is_what_tiles_hold_beyond_their_tensors() -> None:
-    """40 x 52 divides into 4 x 4 PEs and 40 x 52 of 3 x 5 does not."""
+    """A matrix of 40 x 52 divides evenly over 4 x 4 PEs, but not over 3 x 5."""
     spec = tiny_spec(heads=4, kv_heads=4, head_size=6, vocab=64)
     even, odd = (emitted(begin(mesh, spec))[1].padding_fraction for mesh in ((4, 4), (3, 5)))
     assert even == 0

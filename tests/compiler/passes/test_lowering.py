@@ -1,4 +1,4 @@
-"""Lowering: phases for every chunk of every prompt, steps of each op in its order, equal work described once."""
+"""Test lowering: phases for all prompt chunks, the order of steps, and shared steps."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_regions_hand_the_stream_over_and_wafers_cross_it() -> None:
 
 @pytest.mark.parametrize(("tokens", "schedule"), [(2, FUSED), (15, FUSED), (2, RELEASED)])
 def test_a_gemv_multiplies_each_of_few_tokens_but_those_of_a_chunk_as_released(tokens: int, schedule: str) -> None:
-    """Few are no more than the outputs of a tile: no tile has 15 of them."""
+    """A few tokens are no more than the outputs of a tile; no tile has 15 outputs."""
     choice = replace(CHOICE, prefill_chunk=tokens)
     first, *_, token = lowered(begin((3, 8), choice=choice, schedule=schedule, prompt_tokens=(30,))).phases
     kernels = kernels_of(first)

@@ -1,4 +1,4 @@
-"""Partition: every layer on one stage, in order, as evenly as whole layers allow, on regions that fit the mesh."""
+"""Test partition: every layer on one stage, in order, evenly, on regions that fit the mesh."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_head_is_where_its_table_is(tied: bool, head: int) -> None:  # noqa:
 
 
 def test_a_large_table_counts_as_layers_do() -> None:
-    """The embedding of 4,000 entries is as large as some ten layers, so that the second wafer has most of these."""
+    """An embedding of 4,000 entries is as large as ten layers: most layers are on wafer two."""
     plans = partition(begin((8, 8), tiny_spec(layers=6, vocab=4000), wafers=2)).plans
     assert layers(plans) == [(0, 1), (1, 6)]
 

@@ -1,4 +1,4 @@
-"""Place: a rectangle of its size for every stage, none over another, neighbours where layers follow each other."""
+"""Test placement: a rectangle per stage, without overlaps, next to that of the preceding stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantised weights in a Program: bytes by formula, groups by the model's own index, and what is refused."""
+"""Test quantised weights in a Program: bytes, groups of inputs, and errors."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def compiled(dtype: str, rows: int, cols: int, spec: ModelSpec = SPEC) -> Progra
 
 
 def linear_bytes(program: Program) -> int:
-    """Bytes on a PE of all that stands for the linear layers."""
+    """Return the bytes per PE of everything that represents the linear layers."""
     held = [b for b in program.buffers if b.use == "weights" and b.name.startswith(("layers.", "groups."))]
     return sum(b.bytes for b in held if "norm" not in b.name)
 
 
 def most_groups(tile: Tile) -> int:
-    """Groups of 32 inputs that the PE touches that touches the most."""
+    """Return the number of groups of 32 inputs on the PE that touches the most."""
     outer = tile.parts[0].outer
     assert outer is not None
     return max(len({int(i) // 32 for i in line if i >= 0}) for line in outer)
@@ -81,7 +81,7 @@ def test_buffers_hold_codes_and_scales_and_nothing_else(coding: str, rows: int, 
 
 
 def test_an_int8_program_holds_about_half_and_an_int4_one_about_a_quarter_of_float16() -> None:
-    """What scales add: 2 bytes for the rows that a PE stores of an output, or for 32 of them, and a byte a row."""
+    """Scales add 2 bytes per output or per 32 rows of an output, and 1 byte per row."""
     spec = tiny_spec(hidden=512, heads=8, kv_heads=4, head_size=64, ffn=1024)
     half, int8, fp8, int4, mxfp4 = (linear_bytes(compiled(d, 2, 2, spec)) for d in ("float16", *CODINGS))
     assert int8 == fp8
@@ -125,7 +125,7 @@ def test_only_matrices_of_linear_layers_are_quantised() -> None:
 )
 @settings(max_examples=20, deadline=None)
 def test_every_row_of_a_tile_finds_the_scale_of_its_own_group(lines: int, inputs: int, axis: int, seed: int) -> None:
-    """For any share of the contraction: contiguous or not, with padding anywhere."""
+    """Test all kinds of blocks of the contraction: contiguous or not, with padding anywhere."""
     random = np.random.default_rng(seed)
     index = random.integers(-1, 200, (lines, inputs)).astype(np.int32)
     inner = np.zeros((1, 1), np.int32)

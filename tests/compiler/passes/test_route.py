@@ -1,4 +1,4 @@
-"""Colours: never more than the wafer gives, apart while patterns run together, repainted when they must take turns."""
+"""Test colours: no more than the wafer has, distinct at the same time, rewritten if shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RegionCut: extents are cut over rows and columns without a gap or an overlap, and each tensor has its tiles once."""
+"""Test RegionCut: dimensions are divided without gaps or overlaps, and tensors are stored once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrites of a layer's steps: the same logits by other steps, the rules that keep them off, what a search keeps."""
+"""Test rewrites of a layer's steps: the same logits, the conditions, and the search."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ def program_of(schedule: str, spec: ModelSpec | None = None, mesh: tuple[int, in
 
 
 def kernels_of(program: Program) -> Counter[str]:
-    """Kernels of a decoded token, by name."""
+    """Return the names of the kernels of a decoded token."""
     steps = program.decode.steps
     return Counter(KERNELS[code].name for code in steps.code[steps.kind == Kind.COMPUTE])
 
 
 def _runs(steps: Steps, kernel: str) -> npt.NDArray[np.bool_]:
-    """Which steps run a kernel."""
+    """Return which steps run a kernel, as a mask."""
     return (steps.kind == Kind.COMPUTE) & (steps.code == CODES[kernel])
 
 
 def lines_of(program: Program, axis: int) -> int:
-    """Patterns of a decoded token that run along an axis."""
+    """Return the patterns of a decoded token along an axis."""
     steps = program.decode.steps
     return int(((steps.pattern >= 0) & (steps.axis == axis)).sum())
 
@@ -156,7 +156,7 @@ def test_a_layer_norm_takes_no_all_reduce_of_its_own_but_where_its_vectors_are_r
 
 
 def test_a_norm_rides_along_while_one_that_is_summed_with_it_waits() -> None:
-    """Of the source of queries and the latent vector, products with the first come before the second is read."""
+    """Products with the source of queries come before the latent vector is read."""
     spec = latent_spec()
     released, fused = program_of(RELEASED, spec), program_of("norm-scales", spec)
     assert lines_of(released, ROWS) - lines_of(fused, ROWS) == spec.layer_count
@@ -195,7 +195,7 @@ def test_a_shared_block_takes_no_all_reduce_of_its_own() -> None:
 
 
 def test_few_features_of_several_pairs_are_shared_out_as_one_vector() -> None:
-    """Six features of two pairs among eight neighbours, at most two each; with one pair as many as those of a token."""
+    """Six features of two pairs are divided between eight neighbours, at most two each."""
     assert SHARED.experts is not None
     spec = replace(SHARED, experts=replace(SHARED.experts, ffn_size=18))
     assert worst_logit_error(spec, (9, 3), chunk=4, schedule="shared-activation") < 1e-5
@@ -219,7 +219,7 @@ def test_joint_and_shared_work_on_the_pairs_of_a_column_leaves_the_logits_as_the
 
 @pytest.mark.parametrize("size", [6, 5])
 def test_shares_of_a_pair_that_ends_inside_of_a_word_have_zeros_to_its_end(size: int) -> None:
-    """Words of all tokens are those of their pairs, added up, which only whole ones can be."""
+    """The words of all tokens are those of their pairs, so each pair has whole words."""
     assert SHARED.experts is not None
     spec = replace(SHARED, experts=replace(SHARED.experts, count=8, active=3, ffn_size=size, shared_size=0))
     wanted: dict[str, Any] = {"mapping": "region", "experts": "own", "dtype": "float16"}
@@ -286,7 +286,7 @@ def test_exponentials_are_shared_inside_a_head_group() -> None:
 
 
 def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
-    """With fewer words than an all-reduce moves: none comes to a PE to be added and goes back."""
+    """A gather moves fewer words than an all-reduce, as no word returns after a sum."""
     (released, summed), (fused, gathered) = (
         (run.program, run.fabric().decode_cost(len(PROMPT)))
         for run in (tiny_session(SHARED, (3, 24), THIN_GEMM, PROMPT, 3, schedule=s) for s in (RELEASED, "gathers"))
@@ -302,7 +302,7 @@ def test_outputs_of_a_router_are_gathered_and_sent_to_all() -> None:
 
 
 def test_what_is_chosen_is_sent_in_place_of_what_it_is_chosen_from() -> None:
-    """Its ids and weights, and a run reads the same choice; where outputs are summed on every PE, as before."""
+    """Only ids and weights are sent, and a run makes the same choice as before."""
     (gathered, outputs), (central, chosen) = (
         (run.program, run.fabric().decode_cost(len(PROMPT)))
         for schedule in ("gathers", "gathers,central-choice")
@@ -316,7 +316,7 @@ def test_what_is_chosen_is_sent_in_place_of_what_it_is_chosen_from() -> None:
 
 
 def test_stretches_of_columns_gather_what_each_has_of_a_router() -> None:
-    """Outputs and choices go no farther than their stretch, and the choices of a run are the same."""
+    """Outputs and choices stay inside their column segment, and a run makes the same choices."""
     whole, copied = (
         (run.program, run.fabric().decode_cost(len(PROMPT)))
         for schedule in ("gathers,central-choice", "gathers,router-copies,central-choice")
@@ -343,7 +343,10 @@ def test_turns_are_worked_out_once_a_layer_beside_sums() -> None:
 
 @pytest.mark.parametrize("norm", ["rms", "l2"])
 def test_scores_are_scaled_in_place_of_queries(norm: str) -> None:
-    """Roots beside the sum of scores, rotation beside that of squares; keys are scaled as before."""
+    """Roots are computed during the sum of scores, rotation during that of squares.
+
+    Keys are scaled as before.
+    """
     spec = replace(tiny_spec(), head_norm=norm)
     released, fused = program_of(RELEASED, spec), program_of("early-shift,query-scales", spec)
     kernels, steps = kernels_of(fused), fused.decode.steps
@@ -369,7 +372,7 @@ def test_both_directions_of_a_level_share_colours_and_routes_are_rewritten_less_
 
 
 def test_turns_are_worked_out_once_and_not_in_every_round_of_a_product_on_the_mesh() -> None:
-    """A prompt that is read by MeshGEMM has no pattern beside which they could be; a token has one."""
+    """A decoded token has a pattern during which to compute them; prefill by MeshGEMM has none."""
     program = tiny_session(tiny_spec(), (5, 5), MESH_GEMM, PROMPT, 3, schedule="early-turns").program
     turns = {
         phase.name: [phase.steps.turns(step) for step in np.flatnonzero(_runs(phase.steps, "rotary_turns")).tolist()]
@@ -379,7 +382,10 @@ def test_turns_are_worked_out_once_and_not_in_every_round_of_a_product_on_the_me
 
 
 def test_queries_are_rotated_where_they_are_made_and_gathered() -> None:
-    """With fewer words than an all-reduce moves; where a row makes queries of several heads, they are summed."""
+    """A gather moves fewer words than an all-reduce.
+
+    Rows with queries of several heads still use an all-reduce.
+    """
     spec = latent_spec()
     (_, summed), (fused, gathered) = (
         (run.program, run.fabric().decode_cost(len(PROMPT)))
@@ -395,7 +401,7 @@ def test_queries_are_rotated_where_they_are_made_and_gathered() -> None:
 
 
 def test_a_row_divides_the_heads_that_it_goes_on_with() -> None:
-    """In a decoded token and in prefill, one layer as the other; nothing moves otherwise."""
+    """The rewrite applies to all layers, in decode and in prefill, and changes no transfer."""
     spec = latent_spec()
     (released, costs), (picked, others) = (
         (run.program, run.fabric().decode_cost(len(PROMPT)))

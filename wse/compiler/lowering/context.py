@@ -177,8 +177,8 @@ class Context:
     def stream_before_block(self) -> SymAddress:
         """Address of the residual stream before a split block, which all parts of the block read.
 
-        It is followed by room for the stream to which the parts add their results. If the choice of
-        experts is sent, the stream at this address is normalised.
+        The buffer also has room for the stream to which the parts add their results. If the choice
+        of experts is sent, the stream at this address is normalised.
         """
         return SymAddress(buffer=self.temp("streams", 2 * self.tokens * self.cut.hidden_per_pe, "act"))
 
@@ -191,7 +191,7 @@ class Context:
     def choice_of_parts(self) -> tuple[SymAddress, SymAddress]:
         """Addresses of the ids and weights of the experts that the first part selected.
 
-        They follow the two residual streams, so that all can be sent in one transfer.
+        Ids and weights follow the two residual streams, so that all can be sent in one transfer.
         """
         assert self.spec.experts is not None
         vectors, pair_count = 2 * self.tokens * self.cut.hidden_per_pe, self.tokens * self.spec.experts.active
@@ -209,8 +209,8 @@ class Context:
     def next_ids(self) -> SymAddress:
         """Return the address of the token ids that this phase reads or writes.
 
-        These are the ids of the user, or of all users in decode. The tokens of a verification pass,
-        and the ids after them, are stored after the ids of all users.
+        The ids are those of the phase's user, or of all users in decode. The tokens of a
+        verification pass, and the ids after them, are stored after the ids of all users.
         """
         batch = self.options.batch
         if self.verifies:

@@ -38,8 +38,8 @@ from wse_mappings.cuts.split import ceil_div
 def compress(c: Context, op: Op) -> None:
     """Lower the projections to the source of queries, the rotary key and the latent vector.
 
-    They are stored side by side. If queries are computed from the hidden vector directly, the
-    hidden vector is the source and comes first.
+    The results are stored side by side. If queries are computed from the hidden vector directly,
+    the hidden vector is the source and comes first.
     """
     S, R, C = _shared_widths(c)
     d, M, w = c.cut.hidden_per_pe, c.tokens, c.tile("+".join(op.weights))

@@ -199,10 +199,10 @@ def _pack(
 def _lowest(intervals: Sequence[_Interval], needs: Sequence[_Need], start: int) -> int:
     """Return the lowest address at which some buffers fit.
 
-    They must not overlap memory that is live in one of the same steps. A buffer of ``size`` bytes
-    overlaps an interval from ``begin`` to ``end`` at all addresses between ``begin - size`` and
-    ``end``. The intervals are visited in the order of ``begin - size``. The first one that starts
-    after the current address leaves room before it.
+    The buffers must not overlap memory that is live in one of the same steps. A buffer of ``size``
+    bytes overlaps an interval from ``begin`` to ``end`` at all addresses between ``begin - size``
+    and ``end``. The intervals are visited in the order of ``begin - size``. The first one that
+    starts after the current address leaves room before it.
 
     Args:
         intervals: Memory in use.

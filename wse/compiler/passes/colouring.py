@@ -3,8 +3,8 @@
 Routes of generated tokens come first, in order of use. If they need more colours than there are,
 the least used ones share a pool of colours, the smallest that suffices. Then single routes are
 moved as long as this reduces the number of route rewrites per token. Routes of prompts may share
-any colours, except with routes that are used at the same time. They prefer colours that other
-routes of prompts use least.
+any colours, except with routes that are used at the same time. Colours that other routes of prompts
+use least are preferred.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class RouteDemand(NamedTuple):
         is_in_tokens: Whether each route is used in phases of tokens.
         uses: How often each route is used. Only uses in prompts count if the routes of tokens come
             first.
-        simultaneous_routes: For each route, the routes that are used at the same time, as a bit set.
+        simultaneous_routes: For each route, the routes that are used at the same time, as a bit
+            set.
         max_widths: Maximum number of colours that are needed at the same time, by routes of tokens
             and by all routes.
         tokens: For each phase of tokens, the visited routes of each block with the number of
@@ -127,8 +128,8 @@ def repaint_count(visits: Visits, set_routes: int, conflicts: Sequence[int]) -> 
 def _own_routes(routes: Sequence[int], conflicts: Sequence[int]) -> int:
     """Return the routes that keep their colours, as a bit set.
 
-    These are the routes without conflicts, and those of ``routes`` that conflict with no other one
-    of ``routes``.
+    The set contains routes without conflicts, and those of ``routes`` that conflict with no other
+    one of ``routes``.
     """
     without_conflicts, bits = _bits(route for route, sharers in enumerate(conflicts) if not sharers), _bits(routes)
     return without_conflicts | _bits(route for route in routes if not conflicts[route] & bits)

@@ -155,7 +155,7 @@ def _uses(step: SymStep) -> list[tuple[SymBuffer, bool, bool]]:
 def _new_outputs(step: SymStep) -> frozenset[int]:
     """Return the indices of the operands that a step overwrites without reading the old value.
 
-    These are the outputs of a kernel, or the target of a transfer if it differs from the source.
+    For a kernel these are its outputs; for a transfer the target, unless it is also the source.
     """
     if step.kind == Kind.COMPUTE:
         return KERNELS[step.code].outputs

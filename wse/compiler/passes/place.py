@@ -13,9 +13,9 @@ from wse_mappings.mesh.placement import Rect, snake_bands
 def place(state: State) -> State:
     """Fill in ``stages``. The allocation pass adds their SRAM addresses.
 
-    Regions are placed side by side in bands, from left to right and right to left alternately.
-    Listed regions are placed where the mapping file says. The stage of experts gets the rectangle
-    of the first stage.
+    Regions are placed side by side in bands. The direction usually alternates from band to band, so
+    that consecutive regions are neighbours (`snake_bands`). Listed regions are placed where the
+    mapping file says. The stage of experts gets the rectangle of the first stage.
     """
     rects = [Rect(*plan.corner, plan.rows, plan.cols) for plan in state.plans if plan.corner is not None]
     in_bands = (plan for plan in state.plans if plan.corner is None and not plan.experts)

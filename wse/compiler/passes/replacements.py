@@ -20,8 +20,8 @@ Replacements = Mapping[tuple[SymBuffer, SymBuffer], int]
 def may_coincide(a: Name, b: Name, live_a: int, live_b: int, replacements: Mapping[tuple[Name, Name], int]) -> bool:
     """Return whether two buffers may have the same address.
 
-    They may if no step needs both, except for steps that read one for the last time and overwrite
-    it with the other.
+    The buffers may share an address if no step needs both, except for steps that read one for the
+    last time and overwrite it with the other.
 
     Args:
         a, b: The two buffers.

@@ -103,7 +103,8 @@ def repaints(state: State, first_with_routes: list[int]) -> dict[SymSteps, I32]:
 
     Args:
         state: State after lowering.
-        first_with_routes: For each pattern, the first pattern with the same routes, from `same_routes`.
+        first_with_routes: For each pattern, the first pattern with the same routes, from
+            `same_routes`.
 
     Returns:
         int32 ``[steps]`` for the steps of each phase: rewrites in one run of the phase.

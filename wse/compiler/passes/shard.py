@@ -83,7 +83,7 @@ def cuts_of(state: State) -> tuple[RegionCut, ...]:
 def _cuts_of_parts(state: State) -> dict[tuple[int, Parts], RegionCut]:
     """Return the divisions for stages with some but not all parts of a feed-forward block.
 
-    They are keyed by the index of the stage and the parts.
+    Keys are the index of the stage and the parts.
     """
     shape, weight_types, scope = model_shape(state), WeightTypes.from_options(state.options), state.options.scope
     return {

@@ -1,1 +1,1 @@
-"""Rewrites of a layer's steps, one per module. They save cycles and change only rounding."""
+"""Rewrites of a layer's steps, one per module. Rewrites save cycles and change only rounding."""

@@ -5,7 +5,7 @@ depends on the common maximum only, not on the sums to which it is added afterwa
 
 1. The weights of sinks are computed in parallel with the last all-reduce before they are needed, if
    that one does not compute the maxima.
-2. They are added after the all-reduce.
+2. The weights are added to the sums after the all-reduce.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The angles depend on the position of a token and on frequencies only. Cosines and sines are computed
 once and used by all rotations of a block.
 
-1. They are computed in parallel with the last pattern before the first rotation, in the overlap
-   group of that pattern if it has one.
+1. Cosines and sines are computed in parallel with the last pattern before the first rotation, in
+   the overlap group of that pattern if there is one.
 2. Rotations read them instead of the frequencies.
 """
 

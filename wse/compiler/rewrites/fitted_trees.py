@@ -57,7 +57,7 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
     """Return the size of an all-reduce whose groups may be fitted; None for other steps.
 
-    These are the K-trees with the fewest relays whose elements do not vary between iterations.
+    Groups may be fitted to K-trees that have the fewest relays and constant elements per iteration.
     """
     if not is_line(step):
         return None

@@ -45,8 +45,8 @@ def _apply(c: Context, draft: Draft, setting: int) -> None:
 def _may_be_merged(steps: Sequence[SymStep], first: int, second: int) -> bool:
     """Return whether the exchanges of two divided activations can be merged.
 
-    They must run along the same lines, and the second activation must be able to follow the first
-    one directly.
+    The exchanges must run along the same lines, and the second activation must be able to follow
+    the first one directly.
 
     Args:
         steps: Steps of a block.

@@ -1,7 +1,7 @@
 """Rewrite: merge two all-reduces along the same lines if the second does not depend on the first.
 
 The sums of softmax weights and the weighted values are both plain sums once the maxima are known.
-They can travel in one message, because the values are divided by the sums afterwards.
+Both can travel in one message, because the values are divided by the sums afterwards.
 
 1. Two all-reduces with the same pattern along the same lines can be merged if no step between them
    uses the sums of the first one.

@@ -1,7 +1,7 @@
 """Rewrite: apply the scale of a norm after the product that follows, and merge their all-reduces.
 
 With y = W (g x) / rms(x), the scale is a single number per token. The sums of a norm are taken
-along the same lines as the partial sums of the product. They can therefore travel in one message.
+along the same lines as the partial sums of the product, so both can travel in one message.
 This saves the norm's own all-reduce and its pass over x. With a LayerNorm, y = (W (g x) - mean(x) W
 g) / sigma(x) + W b. The sums are those of x and of its squares, and PEs store W g and W b, which
 are computed before a run.
@@ -160,7 +160,8 @@ def _norm(steps: Sequence[SymStep], scaling: int) -> _Norm | None:
 def _can_follow_products(steps: Sequence[SymStep], scaling: int, other_scalings: Sequence[int], products: int) -> bool:
     """Return whether other norms may be scaled after the products instead of before.
 
-    They may if they scale other vectors, and nothing reads these before the products are complete.
+    The scalings may be moved if they scale other vectors, which nothing reads before the products
+    are complete.
 
     Args:
         steps: Steps of a block.

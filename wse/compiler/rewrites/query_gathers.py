@@ -127,7 +127,7 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
 def _invalid(spec: ModelSpec, options: Options) -> str:
     """Return why the rewrite cannot be used for a model and a request; "" if it can.
 
-    It needs latent attention and float32 sums.
+    The rewrite needs latent attention and float32 sums.
     """
     if spec.latent is None:
         return f"{spec.name} has no latent attention"

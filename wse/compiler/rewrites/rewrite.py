@@ -29,7 +29,7 @@ class Rewrite:
         position: Position in the order in which rewrites are applied, lowest first. A rewrite sees
             the steps that earlier ones have produced.
         apply: Function that changes the draft of a block. Its arguments are the context, the draft
-            and a setting. It does nothing if the block does not contain the steps that it expects.
+            and a setting. Blocks without the expected steps are left unchanged.
         invalid: Function that returns why the rewrite cannot be used for a model and a request; ""
             if it can.
         settings: Settings to try; (1,) for a rewrite without settings.

@@ -7,7 +7,7 @@ order as before, so all segments have the same values.
 
 1. A column places its outputs according to its position in its segment.
 2. Outputs are gathered in the middle column of each segment.
-3. They are multicast to the columns of the segment.
+3. The outputs are multicast to the columns of the segment.
 
 The setting is the maximum number of outputs per column. With setting 1, no PE stores more than
 without copies. There is a single segment if the region has too few columns for two, or spans

@@ -144,7 +144,7 @@ def _score_selected(draft: Draft, index: int, live_steps: range) -> None:
 def _invalid(spec: ModelSpec, options: Options) -> str:
     """Return why the rewrite cannot be used for a model and a request; "" if it can.
 
-    It cannot be used if a softmax over all experts is needed, or if sums are not float32.
+    The rewrite is impossible if a softmax over all experts is needed or sums are not float32.
     """
     experts = spec.experts
     if experts is None:

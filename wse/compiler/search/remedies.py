@@ -193,7 +193,8 @@ def _larger(
 ) -> str | None:
     """Return the remedy of the smallest larger mesh on which the model fits.
 
-    If the user has requested a region, the remedy is a larger square region.
+    If the user has requested a region, the remedy is a larger square region, on a larger mesh if
+    necessary.
     """
     rows, cols = options.region or (wafer.mesh_rows, wafer.mesh_cols)
     first_side = min(rows, cols)

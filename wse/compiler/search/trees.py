@@ -62,7 +62,7 @@ class FittedTrees(NamedTuple):
 def without_fitted(rewrites: Rewrites) -> Rewrites:
     """Return the rewrites that are tried one by one.
 
-    These are all except fitted trees and wide unpacking, which are fitted to a chosen layout.
+    Fitted trees and wide unpacking are excluded, because they are fitted to a chosen layout.
     """
     return tuple(rewrite for rewrite in rewrites if rewrite[0] not in {WIDE_UNPACKING, FITTED_TREES})
 

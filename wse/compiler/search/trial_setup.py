@@ -142,8 +142,8 @@ class TrialSetup:
     def with_cut_blocks(self, layouts: Sequence[Layout]) -> list[Layout]:
         """Return the layouts with the split feed-forward blocks that the mapping offers.
 
-        They are tried if whole layers do not fit. The released schedule keeps layers whole. Blocks
-        whose output is normalised are never split.
+        Such layouts are tried if whole layers do not fit. The released schedule keeps layers whole.
+        Blocks whose output is normalised are never split.
         """
         one_wafer, stay_whole = self.options.wafers == 1, self.whole_layers or self.spec.post_norms
         if self.demand.as_released or self.options.scope != MODEL or one_wafer or stay_whole:
@@ -204,7 +204,7 @@ class TrialSetup:
     def allows(self, needed_bytes: float) -> bool:
         """Return whether a PE may need a number of bytes.
 
-        It may if they fit, or if the request is to report misfits instead of refusing them.
+        True if the bytes fit, or if the request is to report misfits instead of refusing them.
         """
         return needed_bytes <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 

@@ -104,7 +104,7 @@ def deciding_trials(setup: TrialSetup, layout: Layout, products: Sequence[str], 
 def _generated_cycles(setup: TrialSetup, trial: Trial) -> float | None:
     """Return the cycles of all generated tokens; None for a trial without times.
 
-    They are divided by the number of passes in flight.
+    The cycles are divided by the number of passes in flight.
     """
     if setup.timing is None or trial.token_cycles is None:
         return None

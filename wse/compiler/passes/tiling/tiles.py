@@ -162,7 +162,7 @@ def skewed_tiles(op: Op, cut: RegionCut) -> list[Tile]:
 def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     """Return the tiles of an op's trained vectors that are divided over columns in every phase.
 
-    These are biases, gains of heads and sinks. Vectors of hidden features are not included.
+    Such vectors are biases, gains of heads and sinks. Vectors of hidden features are excluded.
     """
     return [
         _vectors(group, *((_over_columns(name, cut, spec), ROWS) for name in group))

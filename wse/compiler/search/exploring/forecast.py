@@ -9,7 +9,7 @@ import numpy as np
 from wse.arrays import F64
 
 PRIOR_WEIGHT = 1e-3
-"""Weight of the initial guess relative to one trial. It matters only where trials do not decide."""
+"""Weight of the initial guess, relative to one trial. It decides only where trials do not."""
 
 
 def features(rows: F64, cols: F64, even_rows: F64, even_cols: F64, stages: F64) -> F64:

@@ -108,7 +108,7 @@ def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:
 
     Messages of a verification pass are longer than those of a token, and the fewer columns there
     are, the longer they are. Numbers above that of the choice are tried while they save cycles, and
-    then all columns. They all fit, because more columns need less memory per column.
+    then all columns. All of these numbers fit, because more columns need less memory per column.
     """
     if setup.timing is None or not choice.attention_cols:
         return choice

@@ -11,7 +11,7 @@ from wse.compiler.search.reduced.reduced_model import ReducedModel
 class Misfits:
     """Bytes per PE of stages that did not fit.
 
-    They belong to one model, machine and request, on any number of wafers.
+    All stages belong to one model, machine and request, on any number of wafers.
     """
 
     def __init__(self) -> None:

@@ -208,9 +208,9 @@ class ReducedModel:
 def most_common_layers(reduced: ReducedModel) -> ReducedModel:
     """Return the reduced model with only those stages that represent the most layers of each kind.
 
-    They show how long layers take, at the cost of compiling a stage or two. Transfers between
-    stages are not represented, and the head is computed in one chunk. A model whose experts have a
-    stage of their own is returned unchanged.
+    The remaining stages show how long layers take, at the cost of compiling a stage or two.
+    Transfers between stages are not represented, and the head is computed in one chunk. A model
+    whose experts have a stage of their own is returned unchanged.
 
     1. For each kind of layer, find the layer that represents the most. Layers that are split
        between stages count only if no layer of the kind is whole.
@@ -277,8 +277,8 @@ def _kinds(spec: ModelSpec, plan: StagePlan) -> Counter[tuple[Layer, Parts]]:
 def _hand_overs(steps: Steps) -> npt.NDArray[np.bool_]:
     """Return which steps belong to the transfer of vectors to the next stage, bool ``[steps]``.
 
-    These are the transfer itself, the step that clears padding before it, and the transfers that
-    distribute the vectors in the next stage.
+    Such steps are the transfer itself, the step that clears padding before the transfer, and the
+    transfers that distribute the vectors in the next stage.
     """
     handing = of_kind(steps, HandOver, Crossing)
     clears = (steps.kind == Kind.COMPUTE) & (steps.code == CODES["clear"])
