@@ -242,7 +242,7 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
         wafer_rectangles, wafer_regions = (
             part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions)
         )
-        if not routes.whole:
+        if not routes.has_no_faults:
             yield _on_fabric(layers, wafer, routes.words_on(wafer, wafer_rectangles))
             continue
         links_and_regions = np.concatenate([wafer_rectangles, wafer_regions])
