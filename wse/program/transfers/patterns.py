@@ -40,7 +40,7 @@ class AlongLine(Transfer):
 
     @property
     def messages(self) -> LineMessages:
-        """Messages of the pattern, all of them within the mesh."""
+        """Messages of the pattern, which all stay within the mesh of a wafer."""
         site = self.site
         return LineMessages(
             schedule=site.schedule,

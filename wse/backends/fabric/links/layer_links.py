@@ -210,7 +210,7 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
 
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
-    """Return the rectangles of one step over all runs of its phase.
+    """Return the rectangles of links of one step over all runs of its phase.
 
     If the operands do not vary, the step is computed once and its words are multiplied.
     """
