@@ -77,7 +77,7 @@ def test_equal_groups_divide_the_line() -> None:
 
 def test_layers_alone_are_not_executed() -> None:
     made = tensors(SPEC)
-    with pytest.raises(WseBug, match="layers alone"):
+    with pytest.raises(WseBug, match="has only layers"):
         Engine(compiled(ALONE), SPEC, made.__getitem__)
 
 

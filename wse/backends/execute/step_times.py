@@ -118,7 +118,7 @@ class StepTimes:
         times.bytes += self._bytes(bound.phase, bound.slots) * (np.bincount(steps, minlength=count) > 0)
 
     def _times_of(self, phase: Phase) -> PassTimes:
-        """Return the times of a phase's steps; they start at zero."""
+        """Return the accumulated times of a phase's steps, which start at zero."""
         if phase.steps not in self._by_steps:
             count = len(phase.steps)
             zeros = np.zeros(count, np.int64)

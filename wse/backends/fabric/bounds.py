@@ -157,7 +157,7 @@ class PhaseBounds:
         return 0.0, 0.0, 0.0, iterations * seconds * wafer.clock_hz
 
     def _links(self, transfer: Transfer, iterations: int) -> int:
-        """Return the number of links that the words of a step cross, over all iterations."""
+        """Return the number of links that the farthest words of a step cross, in all iterations."""
         messages = transfer.messages
         if isinstance(messages, LineMessages):
             return self._pattern_links(messages, iterations)

@@ -210,8 +210,9 @@ def _cost(costs: StepCosts, phase: Phase, group: Sequence[int], slots: Slots) ->
 
     1. The transfers of the group start together. They need the time of the slowest.
     2. The kernels and transfers of the chain run one after another, alongside the other transfers.
-    3. The slower of the two counts, and its cycles are assigned to its steps.
-    4. The first step pays for starting and awaiting the group.
+    3. The slower of the two is critical. Its cycles are assigned to its steps; the other steps cost
+       nothing.
+    4. The first critical step also gets the cycles of starting and awaiting the group.
     """
     cost = _no_cost(len(group))
     chain = [i for i, step in enumerate(group) if phase.steps.computes(step) or phase.steps.in_chain[step]]

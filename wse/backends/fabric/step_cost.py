@@ -132,7 +132,7 @@ class StepCosts:
     @property
     def on_whole_wafers(self) -> bool:
         """True if no PE is dead, so that a pattern costs the same everywhere on the mesh."""
-        return self._traffic.routes.whole
+        return self._traffic.routes.has_no_faults
 
     @property
     def sync(self) -> int:

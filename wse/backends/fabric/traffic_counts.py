@@ -80,7 +80,7 @@ class TrafficCounts:
             Words, hops and bytes, int64 ``[3, steps]`` with 0 for other steps, and the rectangles
             of the links.
         """
-        classes = self.shape_classes(phase.steps) if self._routes.whole else self.classes(phase.steps)
+        classes = self.shape_classes(phase.steps) if self._routes.has_no_faults else self.classes(phase.steps)
         kinds, class_of_step = np.unique(classes[counted_steps], return_inverse=True)
         class_traffic = [moved_by(step) for step in kinds.tolist()]
         totals = np.zeros((3, len(phase.steps)), np.int64)

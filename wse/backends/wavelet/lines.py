@@ -183,7 +183,11 @@ class Lines:
         round_: int,
         colour: int,
     ) -> int:
-        """Add a round on parallel lines; ``numbers`` are their PEs, ``[line, place]``."""
+        """Add one round of a pattern on parallel lines; arguments are those of ``path``.
+
+        ``numbers`` are the PEs of the lines, int32 ``[lines, places]``, and ``lines`` are the
+        indices of these lines in the schedule.
+        """
         free = colour
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
         for variant in np.unique(variants).tolist():

@@ -1,5 +1,8 @@
 """Products of tiles, whose right operand is weights (quantised or not) or activations.
 
+M is the number of tokens, K of inputs, N of outputs. G is the number of groups of inputs with one
+scale per output, and B the number of runs of outputs with a common scale.
+
 A product is vectorised over its tokens. A product of one token is vectorised over its output
 features. Both are as in the released GEMM and GEMV kernels. The GEMV is a single mapped operation
 over its K vectors, without a loop of its own. A few tokens are multiplied one after another if that

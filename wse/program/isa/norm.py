@@ -1,4 +1,7 @@
-"""Normalisation: sums over a PE's features, and scaling by the sums over all PEs."""
+"""Normalisation: sums over a PE's features, and scaling by the sums over all PEs.
+
+M is the number of tokens, K or N the number of features of a PE.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Positions in queries and keys: rotation of the first R features of each head, and scaling."""
+"""Positions in queries and keys: rotation of the first R features of each head, and scaling.
+
+M is the number of tokens, F the number of features per head, Hq and Hk the numbers of query and KV
+heads.
+"""
 
 from __future__ import annotations
 

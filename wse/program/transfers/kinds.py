@@ -105,7 +105,7 @@ def transfer_of(
         first_row=operands[0],
         rows=operands[1],
         begins=phase.begins,
-        chosen=chosen_wafers,
+        chosen_wafers=chosen_wafers,
     )
     return kind(site=site, **{name: operands[index] for name, index in operand_index(kind).items()})
 

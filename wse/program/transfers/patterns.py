@@ -40,7 +40,7 @@ class AlongLine(Transfer):
 
     @property
     def messages(self) -> LineMessages:
-        """Messages of the pattern, all of them within the mesh."""
+        """Messages of the pattern, which all stay within the mesh of a wafer."""
         site = self.site
         return LineMessages(
             schedule=site.schedule,
@@ -110,7 +110,7 @@ class BetweenWafers(Transfer):
         """Messages of the pattern between participating wafers, including copies within a PE."""
         site = self.site
         schedule = site.schedule
-        if site.chosen is not None:
+        if site.chosen_wafers is not None:
             crossings = self.crossings
             schedule = _schedule_of_some(
                 schedule,
@@ -152,9 +152,9 @@ class BetweenWafers(Transfer):
         chosen experts.
         """
         pairs = tuple(dict.fromkeys((sender, receiver) for sender, receiver in self._ends if sender != receiver))
-        if not self.by_choice or self.site.chosen is None:
+        if not self.by_choice or self.site.chosen_wafers is None:
             return pairs
-        return tuple(pair for pair in pairs if pair[self.chosen_end] in self.site.chosen)
+        return tuple(pair for pair in pairs if pair[self.chosen_end] in self.site.chosen_wafers)
 
     @property
     def chosen_end(self) -> int:

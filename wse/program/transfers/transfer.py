@@ -35,8 +35,8 @@ class Site:
         first_row: First participating row of the region.
         rows: Number of participating rows.
         begins: True if the phase is the first of a run.
-        chosen: Wafers of the stage that store chosen experts; None if the choice does not matter,
-            or any wafer may have them.
+        chosen_wafers: Wafers of the stage that store chosen experts; None if the choice does not
+            matter, or any wafer may have them.
     """
 
     program: Program
@@ -48,7 +48,7 @@ class Site:
     first_row: int
     rows: int
     begins: bool
-    chosen: frozenset[int] | None
+    chosen_wafers: frozenset[int] | None
 
     @property
     def placed_stage(self) -> Stage:
@@ -57,7 +57,7 @@ class Site:
 
     @property
     def schedule(self) -> LineSchedule:
-        """Pattern of the step, which must have one."""
+        """Pattern of the step; only for steps that have one."""
         assert self.pattern is not None
         return self.pattern
 

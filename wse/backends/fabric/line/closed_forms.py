@@ -10,7 +10,7 @@ The published model has these terms, for B words on each of P PEs:
 
 A level of depth costs two ramps and one cycle. Two ways to combine the terms are in use:
 ``ADDITIVE`` is max(contention, load) + distance + depth, ``OVERLAPPED`` is max(contention, load +
-distance) + depth. They are equal if no PE receives more words than a link carries. The published
+distance) + depth. They are equal if contention is at most the mean load of a link. The published
 closed forms are overlapped. The recurrence of ``wse.backends.fabric.line.line_time`` is additive.
 
 Source: Luczynski, Gianinazzi, Iff, Wilson, De Sensi, Hoefler, Near-Optimal Wafer-Scale Reduce, HPDC

@@ -91,7 +91,7 @@ class Window(NamedTuple):
 
     @property
     def pace(self) -> float:
-        """Words per cycle while they do not wait for words of other streams."""
+        """Words per cycle, without the cycles of waiting for words of other streams."""
         return self.words / (self.last - self.contention_cycles - self.first + 1)
 
     def first_at(self, shift: int, room: int) -> float:

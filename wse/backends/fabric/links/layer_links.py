@@ -210,7 +210,7 @@ def _uses(runs: Counter[CacheUse]) -> _Uses:
 
 
 def _over_runs(traffic: Traffic, phase: Phase, step: int, uses: _Uses) -> I64:
-    """Return the rectangles of one step over all runs of its phase.
+    """Return the rectangles of links of one step over all runs of its phase.
 
     If the operands do not vary, the step is computed once and its words are multiplied.
     """
@@ -242,7 +242,7 @@ def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions:
         wafer_rectangles, wafer_regions = (
             part[part[:, PLANE] // DIRECTIONS == wafer] for part in (rectangles, regions)
         )
-        if not routes.whole:
+        if not routes.has_no_faults:
             yield _on_fabric(layers, wafer, routes.words_on(wafer, wafer_rectangles))
             continue
         links_and_regions = np.concatenate([wafer_rectangles, wafer_regions])

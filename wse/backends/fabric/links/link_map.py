@@ -36,7 +36,7 @@ def rectangles_of(
     row_step: Number = 0,
     col_step: Number = 0,
 ) -> I64:
-    """Return the rectangles that have links, int64 ``[n, 9]``.
+    """Return rectangles of links, int64 ``[n, 9]``, without those that have no links.
 
     Args:
         plane, row, end_row, col, end_col, words, times, row_step, col_step: Columns of the result,
@@ -48,7 +48,7 @@ def rectangles_of(
 
 
 def links_of(rectangles: I64) -> I64:
-    """Return the number of links of each rectangle over all its repetitions, int64 ``[n]``."""
+    """Return the number of links in each rectangle, over all its repetitions, int64 ``[n]``."""
     rows, cols = rectangles[:, END_ROW] - rectangles[:, ROW], rectangles[:, END_COL] - rectangles[:, COL]
     return np.asarray(rows.clip(0) * cols.clip(0) * rectangles[:, TIMES], np.int64)
 
@@ -208,7 +208,7 @@ def _bands(rectangles: I64, scratch: I64) -> tuple[I64, I64]:
 
 
 def scale_words(rectangles: I64, times: int) -> I64:
-    """Return the rectangles with their words multiplied by ``times``."""
+    """Return a copy of rectangles with their words multiplied by ``times``."""
     scaled = rectangles.copy()
     scaled[:, WORDS] *= times
     return scaled

@@ -79,7 +79,7 @@ def line_rectangles(loads: I64) -> I64:
 
 
 def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: range) -> I64:
-    """Return the rectangles of a pattern on some lines of a region.
+    """Return the rectangles of links that a pattern loads on some lines of a region.
 
     Args:
         unit: Rectangles for messages of one word, from `line_rectangles`.
@@ -100,10 +100,10 @@ def pattern_rectangles(unit: I64, rect: Rect, axis: int, words: int, lines: rang
 
 
 def translation(source: Rect, target: Rect, messages: Translation) -> I64:
-    """Return the rectangles of a transfer to another region, along rows and then along columns.
+    """Return the rectangles of links that a transfer to another region loads.
 
-    Columns that send the same pieces are ``stride`` apart. Their words are one rectangle with
-    repetitions.
+    Words go along rows and then along columns. Columns that send the same pieces are ``stride``
+    apart. Their words are one rectangle with repetitions.
 
     Args:
         source: Sending region.
@@ -123,10 +123,10 @@ def translation(source: Rect, target: Rect, messages: Translation) -> I64:
 
 
 def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I64:
-    """Return the rectangles of pieces along rows, from columns ``start`` to ``end``.
+    """Return the rectangles of links that pieces of vectors use along rows.
 
-    The pieces of a PE are counted together. Consecutive rows that send equal numbers of words are
-    one rectangle.
+    Each piece goes from a column ``start`` to a column ``end``. The pieces of a PE are counted
+    together. Consecutive rows that send equal numbers of words are one rectangle.
     """
     line = start * (source.rows + 1) + messages.pieces[:, SENDER]  # one number per start column and sending row
     lines, first, line_of_piece = np.unique(line, return_index=True, return_inverse=True)
@@ -142,16 +142,18 @@ def _along_rows(source: Rect, start: I64, end: I64, messages: Translation) -> I6
 
 
 def _links(start: I64, end: I64) -> tuple[npt.NDArray[np.bool_], I64, I64]:
-    """Return whether streams along lines go upwards in index, and the range of the links they use.
+    """Return the links that streams along a line use.
 
-    The range is from the first PE that the words leave to one past the last, in ascending order.
+    Returns:
+        Whether each stream goes towards higher indices, the first PE whose link it uses, and one
+        past the last.
     """
     rises = end > start
     return rises, np.where(rises, start, end + 1), np.where(rises, end, start + 1)
 
 
 def edge_streams(edge: EdgeStream) -> I64:
-    """Return the rectangles of words to the east edge of their region, or from its west edge.
+    """Return the rectangles of links to the east edge of a region, or from its west edge.
 
     Every participating column of the region is a stream of its own.
     """
@@ -162,7 +164,7 @@ def edge_streams(edge: EdgeStream) -> I64:
 
 
 def cache_shift(rect: Rect, passing: Sequence[int], words: int) -> I64:
-    """Return the rectangles of several cache shifts: words that go one row north.
+    """Return the rectangles of links that several cache shifts load: words go one row north.
 
     Args:
         rect: Rectangle of the region.

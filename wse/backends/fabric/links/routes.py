@@ -81,7 +81,7 @@ class Routes:
         self._longest = cache(partial(_longest_line, program.stages, self.meshes))
 
     @property
-    def whole(self) -> bool:
+    def has_no_faults(self) -> bool:
         """True if no PE and no link is dead."""
         return not self.meshes
 
@@ -90,27 +90,27 @@ class Routes:
         program = self.program
         wafers, rows, cols = program.wafers, program.wafer_rows, program.wafer_cols
         words = link_map(rectangles, wafers * DIRECTIONS, rows, cols).reshape(wafers, DIRECTIONS, rows, cols)
-        if self.whole:
+        if self.has_no_faults:
             return words
         return np.stack([mesh.physical_words(mesh_words) for mesh, mesh_words in zip(self.meshes, words, strict=True)])
 
     def words_on(self, wafer: int, rectangles: I64) -> I64:
         """Return the words on every physical link of one wafer, int64 ``[4, rows, cols]``."""
         local = rectangles - np.array([wafer * DIRECTIONS, 0, 0, 0, 0, 0, 0, 0, 0])
-        if self.whole:
+        if self.has_no_faults:
             return link_map(local, DIRECTIONS, self.program.wafer_rows, self.program.wafer_cols)
         return self.meshes[wafer].physical_words(link_map(local, DIRECTIONS, *self.meshes[wafer].shape))
 
     def hops_of(self, rectangles: I64) -> int:
         """Return the sum over all words of the number of physical links that each crosses."""
-        if self.whole:
+        if self.has_no_faults:
             return hops_of(rectangles)
         planes = np.unique(rectangles[:, PLANE]).tolist()
         return sum(self._hops_on(plane, rectangles[rectangles[:, PLANE] == plane]) for plane in planes)
 
     def busiest_links(self, rectangles: I64) -> list[Link]:
         """Return the busiest physical link of each plane, sorted by words, the busiest first."""
-        if self.whole:
+        if self.has_no_faults:
             return busiest_links(rectangles)
         wafer_of, links = rectangles[:, PLANE] // DIRECTIONS, []
         for wafer in sorted(set(wafer_of.tolist())):
@@ -127,7 +127,7 @@ class Routes:
         direction = rectangles[:, PLANE] % DIRECTIONS
         sideways = (direction == EAST) | (direction == WEST)
         along_rows, along_columns = rectangles[sideways], rectangles[~sideways]
-        if self.whole:
+        if self.has_no_faults:
             col_hops, row_hops = (
                 along_rows[:, END_COL] - along_rows[:, COL],
                 along_columns[:, END_ROW] - along_columns[:, ROW],
@@ -160,7 +160,7 @@ class Routes:
         placed_stage = self.program.stages[stage]
         return (
             None
-            if self.whole
+            if self.has_no_faults
             else self._longest(placed_stage.rect.rows, placed_stage.rect.cols, placed_stage.span, axis)
         )
 

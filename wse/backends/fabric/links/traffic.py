@@ -131,7 +131,7 @@ class Traffic:
         return self._region_traffic(transfer.words * sum(passing) * stage.cols, stage, rectangles)
 
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
-        """Return the rectangles of a step, repeated for all equal steps in other stages.
+        """Return the rectangles of links of a step, repeated for all equal steps in other stages.
 
         Args:
             rectangles: Rectangles of the step.
@@ -145,7 +145,7 @@ class Traffic:
         return np.asarray(stage_rectangles.reshape(-1, stage_rectangles.shape[2]), np.int64)
 
     def path_segments(self, transfer: Transfer) -> list[I64]:
-        """Return the rectangles of a transfer between regions, one array per segment of the path.
+        """Return the rectangles of links of a transfer between regions, by segment of its path.
 
         The segments are in the order in which words pass them. A copy within a PE has none.
         """
@@ -155,7 +155,7 @@ class Traffic:
         return [self.translation(transfer, transfer.messages)] if isinstance(transfer.messages, Translation) else []
 
     def translation(self, transfer: Transfer, messages: Translation) -> I64:
-        """Return the rectangles of a transfer between two regions of the same wafer."""
+        """Return the rectangles of links of a transfer between two regions of the same wafer."""
         source, target = transfer.site.placed_stage, self.program.stages[messages.target_stage]
         return _on_wafer(source.wafer, translation(source.rect, target.rect, messages))
 
@@ -180,8 +180,8 @@ class Traffic:
     def _over_edges(self, transfer: Transfer) -> StepTraffic:
         """Return the traffic of a transfer that leaves its wafer.
 
-        The rectangles cover the paths to the edge of the sending wafer and from the edge of the
-        receiving one. The words are those that leave a wafer.
+        The links are those to the edge of the sending wafer and from the edge of the receiving one.
+        The words are those that leave a wafer.
         """
         rectangles = np.concatenate([NOTHING, *(_edge(edge) for edge in transfer.edges)])
         words = sum(edge.words * edge.rows * edge.cols for edge in transfer.edges if edge.leaving)
@@ -195,7 +195,7 @@ class Traffic:
 
 
 def _by_wafer(stage: Stage, rectangles: I64) -> I64:
-    """Split each rectangle into one per wafer that it covers.
+    """Split each rectangle of links into one per wafer that it covers.
 
     The result has the column indices within the wafer, and planes counted from the first wafer of
     the stage.
@@ -213,12 +213,12 @@ def _by_wafer(stage: Stage, rectangles: I64) -> I64:
 
 
 def _edge(edge: EdgeStream) -> I64:
-    """Return the rectangles of a stream to or from the edge of a wafer."""
+    """Return the rectangles of links that a stream to or from the edge of its wafer loads."""
     return _on_wafer(edge.wafer, edge_streams(edge))
 
 
 def _on_wafer(wafer: int, rectangles: I64) -> I64:
-    """Return the rectangles with the planes of a wafer; they are changed in place."""
+    """Move rectangles to the planes of a wafer, in place, and return them."""
     rectangles[:, PLANE] += wafer * DIRECTIONS
     return rectangles
 
