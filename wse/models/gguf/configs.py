@@ -155,7 +155,7 @@ def _gemma2(header: Header) -> Config:
 def _phi3(header: Header) -> Config:
     """Return the Hugging Face config keys of a Phi-3 model in a GGUF file.
 
-    Models with LongRoPE are refused, because their factors cannot be read from GGUF files.
+    Models with LongRoPE are refused: their factors are not read from GGUF files.
     """
     config = {**common(header), "model_type": "phi3"}
     if header.has("rope.scaling.original_context_length"):
