@@ -130,9 +130,9 @@ def reduces_table(rows: Sequence[ReduceResult]) -> Table:
     )
     printed_rows, footer = rows[:MOST_ROWS], more_rows(rows, MOST_ROWS)
     if any(row.cheapest is None for row in printed_rows):
-        text = f"lines of {count(MOST_PES)} PEs in all are, those that take the most cycles first"
+        text = f"the search covers {count(MOST_PES)} PEs in total, lines with the most cycles first"
         footer += (("not searched", text),)
-    note = "of a generated token, beside their lower bound and the cheapest pattern"
+    note = "of a generated token, with their lower bound and the cheapest pattern"
     return Table(columns=columns, rows=printed_rows, title="Reduces", note=note, footer=footer)
 
 

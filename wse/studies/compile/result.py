@@ -184,7 +184,7 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
             "along": use.along,
             "colours": _range_text(use.first, use.first + use.colours - 1) if use.colours else "none",
             "use": use,
-            "repainted": "in turn" if use.repainted else "",
+            "repainted": "shared" if use.repainted else "",
         }
         for stages, group in _by_stages(uses)
         for index, use in enumerate(group)

@@ -43,7 +43,7 @@ def prompts_of(request: RunRequest) -> list[Prompt]:
     if request.inputs.prompts is not None:
         return list(read_prompts(Path(request.inputs.prompts)))
     if request.inputs.prompt is not None and not isinstance(request.inputs.prompt, str) and not request.inputs.prompt:
-        message = "--prompt: there is no text; give one for each user, or leave it out"
+        message = "--prompt: the list is empty; give a text for each user, or leave it out"
         raise BadInput(message)
     lists = [tuple(map(int, ids)) for ids in _id_lists(request.inputs.prompt_ids)]
     return [*_texts(request.inputs.prompt), *lists] or [None]
@@ -77,7 +77,7 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded: LoadedModel) -> tupl
     """
     spec = loaded.spec
     if request.inputs.system is not None and not request.inputs.chat:
-        message = f"--system {request.inputs.system!r}: a system's turn is part of a chat; give --chat too"
+        message = f"--system {request.inputs.system!r}: a system message is part of a chat; give --chat too"
         raise BadInput(message)
     if isinstance(prompt, tuple) and request.inputs.chat:
         message = "--chat: --prompt-ids are used as they are, without a template; give --prompt, or leave --chat out"
@@ -85,7 +85,7 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded: LoadedModel) -> tupl
     if isinstance(prompt, tuple):
         return _checked_ids(prompt, spec)
     if prompt is None and request.inputs.chat:
-        message = "--chat: there is no turn of the user; give it with --prompt"
+        message = "--chat: the user's message is missing; give it with --prompt"
         raise BadInput(message)
     if prompt is None and request.model in BUNDLED:
         prompt = BUNDLED_PROMPT
@@ -189,9 +189,9 @@ def read_prompts(path: Path) -> tuple[str, ...]:
     text = _text(path)
     prompts = _parse_list(path, text) if path.suffix == ".json" else _lines(text)
     if not prompts:
-        _refuse(path, "holds no prompt; give one a line, or a JSON list of texts in a .json file")
+        _refuse(path, "contains no prompt; give one per line, or a JSON list of texts in a .json file")
     if len(prompts) > MOST_PROMPTS:
-        _refuse(path, f"holds {len(prompts):,} prompts; give at most {MOST_PROMPTS:,} in one run")
+        _refuse(path, f"contains {len(prompts):,} prompts; give at most {MOST_PROMPTS:,} in one run")
     place = "item" if path.suffix == ".json" else "line"
     for number, prompt in enumerate(prompts, start=1):
         if not prompt.strip():
@@ -228,7 +228,7 @@ def _parse_list(path: Path, text: str) -> list[str]:
         message = f"--prompts {path}: not a JSON list of texts; correct it"
         raise BadInput(message) from error
     if not isinstance(value, list):
-        _refuse(path, f'holds a JSON {type(value).__name__}, not a list of texts such as ["One day", "Once"]')
+        _refuse(path, f'contains a JSON {type(value).__name__}, not a list of texts such as ["One day", "Once"]')
     for number, item in enumerate(value, start=1):
         if not isinstance(item, str):
             _refuse(path, f"item {number} is a {type(item).__name__}, not a text; put it in quotes")

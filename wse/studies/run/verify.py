@@ -143,7 +143,7 @@ def verified_result(
     )
 
 
-_PLACES: Final = {SAME: "beside the model on its wafer", WAFER: "on another wafer", HOST: "on the host"}
+_PLACES: Final = {SAME: "next to the model on its wafer", WAFER: "on another wafer", HOST: "on the host"}
 
 
 def verified_table(verified: VerifiedResult) -> Table:
@@ -168,6 +168,6 @@ def verified_table(verified: VerifiedResult) -> Table:
         plain = f"{count(verified.plain_tokens_per_s)} tokens/s, so drafts make it {verified.speed_up:.2f} x as fast"
         rows.append(("without", plain))
     if draft is None:
-        return pair_table(rows, "Generation", "users in turn")
+        return pair_table(rows, "Generation", "users round-robin")
     source_text = "looked up in the text so far" if draft.name == NGRAM else printable(f"of {draft.name}")
     return pair_table(rows, "Drafts", f"{source_text}, {_PLACES[draft.place]}")

@@ -322,7 +322,7 @@ def _drafts_text(drafts: DraftsResult, place: str) -> str:
     source = f"{draft_text(drafts)} {place}"
     basis = f"accepted as of {printable(drafts.acceptance)} ({drafts.grade})"
     if not drafts.draft_tokens:
-        return f"none gains here, of {source}, {basis}; so there are none"
+        return f"none, because {source}, {basis}, would not increase the speed"
     times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)}"
     return f"{plural(drafts.draft_tokens, 'token')} of {source}, {basis}: {drafts.tokens_per_pass:.2f} a pass; {times}"
 

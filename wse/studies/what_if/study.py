@@ -103,7 +103,7 @@ def what_if(
     base = WhatIfRow(**(finished[0].numbers or {}))
     rows = [_row(change, finished[at], base, base_request) for at, change in enumerate(changes, 1)]
     if all(row.reason is not None for row in rows):
-        message = f"--what-if: none of {plural(len(rows), 'change')} can be: {names[1]}: {rows[0].reason}"
+        message = f"--what-if: none of {plural(len(rows), 'change')} is possible: {names[1]}: {rows[0].reason}"
         raise BadInput(message)
     rows.sort(key=lambda row: row.effect, reverse=True)
     return WhatIfResult(inputs=finished[0].inputs or {}, base=base, changes=tuple(rows), price=finished[0].price)

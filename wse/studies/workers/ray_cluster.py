@@ -114,7 +114,7 @@ def await_actors(actors: Sequence[Any], noun: str, *, least: int) -> dict[Any, i
         free, cpus = int(ray.available_resources().get("CPU", 0)), cluster_cpus()
         message = (
             f"--engine ray: {len(other_pings)} of {plural(len(actors), noun)} have not started in {START_S:.0f} s; "
-            f"{free} of the cluster's {plural(cpus, 'CPU')} are free: wait until other work there has ended, or take "
+            f"{free} of the cluster's {plural(cpus, 'CPU')} are free: wait until other work there has ended, or use "
             "another cluster"
         )
         raise BadInput(message)
@@ -157,8 +157,8 @@ def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, floa
     cpus = [int(node.get("CPU", 0)) for node in nodes]
     if sum(cpus) < actors:
         message = (
-            f"--engine ray: {plural(actors, 'wafer')} take a CPU each, and the cluster has {sum(cpus)} on "
-            f"{plural(len(cpus), 'machine')}; take fewer --wafers, --engine local, or a larger cluster by --ray-address"
+            f"--engine ray: {plural(actors, 'wafer')} need a CPU each, but the cluster has {sum(cpus)} on "
+            f"{plural(len(cpus), 'machine')}; use fewer --wafers, --engine local, or a larger cluster by --ray-address"
         )
         raise BadInput(message)
     room = [int(node.get("memory", 0)) // max(1, bytes_each) for node in nodes]
@@ -167,8 +167,8 @@ def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, floa
             return each
     memory_list = ", ".join(in_bytes(int(node.get("memory", 0))) for node in nodes)
     message = (
-        f"--engine ray: a wafer takes {in_bytes(bytes_each)} of its machine's memory, and the cluster has no room for "
-        f"{plural(actors, 'wafer')} ({memory_list}); take more machines, or more --wafers, each of which holds less"
+        f"--engine ray: a wafer needs {in_bytes(bytes_each)} of its machine's memory, but the cluster has no room for "
+        f"{plural(actors, 'wafer')} ({memory_list}); use more machines, or more --wafers, each of which stores less"
     )
     raise InsufficientMemory(message)
 
