@@ -45,7 +45,10 @@ class CompileSram(SramResult):
 
 @dataclass(frozen=True, kw_only=True)
 class ColourUse(Result):
-    """The consecutive colours that a communication pattern uses in one stage."""
+    """The consecutive colours that a communication pattern uses in one stage.
+
+    A colour is one of the routes that a router is set up for.
+    """
 
     stage: Annotated[int, Doc("index of the stage")]
     pattern: Annotated[str, Doc("name of the pattern")]

@@ -207,7 +207,7 @@ def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
     """Group buffers into printed lines.
 
     Neighbouring buffers of layers with the same use, such as all weights, form one line. Every
-    other buffer has a line of its own.
+    other buffer has a separate line.
     """
     rows: list[_Row] = []
     for buffer in buffers:

@@ -253,9 +253,10 @@ def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpe
 
 
 def _sort_and_mark(cases: Sequence[PatternCase]) -> list[PatternCase]:
-    """Sort cases by PEs, words, collective and cycles, and mark the best ones.
+    """Sort cases by PEs, words, collective and cycles, and mark the best cases.
 
-    The best case has the fewest cycles of its collective, PEs and words, if there are several.
+    A case is best if it has the fewest cycles of its collective, PEs and words. A case without
+    competitors is not marked.
     """
 
     def group_key(case: PatternCase) -> tuple[Any, ...]:

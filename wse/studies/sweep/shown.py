@@ -141,7 +141,12 @@ def check_view(view: SweepView) -> None:
 
 
 def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
-    """Check that the columns of a view exist, using the row of any setting with an answer.
+    """Check that the columns of a view exist.
+
+    Args:
+        view: The view.
+        grid: The settings, whose axes are columns too.
+        row: Row of any setting with an answer.
 
     Raises:
         UnknownName: A column does not exist.

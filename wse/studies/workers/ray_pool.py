@@ -48,9 +48,14 @@ def ray_process_count(jobs: int | None) -> int:
 
 
 def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
-    """Compute the items of a queue with ``jobs`` Ray actors.
+    """Compute the items of a queue with several Ray actors.
 
     If the caller stops iterating, all actors are killed.
+
+    Args:
+        queue: The items.
+        jobs: Number of actors.
+        task: The function to compute, its arguments, and texts for errors.
 
     Yields:
         Each item with its output, in the order in which they finish. `KilledItem` if the process of
