@@ -246,7 +246,7 @@ class Broken(Holder):
 
 def test_actors_that_cannot_start_are_told_with_their_reason(cluster: Any) -> None:
     actor = cluster.remote(Broken).remote()
-    assert refusal(BadInput, partial(ray_cluster.await_actors, least=1), [actor], "worker") == (
+    assert refusal(BadInput, partial(ray_cluster.await_actors, min_actors=1), [actor], "worker") == (
         "--engine ray: a worker cannot start (ModuleNotFoundError: No module named 'wse'); install the same wse on "
         "all machines of the cluster"
     )

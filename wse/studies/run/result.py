@@ -148,9 +148,9 @@ def _answer_tables(result: RunResult) -> list[Table]:
 
 
 def _answer_table(index: int, user: AnswerResult) -> Table:
-    prompt, generated = plural(user.prompt_tokens, "token"), plural(len(user.tokens), "token")
+    prompt_text, generated_text = plural(user.prompt_tokens, "token"), plural(len(user.tokens), "token")
     rows = _id_rows(user) if user.text is None else [("text", printable_text(user.text))]
-    return pair_table(rows, f"Prompt {index}", f"{prompt}, and {generated} generated")
+    return pair_table(rows, f"Prompt {index}", f"{prompt_text}, and {generated_text} generated")
 
 
 def _id_rows(user: AnswerResult) -> list[tuple[str, str]]:

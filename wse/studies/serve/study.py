@@ -207,7 +207,7 @@ def _with_arrival_times(
     return replace(workload, in_flight=users) if request.traffic.arrivals == CONSTANT else workload
 
 
-def _silent(done: int, total: int) -> None:
+def _silent(done_requests: int, total_requests: int) -> None:
     """Ignore the progress of the simulations that find the capacity."""
 
 

@@ -90,15 +90,15 @@ def cluster_cpus() -> int:
     return sum(int(node.get("CPU", 0)) for node in node_resources())
 
 
-def await_actors(actors: Sequence[Any], noun: str, *, least: int) -> dict[Any, int]:
-    """Wait until at least ``least`` actors have started.
+def await_actors(actors: Sequence[Any], noun: str, *, min_actors: int) -> dict[Any, int]:
+    """Wait until at least ``min_actors`` actors have started.
 
     Each actor has a method ``ping``, whose call returns when the actor has started (`check_ping`).
 
     Args:
         actors: The actors.
         noun: What an actor is, for error messages: "wafer" or "worker".
-        least: Number of actors to wait for.
+        min_actors: Number of actors to wait for.
 
     Returns:
         The index of each actor, keyed by its ping. Pings of actors that have not started are
@@ -109,8 +109,8 @@ def await_actors(actors: Sequence[Any], noun: str, *, least: int) -> dict[Any, i
     """
     ray = imported_ray()
     pings = {actor.ping.remote(): number for number, actor in enumerate(actors)}
-    started_pings, other_pings = ray.wait(list(pings), num_returns=least, timeout=START_S)
-    if len(started_pings) < least:
+    started_pings, other_pings = ray.wait(list(pings), num_returns=min_actors, timeout=START_S)
+    if len(started_pings) < min_actors:
         free, cpus = int(ray.available_resources().get("CPU", 0)), cluster_cpus()
         message = (
             f"--engine ray: {len(other_pings)} of {plural(len(actors), noun)} have not started in {START_S:.0f} s; "
@@ -162,9 +162,9 @@ def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, floa
         )
         raise BadInput(message)
     room = [int(node.get("memory", 0)) // max(1, bytes_each) for node in nodes]
-    for each in range(max(cpus), 0, -1):
-        if sum(min(n // each, places) for n, places in zip(cpus, room, strict=True)) >= actors:
-            return each
+    for cpus_each in range(max(cpus), 0, -1):
+        if sum(min(n // cpus_each, places) for n, places in zip(cpus, room, strict=True)) >= actors:
+            return cpus_each
     memory_list = ", ".join(in_bytes(int(node.get("memory", 0))) for node in nodes)
     message = (
         f"--engine ray: a wafer needs {in_bytes(bytes_each)} of its machine's memory, but the cluster has no room for "

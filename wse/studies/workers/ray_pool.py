@@ -79,7 +79,7 @@ def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[i
             calls_in_flight[workers[number].work.remote(*task.arguments(item))] = (number, item)
 
     try:
-        pings = await_actors(workers, "worker", least=1)
+        pings = await_actors(workers, "worker", min_actors=1)
         while pings or calls_in_flight:
             for finished_call in ray.wait([*calls_in_flight, *pings])[0]:
                 if finished_call in pings:

@@ -55,7 +55,7 @@ class WaferActors:
             BadModel: An actor cannot use the weights, or does not find them on its machine.
             WorkerLost: The process of an actor has ended.
         """
-        await_actors(self.by_wafer, "wafer", least=len(self.by_wafer))
+        await_actors(self.by_wafer, "wafer", min_actors=len(self.by_wafer))
         job_bytes = self._ray.put(pickle.dumps(job))
         sizes = [_values_on(job.program, wafer) for wafer in range(len(self.by_wafer))]
         on_stored(0, sum(sizes), "")
