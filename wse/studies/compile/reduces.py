@@ -79,7 +79,10 @@ class SegmentReduce(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
-    """All equal reduces of a decoded token: same pattern, direction, length and number of words."""
+    """All equal reduces of a decoded token: same pattern, direction, length and number of words.
+
+    A reduce combines the words of all PEs on a line. An all-reduce also returns the result to them.
+    """
 
     pattern: Annotated[str, Doc("name of the pattern")]
     along: Annotated[Literal["rows", "columns"], Doc("lines along which it runs")]

@@ -127,7 +127,10 @@ def prefill_errors(request: ServeRequest) -> Iterator[None]:
 
 
 def own_options(request: ServeRequest) -> frozenset[str]:
-    """Return the placement options, without ``--``, that have a separate value for prefill."""
+    """Return the options, without ``--``, that prefill has apart from decoding.
+
+    An example is ``wafers``, which is ``--prefill-wafers`` for prefill.
+    """
     if request.prefilling.prefill_gpu is not None:
         return frozenset(("gpu", "gpus", "stack"))
     if request.prefilling.prefill_wafer is not None:

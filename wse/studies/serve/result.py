@@ -33,7 +33,7 @@ class DistributionResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
-    """How long users wait, over all requests or over those of one tier."""
+    """Waiting times of users, over all requests or over the requests of one tier."""
 
     requests: Annotated[int, Doc("number of requests")]
     queueing: Annotated[DistributionResult, Doc("from arrival until the request is admitted", "s")]
@@ -199,7 +199,7 @@ class ServeResult(Result):
         return f"{come} Half of the users have their first token after {seconds(waits.ttft.p50)}{pace}."
 
     def _remedy(self, rate: float) -> str:
-        """Return a sentence with the rate that this machine sustains, and the replicas needed.
+        """Return advice for an overloaded service: the rate it sustains, and the replicas it needs.
 
         Args:
             rate: Arrivals per second, more than can be served.

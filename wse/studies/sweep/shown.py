@@ -206,7 +206,7 @@ def _price(row: Row, key: str) -> str:
 
 
 def _rank(sort: str | None, grid: Grid, entry: Entry) -> tuple[bool, bool, Any]:
-    """Return a sort key. Settings without an answer or without the value come last."""
+    """Return a key by which to sort settings. Settings without an answer or value come last."""
     if sort is None:
         return False, False, 0
     name = sort.removesuffix(DOWN)

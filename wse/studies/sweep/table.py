@@ -87,7 +87,7 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
 
 
 def _is_prose(name: str) -> bool:
-    """Return whether a column contains a grade or a source instead of a value."""
+    """Return whether a column contains an evidence grade or a source instead of a value."""
     return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
 
 
