@@ -64,7 +64,7 @@ class Answer:
         return self._say(self._push(token))
 
     def finish(self) -> None:
-        """Append the text that the tokenizer has held back so far, such as an incomplete character."""
+        """Append the text that the tokenizer held back, such as an incomplete character."""
         if self._stream is not None:
             self._say(self._stream.finish())
 
