@@ -144,7 +144,7 @@ def test_errors_are_those_of_the_tree(tmp_path: Path) -> None:
         ("compare", ("story",), {"mapping": []}, "--mapping: there is no value; give at least one, or leave it out"),
         ("compare", ("story",), {"link_bandwidth": ()}, "--link-bandwidth: there is no value; give at least one, "),
         ("run", (), {"on_text": 3}, "on_text=3: give a function or None"),
-        ("run", (), {"prompt": [], "trace": None}, "--prompt: there is no text; give one for each user, or leave "),
+        ("run", (), {"prompt": [], "trace": None}, "--prompt: the list is empty; give a text for each user, or leave "),
         ("sweep", ({5: 1},), {}, "source={5: 1}: give a mapping of texts or a text or a path"),
         ("sweep", ("story",), {"jobs": 1.5}, "jobs=1.5: give a whole number or None"),
         ("sweep", ({"model": "story"}, ["x"]), {}, "sets=('x',): settings are given as a mapping; put these values"),

@@ -117,13 +117,13 @@ def test_what_cannot_be_is_said_on_one_line(wse: Wse, talker: Path, tiny: Path, 
     line = refused(wse, tmp_path, tiny, "--chat", "--prompt", "hi")
     assert line == f"{tokenizer} read; give token ids with --prompt-ids 1,2,3"
     assert refused(wse, tmp_path, talker, "--chat") == (
-        "wse: --chat: there is no turn of the user; give it with --prompt"
+        "wse: --chat: the user's message is missing; give it with --prompt"
     )
     assert refused(wse, tmp_path, talker, "--chat", "--prompt-ids", "1") == (
         "wse: --chat: --prompt-ids are used as they are, without a template; give --prompt, or leave --chat out"
     )
     assert refused(wse, tmp_path, talker, "--system", "be", "--prompt", "hi") == (
-        "wse: --system 'be': a system's turn is part of a chat; give --chat too"
+        "wse: --system 'be': a system message is part of a chat; give --chat too"
     )
     assert "the prompt is empty" in refused(wse, tmp_path, talker, "--chat", "--prompt", "")
     (talker / "chat_template.jinja").write_text("{{ raise_exception('no turns') }}")

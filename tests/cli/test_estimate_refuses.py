@@ -108,5 +108,5 @@ def test_what_fits_no_number_of_wafers_says_so(wse: Wse, tmp_path: Path) -> None
     line = wse("estimate", wide, "--mesh", "3x3", "--prompt-len", "8", "--new-tokens", "8").refusal()
     assert "of each of 2 wafers" in line
     assert "too large for a PE even alone" in line
-    assert "no number of wafers holds it, 2 being the most for it" in line
+    assert "no number of wafers up to 2 can store it" in line
     assert "--mesh" in line

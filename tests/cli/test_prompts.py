@@ -117,16 +117,16 @@ def test_more_users_than_fit_are_told_how_many_do(wse: Wse, tiny: Path) -> None:
     ("name", "content", "expected"),
     [
         ("none", None, ["does not exist"]),
-        ("empty", b"", ["holds no prompt", "one a line"]),
+        ("empty", b"", ["contains no prompt", "one per line"]),
         ("gap", b"one\n\ntwo\n", ["line 2 is empty"]),
         ("latin", b"caf\xe9\n", ["byte 3 is not UTF-8"]),
         ("a.json", b"[", ["not JSON at line 1, column 2"]),
         ("b.json", b"[" * 100_000, ["not a JSON list of texts"]),
-        ("c.json", b'{"a": 1}', ["holds a JSON dict, not a list of texts"]),
+        ("c.json", b'{"a": 1}', ["contains a JSON dict, not a list of texts"]),
         ("d.json", b'["a", 2]', ["item 2 is a int, not a text"]),
-        ("e.json", b"[]", ["holds no prompt"]),
+        ("e.json", b"[]", ["contains no prompt"]),
         ("f.json", b'["a", " "]', ["item 2 is empty"]),
-        ("many", b"a\n" * 5000, ["holds 5,000 prompts", "at most 4,096"]),
+        ("many", b"a\n" * 5000, ["contains 5,000 prompts", "at most 4,096"]),
     ],
 )
 def test_a_file_that_cannot_be_used(

@@ -114,7 +114,7 @@ def test_other_bad_input(wse: Wse, empty: Path) -> None:
     assert files_below(empty) == set()
     if os.geteuid():
         empty.chmod(0o500)
-        assert "cannot write t.csv.partial there: Permission denied" in wse("sweep", "story", "-o", "t.csv").refusal()
+        assert "cannot write t.csv.partial: Permission denied" in wse("sweep", "story", "-o", "t.csv").refusal()
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
@@ -172,7 +172,7 @@ def test_killed_and_interrupted_it_goes_on_to_the_same_table(wse: Wse, empty: Pa
         assert out == b""
         assert b"Traceback" not in err
         if kill == signal.SIGINT:
-            kept = re.findall(r"sweep: (\d) of 8 settings are kept; the same command goes on after", err.decode())
+            kept = re.findall(r"sweep: (\d) of 8 settings are saved; the same command resumes after", err.decode())
             written = journal.read_bytes().count(b"\n") - 1
             assert int(kept[0]) in (written, written - 1)  # the last was kept, not yet told
         assert all_have_ended(process.pid)

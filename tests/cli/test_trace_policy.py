@@ -80,7 +80,7 @@ def test_a_run_goes_on_without_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -
     assert outcome.code == 0
     replaced, lost = outcome.err.splitlines()
     assert replaced.startswith("wse: warning: ")
-    assert replaced.endswith("takes the place of the one that is there; --trace NAME keeps both")
+    assert replaced.endswith("replaces the existing one; --trace NAME keeps both")
     assert lost.startswith("wse: warning: ")
     assert lost.endswith("; the run goes on without a trace")
     report = json.loads(outcome.out)

@@ -39,4 +39,4 @@ def test_the_command_prints_the_table_and_writes_the_picture(wse: Wse, empty: Pa
 def test_changes_of_which_none_can_be_are_an_error(wse: Wse) -> None:
     tiny = ["--mesh", "24x24", "--wafers", "1", "--mapping", "region", "--prompt-len", "8", "--new-tokens", "8"]
     line = wse("estimate", "story", *tiny, "--what-if", "clock=x1e9").refusal()
-    assert "--what-if: none of 1 change can be: clock x1e9: wafer wse3: clock_hz" in line
+    assert "--what-if: none of 1 change is possible: clock x1e9: wafer wse3: clock_hz" in line

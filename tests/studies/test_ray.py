@@ -152,7 +152,7 @@ def test_a_lost_wafer_is_named_and_the_run_goes_on_from_its_checkpoint(
     request = named_request("streams", record=None, checkpoint=kept, checkpoint_every=0.0)
     message = refusal(WorkerLost, run, replace(request, engine="ray"))
     assert message.startswith("wafer 1: its process has ended")
-    assert message.endswith(f"the same command goes on from {kept}")
+    assert message.endswith(f"the same command resumes from {kept}")
     resumed = run(request)
     assert resumed.emulation.passes_again == 2 + 3, "of prompts, and of generation"
     assert facts(resumed) == facts(run(replace_options(request, checkpoint=None)))
@@ -246,7 +246,7 @@ class Broken(Holder):
 
 def test_actors_that_cannot_start_are_told_with_their_reason(cluster: Any) -> None:
     actor = cluster.remote(Broken).remote()
-    assert refusal(BadInput, partial(ray_cluster.await_actors, least=1), [actor], "worker") == (
+    assert refusal(BadInput, partial(ray_cluster.await_actors, min_actors=1), [actor], "worker") == (
         "--engine ray: a worker cannot start (ModuleNotFoundError: No module named 'wse'); install the same wse on "
         "all machines of the cluster"
     )
@@ -256,7 +256,7 @@ def test_actors_that_cannot_start_are_told_with_their_reason(cluster: Any) -> No
 def test_what_the_cluster_has_not_is_refused_in_one_line(tmp_path: Path) -> None:
     many = named_request("a batch", wafers=3, engine="ray")
     assert refusal(BadInput, run, many) == (
-        "--engine ray: 3 wafers take a CPU each, and the cluster has 2 on 1 machine; take fewer --wafers, "
+        "--engine ray: 3 wafers need a CPU each, but the cluster has 2 on 1 machine; use fewer --wafers, "
         "--engine local, or a larger cluster by --ray-address"
     )
     spanning = named_request("a batch", mapping="tensor", engine="ray")
@@ -300,4 +300,4 @@ def test_actors_get_all_cpus_that_their_machines_have_room_for() -> None:
     nodes = [{"CPU": 16.0, "memory": 100.0}, {"CPU": 4.0, "memory": 1000.0}, {"memory": 1000.0}]
     given = [ray_cluster.cpus_of_each(actors, 40, nodes) for actors in (1, 2, 3, 4, 5, 6)]
     assert given == [16, 8, 4, 2, 1, 1], "two on the first machine, which has no memory for a third"
-    assert "takes 40 B of its machine's memory" in refusal(InsufficientMemory, ray_cluster.cpus_of_each, 7, 40, nodes)
+    assert "needs 40 B of its machine's memory" in refusal(InsufficientMemory, ray_cluster.cpus_of_each, 7, 40, nodes)

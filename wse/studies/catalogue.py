@@ -210,7 +210,7 @@ def print_machine(content: MachineResult, stream: TextIO) -> None:
 
 
 def mappings() -> MappingsResult:
-    """Return all mapping strategies. Bundled strategies come before those of other packages."""
+    """Return all mapping strategies: first the bundled ones, then those of installed packages."""
     return MappingsResult(
         mappings=tuple(
             MappingResult(

@@ -47,7 +47,7 @@ BAD: list[tuple[str | bytes, str]] = [
     ("a,a\n1,2\n", "line 1: the name 'a' of a column is there twice"),
     ("a,\n1,2\n", "line 1: the name '' of a column is empty"),
     ("a," + "b" * 201 + "\n1,2\n", "of a column is too long"),
-    ("a,b\n", "has no rows behind its line of names"),
+    ("a,b\n", "has no rows after its line of names"),
 ]
 
 

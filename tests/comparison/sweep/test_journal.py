@@ -89,7 +89,7 @@ def test_another_version_is_refused(table: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("content", [b"mine\n", b"mine", b"[]\n", b"{}\n", b"[" * 100_000 + b"\n", b"\xff\x00\n"])
 def test_a_file_that_is_no_journal_is_left_alone(table: Path, content: bytes, restart: bool) -> None:  # noqa: FBT001
     journal_path(table).write_bytes(content)
-    with pytest.raises(BadInput, match=r"is no journal of a sweep; move it away, or give another path with -o"):
+    with pytest.raises(BadInput, match=r"is not the journal of a sweep; move it away, or give another path with -o"):
         Journal(table, "d", SETTINGS, restart=restart)
     assert journal_path(table).read_bytes() == content
 
@@ -113,7 +113,7 @@ def test_a_line_that_is_no_setting_is_told(table: Path, line: bytes) -> None:
     write(table)
     with journal_path(table).open("ab") as file:
         file.write(line + b"\n")
-    with pytest.raises(BadInput, match=r"line 5 is no setting of this sweep; begin anew with --restart"):
+    with pytest.raises(BadInput, match=r"line 5 is not a setting of this sweep; start again with --restart"):
         Journal(table, "d", SETTINGS)
     write(table, restart=True)
 
@@ -127,7 +127,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_is_done(table: Path) -> None:
         journal.append(0, ENTRIES[1].line())
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (journal_path(table).stat().st_size + 9, hard))
-            with pytest.raises(BadInput, match=r"cannot write table.csv.partial there: File too large; mend that and"):
+            with pytest.raises(BadInput, match=r"cannot write table.csv.partial: File too large; correct that and"):
                 journal.append(1, ENTRIES[2].line())
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -137,10 +137,10 @@ def test_a_full_disk_is_one_line_and_keeps_what_is_done(table: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"cannot write table.csv.partial there: No such file or directory"):
+    with pytest.raises(BadInput, match=r"cannot write table.csv.partial: No such file or directory"):
         Journal(tmp_path / "none" / "table.csv", "d", SETTINGS)
     journal_path(tmp_path / "a.csv").mkdir()
     (tmp_path / "b.csv").mkdir()
     for name in ("a.csv", "b.csv"):
-        with pytest.raises(BadInput, match=r"is no regular file; give another path with -o"):
+        with pytest.raises(BadInput, match=r"is not a regular file; give another path with -o"):
             Journal(tmp_path / name, "d", SETTINGS)

@@ -74,7 +74,7 @@ def test_bad_paths_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for name in ("t.txt", "t", "t.csv.gz"):
         with pytest.raises(BadInput, match=r"give the name of a table that ends in .csv or .parquet"):
             check_table_path(tmp_path / name)
-    with pytest.raises(BadInput, match=r"there is no folder .*; make it, or give another path"):
+    with pytest.raises(BadInput, match=r"there is no folder .*; create it, or give another path"):
         check_table_path(tmp_path / "none" / "t.csv")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"Parquet needs pyarrow: pip install 'wse\[parquet\]', or give a .csv"):
@@ -83,6 +83,6 @@ def test_bad_paths_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_table_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "t.csv").mkdir()
-    with pytest.raises(BadInput, match=r"cannot write the table: .*; mend that and give the command again"):
+    with pytest.raises(BadInput, match=r"cannot write the table: .*; correct that and give the command again"):
         write_table(axes(batch=3), lambda: ENTRIES, tmp_path / "t.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

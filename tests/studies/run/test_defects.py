@@ -203,5 +203,5 @@ def test_what_cannot_be_is_refused(listed: str, tmp_path: Path) -> None:
         compile_program(prepared)
     assert "--mesh" not in str(caught.value)
     prepared = prepare(make_request(RunRequest, mesh="12x12", defects=listed, new_tokens=4, schedule="released"))
-    with pytest.raises(BadInput, match="the wavelet reference knows whole meshes alone"):
+    with pytest.raises(BadInput, match="the wavelet simulation does not support dead PEs"):
         execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5", wavelets=True)

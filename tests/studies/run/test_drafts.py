@@ -398,7 +398,7 @@ def test_a_draft_of_another_vocabulary_context_or_size_is_one_line(models: dict[
     whole = load_wafer("wse3")
     mesh = f"{whole.mesh_rows}x{whole.mesh_cols}"
     assert of(draft=models["near"], draft_mesh=mesh) == (
-        f"--draft-place same: a draft of {mesh} PEs has no room beside 3x4 on wse3 with {mesh}; "
+        f"--draft-place same: a draft of {mesh} PEs does not fit next to 3x4 on wse3 with {mesh}; "
         "give --draft-place wafer, or a smaller --mesh"
     )
     weightless = refusal(BadModel, prepare_draft, prepare(request(models, draft=models["near"] / "config.json")))

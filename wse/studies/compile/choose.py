@@ -64,7 +64,7 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
         remedy = f"{subject} would make it fit: {', '.join(changes)}" if changes else none_fits
         max_wafers = p.options.wafers
         all_tried = p.request.wafers is None and not p.options.listed
-        more_wafers_text = f"; no number of wafers holds it, {max_wafers} being the most for it" if all_tried else ""
+        more_wafers_text = f"; no number of wafers up to {max_wafers} can store it" if all_tried else ""
         message = f"{error}{more_wafers_text}; {remedy}"
         raise DoesNotFit(message) from error
 

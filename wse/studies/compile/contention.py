@@ -62,7 +62,10 @@ def contention_result(program: Program, costs: Iterable[tuple[Phase, PhaseCost]]
 
 
 def contention_table(rows: Sequence[ContentionResult]) -> Table:
-    """Return a table of the patterns whose words wait for words of other messages."""
+    """Return a table of the patterns whose words wait for words of other messages.
+
+    The waiting times are those of the prompts and of one decoded token.
+    """
     columns = (
         *(Column(key=key, title=key) for key in ("phase", "pattern", "along")),
         number("steps", "steps"),

@@ -79,7 +79,10 @@ class SegmentReduce(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
-    """All equal reduces of a decoded token: same pattern, direction, length and number of words."""
+    """All equal reduces of a decoded token: same pattern, direction, length and number of words.
+
+    A reduce combines the words of all PEs on a line. An all-reduce also returns the result to them.
+    """
 
     pattern: Annotated[str, Doc("name of the pattern")]
     along: Annotated[Literal["rows", "columns"], Doc("lines along which it runs")]
@@ -130,9 +133,9 @@ def reduces_table(rows: Sequence[ReduceResult]) -> Table:
     )
     printed_rows, footer = rows[:MOST_ROWS], more_rows(rows, MOST_ROWS)
     if any(row.cheapest is None for row in printed_rows):
-        text = f"lines of {count(MOST_PES)} PEs in all are, those that take the most cycles first"
+        text = f"the search covers {count(MOST_PES)} PEs in total, lines with the most cycles first"
         footer += (("not searched", text),)
-    note = "of a generated token, beside their lower bound and the cheapest pattern"
+    note = "of a generated token, with their lower bound and the cheapest pattern"
     return Table(columns=columns, rows=printed_rows, title="Reduces", note=note, footer=footer)
 
 

@@ -45,7 +45,10 @@ class CompileSram(SramResult):
 
 @dataclass(frozen=True, kw_only=True)
 class ColourUse(Result):
-    """The consecutive colours that a communication pattern uses in one stage."""
+    """The consecutive colours that a communication pattern uses in one stage.
+
+    A colour is one of the routes that a router is set up for.
+    """
 
     stage: Annotated[int, Doc("index of the stage")]
     pattern: Annotated[str, Doc("name of the pattern")]
@@ -184,7 +187,7 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
             "along": use.along,
             "colours": _range_text(use.first, use.first + use.colours - 1) if use.colours else "none",
             "use": use,
-            "repainted": "in turn" if use.repainted else "",
+            "repainted": "shared" if use.repainted else "",
         }
         for stages, group in _by_stages(uses)
         for index, use in enumerate(group)

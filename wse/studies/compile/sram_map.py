@@ -59,12 +59,12 @@ class SramMapResult(Result):
 def sram_map(program: Program) -> SramMapResult:
     """Return the SRAM map of the PE that uses the most SRAM."""
     stage = fullest_stage(program)
-    fullest = program.stages[stage]
+    stage_of_pe = program.stages[stage]
     return SramMapResult(
         stage=stage,
-        wafer=fullest.wafer,
-        row=fullest.rect.row,
-        col=fullest.rect.col,
+        wafer=stage_of_pe.wafer,
+        row=stage_of_pe.rect.row,
+        col=stage_of_pe.rect.col,
         decode_steps=len(program.decode.steps),
         buffers=_buffers(program, stage),
     )
@@ -207,7 +207,7 @@ def _rows(buffers: Sequence[BufferResult]) -> list[_Row]:
     """Group buffers into printed lines.
 
     Neighbouring buffers of layers with the same use, such as all weights, form one line. Every
-    other buffer has a line of its own.
+    other buffer has a separate line.
     """
     rows: list[_Row] = []
     for buffer in buffers:

@@ -60,7 +60,7 @@ def read_csv(path: Path) -> tuple[TableColumn, ...]:
             continue
         if len(cells) != len(names):
             cells_text = plural(len(cells), "cell")
-            message = f"{path}: line {number} has {cells_text}, the first line names {len(names)}; mend or remove it"
+            message = f"{path}: line {number} has {cells_text}, the first line names {len(names)}; correct or remove it"
             raise BadInput(message)
         if any(len(cell) > LONGEST_CELL for cell in cells):
             message = f"{path}: line {number} has a cell of over {LONGEST_CELL:,} characters; shorten it"
@@ -69,11 +69,11 @@ def read_csv(path: Path) -> tuple[TableColumn, ...]:
         if len(rows) > MOST_ROWS or len(rows) * len(names) > MOST_CELLS:
             max_rows = min(MOST_ROWS, MOST_CELLS // len(names))
             message = (
-                f"{path}: has over {max_rows:,} rows of {len(names)} columns, the most a page shows; give a part of it"
+                f"{path}: has over {max_rows:,} rows of {len(names)} columns, the maximum of a page; give a part of it"
             )
             raise BadInput(message)
     if not rows:
-        message = f"{path}: has no rows behind its line of names; give a table of wse sweep or wse compare --csv"
+        message = f"{path}: has no rows after its line of names; give a table of wse sweep or wse compare --csv"
         raise BadInput(message)
     return tuple(_column(name, [row[at].strip() for row in rows]) for at, name in enumerate(names))
 
@@ -97,7 +97,7 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            message = f"{path}: line {first}: {error}; mend it, or write the table anew"
+            message = f"{path}: line {first}: {error}; correct it, or write the table again"
             raise BadInput(message) from error
         if cells is None:
             return

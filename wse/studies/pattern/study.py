@@ -211,11 +211,11 @@ def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
     if plan.colours > schedule.colours:  # 1
         return f"its messages need {plan.colours} colours where they cross; colours = {schedule.colours} is too few"
     if schedule.colours > usable:  # 2
-        return f"it takes {schedule.colours} colours; {wafer.name} has {usable}"
+        return f"it needs {schedule.colours} colours; {wafer.name} has {usable}"
     for (place, colour), positions in plan.positions.items():  # 3
         if len(positions) > wafer.switch_positions:
             count = f"{len(positions)} switch positions of colour {colour} on PE {place}"
-            return f"it takes {count}; {wafer.name} has {wafer.switch_positions}: give the messages more colours"
+            return f"it needs {count}; {wafer.name} has {wafer.switch_positions}: give the messages more colours"
     return ""
 
 
@@ -253,9 +253,10 @@ def _form_cycles(pattern: NamedPattern, length: int, words: int, wafer: WaferSpe
 
 
 def _sort_and_mark(cases: Sequence[PatternCase]) -> list[PatternCase]:
-    """Sort cases by PEs, words, collective and cycles, and mark the best ones.
+    """Sort cases by PEs, words, collective and cycles, and mark the best cases.
 
-    The best case has the fewest cycles of its collective, PEs and words, if there are several.
+    A case is best if it has the fewest cycles of its collective, PEs and words. A case without
+    competitors is not marked.
     """
 
     def group_key(case: PatternCase) -> tuple[Any, ...]:

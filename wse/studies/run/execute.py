@@ -84,7 +84,7 @@ def execute(
     """
     if wavelets:
         if prepared_run.meshes:
-            message = "--wavelets: the wavelet reference knows whole meshes alone; leave out --defects or --wavelets"
+            message = "--wavelets: the wavelet simulation does not support dead PEs; leave out --defects or --wavelets"
             raise BadInput(message)
         from wse.tracing.record.wavelet_log import check_loggable  # the reference is not needed without --wavelets
 
@@ -103,7 +103,7 @@ def execute(
         else partial(RunRecorder, trace, prepared_run, program, digest, request.sampling.rule(), request.weights)
     )
     if trace is not None and trace.exists():
-        on_warning(f"{trace}: this run's trace takes the place of the one that is there; --trace NAME keeps both")
+        on_warning(f"{trace}: this run's trace replaces the existing one; --trace NAME keeps both")
     try:
         with TraceKeeper(open_recorder, trace_policy, on_warning) as keeper:
             backend = make_backend(

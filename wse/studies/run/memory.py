@@ -36,9 +36,9 @@ def check_memory(prepared_run: PreparedRun, program: Program) -> None:
         f"any of these would fit: {', '.join(remedies)}; or" if remedies else "nothing that was tried would fit:"
     )
     message = (
-        f"{program.model_name} as {program.weight_type}: the SRAM of {count(pes)} emulated PEs takes "
-        f"{in_bytes(run_bytes)} of this machine's memory, of which {in_bytes(free)} are free; {remedy_text} "
-        "free some memory, or take a machine with more"
+        f"{program.model_name} as {program.weight_type}: the SRAM of {count(pes)} emulated PEs needs "
+        f"{in_bytes(run_bytes)} of this machine's memory, but {in_bytes(free)} are free; {remedy_text} "
+        "free some memory, or use a machine with more"
     )
     raise InsufficientMemory(message)
 

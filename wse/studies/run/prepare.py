@@ -113,8 +113,9 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
         prompts: Token ids of each user's prompt.
 
     Raises:
-        BadInput: A pass has more tokens than the context leaves, several users have drafts, or
-            tokens are drawn on the host with a checkpoint or on Ray, where this is not supported.
+        BadInput: A pass has more tokens than the context leaves, or several users have drafts. Or
+            the host draws tokens in such passes with a checkpoint or on Ray, which is not
+            supported.
     """
     check_draft(request)
     if request.drafts.verify_tokens not in (None, 1):
@@ -147,7 +148,7 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
 
 
 def weights_of(request: RunRequest, loaded_model: LoadedModel) -> Callable[[str], Source]:
-    """Return a function from tensor names to weights: random ones if requested, else from files.
+    """Return a function from tensor names to weights, which are random if the request says so.
 
     Raises:
         BadModel: The model has no weights.

@@ -43,7 +43,7 @@ def prompts_of(request: RunRequest) -> list[Prompt]:
     if request.inputs.prompts is not None:
         return list(read_prompts(Path(request.inputs.prompts)))
     if request.inputs.prompt is not None and not isinstance(request.inputs.prompt, str) and not request.inputs.prompt:
-        message = "--prompt: there is no text; give one for each user, or leave it out"
+        message = "--prompt: the list is empty; give a text for each user, or leave it out"
         raise BadInput(message)
     lists = [tuple(map(int, ids)) for ids in _id_lists(request.inputs.prompt_ids)]
     return [*_texts(request.inputs.prompt), *lists] or [None]
@@ -63,21 +63,26 @@ def _id_lists(prompt_ids: Any) -> list[Sequence[SupportsIndex]]:
     return [prompt_ids] if all(isinstance(item, SupportsIndex) for item in prompt_ids) else list(prompt_ids)
 
 
-def prompt_ids(prompt: Prompt, request: RunRequest, loaded: LoadedModel) -> tuple[int, ...]:
+def prompt_ids(prompt: Prompt, request: RunRequest, loaded_model: LoadedModel) -> tuple[int, ...]:
     """Return the token ids of one user's prompt.
 
     Given ids are used unchanged and a text is tokenized. Without a prompt, a bundled model
     continues a fixed text. Other models start from their begin token, or from id 0 if they have
     neither a begin token nor weights.
 
+    Args:
+        prompt: Token ids, a text, or None for the default prompt.
+        request: The request, with its chat options.
+        loaded_model: The model with its tokenizer.
+
     Raises:
-        BadInput: An id is outside the vocabulary, the prompt is empty or cannot be used in a chat,
-            or the model has no begin token and no prompt is given.
+        BadInput: An id is outside the vocabulary, or the prompt is empty or cannot be used in a
+            chat. Or no prompt is given and the model has no begin token.
         BadModel: The model has no tokenizer or chat template that the text needs.
     """
-    spec = loaded.spec
+    spec = loaded_model.spec
     if request.inputs.system is not None and not request.inputs.chat:
-        message = f"--system {request.inputs.system!r}: a system's turn is part of a chat; give --chat too"
+        message = f"--system {request.inputs.system!r}: a system message is part of a chat; give --chat too"
         raise BadInput(message)
     if isinstance(prompt, tuple) and request.inputs.chat:
         message = "--chat: --prompt-ids are used as they are, without a template; give --prompt, or leave --chat out"
@@ -85,18 +90,18 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded: LoadedModel) -> tupl
     if isinstance(prompt, tuple):
         return _checked_ids(prompt, spec)
     if prompt is None and request.inputs.chat:
-        message = "--chat: there is no turn of the user; give it with --prompt"
+        message = "--chat: the user's message is missing; give it with --prompt"
         raise BadInput(message)
     if prompt is None and request.model in BUNDLED:
         prompt = BUNDLED_PROMPT
     if prompt is None:
-        if spec.bos_token_id is None and loaded.checkpoint is None:
+        if spec.bos_token_id is None and loaded_model.checkpoint is None:
             return (0,)  # weights are random, so any id serves as a prompt
         if spec.bos_token_id is None:
             message = f"{spec.name}: has no begin token to start from; give --prompt or --prompt-ids"
             raise BadInput(message)
         return (spec.bos_token_id,)
-    return text_ids(prompt, loaded, chat=request.inputs.chat, system=request.inputs.system)
+    return text_ids(prompt, loaded_model, chat=request.inputs.chat, system=request.inputs.system)
 
 
 def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:
@@ -113,7 +118,7 @@ def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def text_ids(text: str, loaded: LoadedModel, *, chat: bool, system: str | None) -> tuple[int, ...]:
+def text_ids(text: str, loaded_model: LoadedModel, *, chat: bool, system: str | None) -> tuple[int, ...]:
     """Return the token ids of a text, including special tokens such as the begin token.
 
     With ``chat``, the text becomes the user's message in the model's chat template. The template
@@ -121,7 +126,7 @@ def text_ids(text: str, loaded: LoadedModel, *, chat: bool, system: str | None) 
 
     Args:
         text: The prompt.
-        loaded: The model with its tokenizer.
+        loaded_model: The model with its tokenizer.
         chat: Whether to use the chat template.
         system: System message before the user's message. None for no system message.
 
@@ -132,17 +137,17 @@ def text_ids(text: str, loaded: LoadedModel, *, chat: bool, system: str | None) 
     if text == "":
         message = "--prompt '': the prompt is empty; leave the option out to start from the model's begin token"
         raise BadInput(message)
-    tokenizer = loaded.tokenizer
+    tokenizer = loaded_model.tokenizer
     if tokenizer is None:
         message = (
-            f"{loaded.path}: has no tokenizer (tokenizer.json, tokenizer.model or tokenizer.bin), so text cannot be "
-            "read; give token ids with --prompt-ids 1,2,3"
+            f"{loaded_model.path}: has no tokenizer (tokenizer.json, tokenizer.model or tokenizer.bin), so text "
+            "cannot be read; give token ids with --prompt-ids 1,2,3"
         )
         raise BadModel(message)
     if chat:
         if tokenizer.chat is None:
             message = (
-                f"{loaded.path}: has no chat template (chat_template.jinja, or chat_template in "
+                f"{loaded_model.path}: has no chat template (chat_template.jinja, or chat_template in "
                 "tokenizer_config.json); leave --chat out"
             )
             raise BadModel(message)
@@ -157,7 +162,7 @@ def text_ids(text: str, loaded: LoadedModel, *, chat: bool, system: str | None) 
     return tuple(ids)
 
 
-def end_ids(loaded: LoadedModel, *, chat: bool) -> tuple[int, ...]:
+def end_ids(loaded_model: LoadedModel, *, chat: bool) -> tuple[int, ...]:
     """Return the token ids that end generation.
 
     These are the ids of the configuration and of the tokenizer. With ``chat``, they include the ids
@@ -166,11 +171,13 @@ def end_ids(loaded: LoadedModel, *, chat: bool) -> tuple[int, ...]:
     Raises:
         BadModel: generation_config.json is damaged.
     """
-    model_ids = loaded.spec.eos_token_ids + (() if loaded.tokenizer is None else loaded.tokenizer.end_ids)
-    if not chat or loaded.tokenizer is None or loaded.tokenizer.chat is None:
+    model_ids = loaded_model.spec.eos_token_ids + (
+        () if loaded_model.tokenizer is None else loaded_model.tokenizer.end_ids
+    )
+    if not chat or loaded_model.tokenizer is None or loaded_model.tokenizer.chat is None:
         return model_ids
-    generation_ids = generation_end_ids(loaded.path, loaded.spec.vocab_size)
-    return tuple(dict.fromkeys((*model_ids, *loaded.tokenizer.chat.end_ids, *generation_ids)))
+    generation_ids = generation_end_ids(loaded_model.path, loaded_model.spec.vocab_size)
+    return tuple(dict.fromkeys((*model_ids, *loaded_model.tokenizer.chat.end_ids, *generation_ids)))
 
 
 LARGEST_BYTES: Final = 16 << 20
@@ -189,9 +196,9 @@ def read_prompts(path: Path) -> tuple[str, ...]:
     text = _text(path)
     prompts = _parse_list(path, text) if path.suffix == ".json" else _lines(text)
     if not prompts:
-        _refuse(path, "holds no prompt; give one a line, or a JSON list of texts in a .json file")
+        _refuse(path, "contains no prompt; give one per line, or a JSON list of texts in a .json file")
     if len(prompts) > MOST_PROMPTS:
-        _refuse(path, f"holds {len(prompts):,} prompts; give at most {MOST_PROMPTS:,} in one run")
+        _refuse(path, f"contains {len(prompts):,} prompts; give at most {MOST_PROMPTS:,} in one run")
     place = "item" if path.suffix == ".json" else "line"
     for number, prompt in enumerate(prompts, start=1):
         if not prompt.strip():
@@ -228,7 +235,7 @@ def _parse_list(path: Path, text: str) -> list[str]:
         message = f"--prompts {path}: not a JSON list of texts; correct it"
         raise BadInput(message) from error
     if not isinstance(value, list):
-        _refuse(path, f'holds a JSON {type(value).__name__}, not a list of texts such as ["One day", "Once"]')
+        _refuse(path, f'contains a JSON {type(value).__name__}, not a list of texts such as ["One day", "Once"]')
     for number, item in enumerate(value, start=1):
         if not isinstance(item, str):
             _refuse(path, f"item {number} is a {type(item).__name__}, not a text; put it in quotes")

@@ -122,28 +122,28 @@ def verified_result(
     totals = clock.verify
     cycles = clock.decode.cycles + clock.verify.cycles + clock.draft_cycles
     tokens_per_s = sum(generated_tokens) * clock_hz / cycles if cycles else None
-    plain = None
+    plain_tokens_per_s = None
     if draft is not None and cycles:
-        (prompt,), (generated,) = prompt_tokens, generated_tokens
-        token_classes = clock.fabric.decode_costs([prompt], generated)
-        plain = (
-            generated * clock_hz / sum(token_class.tokens * token_class.cost.cycles for token_class in token_classes)
+        (prompt_length,), (user_tokens,) = prompt_tokens, generated_tokens
+        token_classes = clock.fabric.decode_costs([prompt_length], user_tokens)
+        plain_tokens_per_s = (
+            user_tokens * clock_hz / sum(token_class.tokens * token_class.cost.cycles for token_class in token_classes)
         )
-    accepted = None if draft is None or not totals.runs else sum(draft.accepted) / totals.runs
+    accepted_per_pass = None if draft is None or not totals.runs else sum(draft.accepted) / totals.runs
     return VerifiedResult(
         tokens=clock.fabric.program.verify_tokens,
         passes=totals.runs,
-        accepted_per_pass=accepted if draft is not None or not totals.runs else 0.0,
+        accepted_per_pass=accepted_per_pass if draft is not None or not totals.runs else 0.0,
         cycles_per_pass=totals.cycles / totals.runs if totals.runs else None,
         cycles_by=cycles_by_cause(totals.by_cause / totals.runs) if totals.runs else None,
         tokens_per_s=tokens_per_s,
-        plain_tokens_per_s=plain,
-        speed_up=tokens_per_s / plain if tokens_per_s and plain else None,
+        plain_tokens_per_s=plain_tokens_per_s,
+        speed_up=tokens_per_s / plain_tokens_per_s if tokens_per_s and plain_tokens_per_s else None,
         draft=draft,
     )
 
 
-_PLACES: Final = {SAME: "beside the model on its wafer", WAFER: "on another wafer", HOST: "on the host"}
+_PLACES: Final = {SAME: "next to the model on its wafer", WAFER: "on another wafer", HOST: "on the host"}
 
 
 def verified_table(verified: VerifiedResult) -> Table:
@@ -168,6 +168,6 @@ def verified_table(verified: VerifiedResult) -> Table:
         plain = f"{count(verified.plain_tokens_per_s)} tokens/s, so drafts make it {verified.speed_up:.2f} x as fast"
         rows.append(("without", plain))
     if draft is None:
-        return pair_table(rows, "Generation", "users in turn")
+        return pair_table(rows, "Generation", "users round-robin")
     source_text = "looked up in the text so far" if draft.name == NGRAM else printable(f"of {draft.name}")
     return pair_table(rows, "Drafts", f"{source_text}, {_PLACES[draft.place]}")

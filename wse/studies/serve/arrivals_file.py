@@ -32,6 +32,9 @@ TIERS: Final = {"fast": FAST, "normal": NORMAL, "": NORMAL}
 def read_arrivals(path: Path, context: int, limit_source: str) -> Workload:
     """Return the requests of a CSV file.
 
+    Times must not be negative or decrease. Lengths must be integers of at least 1 and fit into the
+    context. A prefix must be shorter than its prompt.
+
     Args:
         path: The file.
         context: Maximum number of tokens of a request, prompt and answer together.
@@ -39,8 +42,7 @@ def read_arrivals(path: Path, context: int, limit_source: str) -> Workload:
 
     Raises:
         BadInput: The file cannot be read or is too large, or a row is invalid. The message names
-            the row. Times must not be negative or decrease, lengths must be integers of at least 1,
-            the tokens must fit into the context, and a prefix must be shorter than its prompt.
+            the row.
         UnknownName: A column or a tier is unknown.
     """
     data = read_file(path, LIMIT_BYTES, BadInput, "a CSV file of arrivals")

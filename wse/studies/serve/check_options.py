@@ -128,7 +128,9 @@ def check_draft_tokens(request: ServeRequest, context: int) -> None:
     """Raise BadInput if a draft is longer than allowed or than the context permits."""
     max_tokens = min(MOST_DRAFTED, context - 2)
     if request.draft_tokens is not None and request.draft_tokens > max_tokens:
-        message = f"--draft-tokens {request.draft_tokens}: of a context of {context:,} tokens give at most {max_tokens}"
+        message = (
+            f"--draft-tokens {request.draft_tokens}: with a context of {context:,} tokens, give at most {max_tokens}"
+        )
         raise BadInput(message)
 
 

@@ -88,8 +88,8 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
         return prepare_estimate(replace(placement, wafers=prefilling.prefill_wafers or placement.wafers))
     if request.base.machine.mesh is None or prefilling.prefill_wafers is not None:  # 3
         message = (
-            f"--prefill-mesh {prefilling.prefill_mesh}: is beside the --mesh that decodes, on the same wafers; give "
-            "--mesh, and no --prefill-wafers"
+            f"--prefill-mesh {prefilling.prefill_mesh}: is next to the --mesh that decodes, on the same wafers; give "
+            "--mesh, and leave out --prefill-wafers"
         )
         raise BadInput(message)
     prepared_estimate = prepare_estimate(replace_options(placement, mesh=prefilling.prefill_mesh))
@@ -127,7 +127,10 @@ def prefill_errors(request: ServeRequest) -> Iterator[None]:
 
 
 def own_options(request: ServeRequest) -> frozenset[str]:
-    """Return the placement options, without ``--``, that have a separate value for prefill."""
+    """Return the options, without ``--``, that prefill has apart from decoding.
+
+    An example is ``wafers``, which is ``--prefill-wafers`` for prefill.
+    """
     if request.prefilling.prefill_gpu is not None:
         return frozenset(("gpu", "gpus", "stack"))
     if request.prefilling.prefill_wafer is not None:

@@ -33,7 +33,7 @@ class PreparedServe:
         decode: The machine that decodes.
         prefill: The machine that reads prompts, if it is separate.
         context: Maximum number of tokens of a request.
-        workload: The requests to serve. Random ones arrive at one per second until the rate is
+        workload: The requests to serve. Random requests arrive at one per second until the rate is
             known.
         has_times: Whether the arrival times are from a file and must not change.
         shares_wafers: Whether prompts are read on a separate part of the same wafers.

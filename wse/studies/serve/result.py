@@ -33,7 +33,7 @@ class DistributionResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
-    """How long users wait, over all requests or over those of one tier."""
+    """Waiting times of users, over all requests or over the requests of one tier."""
 
     requests: Annotated[int, Doc("number of requests")]
     queueing: Annotated[DistributionResult, Doc("from arrival until the request is admitted", "s")]
@@ -199,7 +199,7 @@ class ServeResult(Result):
         return f"{come} Half of the users have their first token after {seconds(waits.ttft.p50)}{pace}."
 
     def _remedy(self, rate: float) -> str:
-        """Return a sentence with the rate that this machine sustains, and the replicas needed.
+        """Return advice for an overloaded service: the rate it sustains, and the replicas it needs.
 
         Args:
             rate: Arrivals per second, more than can be served.
@@ -322,7 +322,7 @@ def _drafts_text(drafts: DraftsResult, place: str) -> str:
     source = f"{draft_text(drafts)} {place}"
     basis = f"accepted as of {printable(drafts.acceptance)} ({drafts.grade})"
     if not drafts.draft_tokens:
-        return f"none gains here, of {source}, {basis}; so there are none"
+        return f"none, because {source}, {basis}, would not increase the speed"
     times = f"drafting {seconds(drafts.draft_s)}, verifying {seconds(drafts.verify_s)}"
     return f"{plural(drafts.draft_tokens, 'token')} of {source}, {basis}: {drafts.tokens_per_pass:.2f} a pass; {times}"
 

@@ -175,7 +175,11 @@ def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:
 
 
 def _amount(number: SourcedNumber | None, convert: Callable[[float], float]) -> AmountResult | None:
-    """Convert a number and its range. Return None for None."""
+    """Convert a number and its range, for example from watts to joules per token.
+
+    Returns:
+        The converted number. None if the number is unknown.
+    """
     if number is None:
         return None
     low, value, high = map(convert, number.low_value_high)

@@ -207,7 +207,7 @@ def _with_arrival_times(
     return replace(workload, in_flight=users) if request.traffic.arrivals == CONSTANT else workload
 
 
-def _silent(done: int, total: int) -> None:
+def _silent(done_requests: int, total_requests: int) -> None:
     """Ignore the progress of the simulations that find the capacity."""
 
 
@@ -287,8 +287,8 @@ def _check_room(workload: Workload, costs: PassCosts) -> None:
     slots = costs.room_tokens(workload.most_tokens)
     if slots > costs.kv_capacity_tokens:
         message = (
-            f"the KV cache of the longest request is too large: {workload.most_tokens:,} tokens take {slots:,} "
-            f"slots, and there is room for {costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests"
+            f"the KV cache of the longest request is too large: {workload.most_tokens:,} tokens need {slots:,} "
+            f"slots, but there is room for {costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests"
         )
         raise DoesNotFit(message)
 

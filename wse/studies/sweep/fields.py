@@ -49,7 +49,7 @@ def is_number_of_machine(name: str) -> bool:
     return name in machine_numbers()
 
 
-def checked_value(name: str, raw: object, where: str) -> Scalar:
+def checked_value(name: str, raw: object, source: str) -> Scalar:
     """Check a value of a field and return it as the table shows it.
 
     For an option, the value ``default`` is replaced by its default, if that is a value. A factor
@@ -58,7 +58,7 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
     Args:
         name: Name of the field.
         raw: Value from a TOML file, from the command line or from Python.
-        where: Source of the value, for error messages.
+        source: Source of the value, for error messages.
 
     Raises:
         UnknownName: There is no such field.
@@ -66,17 +66,17 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
     """
     fields = known_fields()
     if name.startswith((WAFER, SOFTWARE)):
-        check_name(name, where)
+        check_name(name, source)
     if name not in fields:
-        raise UnknownName("setting", name, fields, where=where)
+        raise UnknownName("setting", name, fields, where=source)
     if is_number_of_machine(name):
         prefix, _, key = name.partition(".")
         if isinstance(raw, str):
-            setting = read_setting(f"{name}={raw}", where)
+            setting = read_setting(f"{name}={raw}", source)
             return f"x{setting.amount:g}" if setting.is_factor else setting.amount
         with suppress(TypeError):
             number: int | float = value_as(int | float, raw)
-            check_value(MACHINES[f"{prefix}."], f"{where}: {prefix}", key, number)
+            check_value(MACHINES[f"{prefix}."], f"{source}: {prefix}", key, number)
             return number
     elif raw is None or (isinstance(raw, str) and raw == DEFAULT):
         default = _options()[name].default
@@ -91,7 +91,7 @@ def checked_value(name: str, raw: object, where: str) -> Scalar:
     except TypeError as error:
         printed_value = repr(raw)
         printed_value = printed_value if len(printed_value) <= 80 else printed_value[:80] + "…"
-        message = f"{where}: {name} = {printed_value}: give {_KINDS[fields[name]]}{_or_words(name)}"
+        message = f"{source}: {name} = {printed_value}: give {_KINDS[fields[name]]}{_or_words(name)}"
         raise BadInput(message) from error
 
 

@@ -120,7 +120,7 @@ class Journal:
 
     def _lock(self) -> BinaryIO:
         if any(path.exists() and not path.is_file() for path in (self._table, self.path)):
-            message = f"{self._table}: it or {self.path.name} is no regular file; give another path with -o"
+            message = f"{self._table}: it or {self.path.name} is not a regular file; give another path with -o"
             raise BadInput(message)
         with self._refused_in_one_line():
             while True:
@@ -163,13 +163,13 @@ class Journal:
         self._end += written_bytes
 
     def _check_header(self, line: bytes, *, restart: bool) -> None:
-        remedy = "to begin anew give --restart, to keep it another path with -o"
+        remedy = "give --restart to start again, or another path with -o to keep it"
         try:
             content = json.loads(line)
             if not isinstance(content, dict) or content.get("kind") != self._header.kind:
                 raise ValueError
         except (ValueError, RecursionError):
-            message = f"{self.path}: is no journal of a sweep; move it away, or give another path with -o"
+            message = f"{self.path}: is not the journal of a sweep; move it away, or give another path with -o"
             raise BadInput(message) from None
         if restart:
             return
@@ -186,7 +186,7 @@ class Journal:
             if not 0 <= setting < len(self._at) or self._at[setting] != _ABSENT:
                 raise ValueError
         except ValueError:
-            message = f"{self.path}: line {number} is no setting of this sweep; begin anew with --restart"
+            message = f"{self.path}: line {number} is not a setting of this sweep; start again with --restart"
             raise BadInput(message) from None
         self._at[setting] = self._end
 
@@ -197,7 +197,7 @@ class Journal:
             yield
         except OSError as error:
             message = (
-                f"{self._table}: cannot write {self.path.name} there: {error.strerror or error}; mend that "
-                "and give the same command again, which goes on after what it holds, or another path with -o"
+                f"{self._table}: cannot write {self.path.name}: {error.strerror or error}; correct that "
+                "and give the same command again, which resumes the sweep, or give another path with -o"
             )
             raise BadInput(message) from error

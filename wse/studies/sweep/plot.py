@@ -60,7 +60,7 @@ def check_points(settings: int, axes: Sequence[str]) -> None:
 
 
 def as_png(grid: Grid, entries: Iterable[Entry], axis: str) -> bytes:
-    """Return the plot of a sweep as a PNG image."""
+    """Return the plot of a sweep as a PNG image. Arguments are those of `figure_of`."""
     from wse.reports.figure import png_of
 
     return png_of(figure_of(grid, entries, axis))

@@ -34,7 +34,7 @@ def sweep_progress(stream: TextIO, settings: int) -> Iterator[OnRow]:
     except KeyboardInterrupt:
         if stored_count:
             stream.write(
-                f"sweep: {stored_count:,} of {settings:,} settings are kept; the same command goes on after them\n"
+                f"sweep: {stored_count:,} of {settings:,} settings are saved; the same command resumes after them\n"
             )
         raise
 

@@ -53,8 +53,8 @@ def read_grid(source: str | None, sets: Sequence[str]) -> Grid:
         sets: Texts such as "batch=1,8".
 
     Raises:
-        BadInput: The file cannot be read, a field is unknown or given twice, a value has another
-            type, is not finite, is repeated or unknown, or there are too many settings.
+        BadInput: The file cannot be read, a field is unknown or given twice, or there are too many
+            settings. Or a value has another type, is not finite, is repeated or unknown.
     """
     if source is None and not sets:
         message = "nothing to sweep: give a FILE.toml, or a MODEL with --set, such as --set batch=1,8"

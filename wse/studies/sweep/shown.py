@@ -141,7 +141,12 @@ def check_view(view: SweepView) -> None:
 
 
 def check_columns(view: SweepView, grid: Grid, row: Row) -> None:
-    """Check that the columns of a view exist, using the row of any setting with an answer.
+    """Check that the columns of a view exist.
+
+    Args:
+        view: The view.
+        grid: The settings, whose axes are columns too.
+        row: Row of any setting with an answer.
 
     Raises:
         UnknownName: A column does not exist.
@@ -201,7 +206,7 @@ def _price(row: Row, key: str) -> str:
 
 
 def _rank(sort: str | None, grid: Grid, entry: Entry) -> tuple[bool, bool, Any]:
-    """Return a sort key. Settings without an answer or without the value come last."""
+    """Return a key by which to sort settings. Settings without an answer or value come last."""
     if sort is None:
         return False, False, 0
     name = sort.removesuffix(DOWN)

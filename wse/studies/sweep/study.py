@@ -163,7 +163,7 @@ def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outp
         function=estimate_setting,
         arguments=lambda setting: (setting, grid.request(setting)),
         owner="the sweep",
-        start_remedy="what is done is kept: free some memory or take fewer --jobs, and give the same command again",
+        start_remedy="finished settings are saved: free memory or use fewer --jobs, and give the same command again",
         kill_remedy="if memory ran out, sweep again with fewer --jobs",
     )
     for setting, output in outputs(Queue(grid.groups(settings)), processes, task):

@@ -43,7 +43,7 @@ def check_table_path(table: Path) -> None:
         message = f"-o {str(table)!r}: Parquet needs pyarrow: pip install 'wse[parquet]', or give a {CSV}"
         raise BadInput(message)
     if not table.parent.is_dir():
-        message = f"-o {str(table)!r}: there is no folder {str(table.parent)!r}; make it, or give another path"
+        message = f"-o {str(table)!r}: there is no folder {str(table.parent)!r}; create it, or give another path"
         raise BadInput(message)
 
 
@@ -68,7 +68,7 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
         write(_rows(grid, entries, every_column), kinds, temporary)
         temporary.replace(table)
     except OSError as error:
-        message = f"{table}: cannot write the table: {error.strerror or error}; mend that and give the command again"
+        message = f"{table}: cannot write the table: {error.strerror or error}; correct that and give the command again"
         raise BadInput(message) from error
     finally:
         with contextlib.suppress(OSError):
@@ -87,7 +87,7 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
 
 
 def _is_prose(name: str) -> bool:
-    """Return whether a column contains a grade or a source instead of a value."""
+    """Return whether a column contains an evidence grade or a source instead of a value."""
     return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
 
 

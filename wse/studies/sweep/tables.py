@@ -15,7 +15,7 @@ _MOST_PRICES: Final = 3
 def rows_table(
     rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int, prices: Sequence[str] = ()
 ) -> Table:
-    """Return the table to print.
+    """Return the printed table of a sweep, with prices and errors in the footer.
 
     Args:
         rows: The settings to print.

@@ -120,7 +120,9 @@ class WhatIfResult(Result):
             width: Columns of the terminal.
         """
         rows = [self.base, *(row for row in self.changes if row.has_effect)]
-        footer = [("*", "the best of a column; × over the machine as it is; each change by itself, searched anew")]
+        footer = [
+            ("*", "best of its column; ×: relative to the unchanged machine; each change alone, with a new search")
+        ]
         ineffective_changes = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
         footer += (
             [("no effect", f"{ineffective_changes}: less than {100 * NO_EFFECT:g} % on each number")]
@@ -144,7 +146,7 @@ def _columns(result: WhatIfResult) -> tuple[Column, ...]:
     return (
         Column(key="change", title="with", cell=_name),
         number("tokens_per_s_per_user", "tok/s/user", best="largest", doc="1 / TPOT"),
-        number("speed_factor", "×", lambda factor: f"{factor:.3g}", priority=1, doc="times as many as without"),
+        number("speed_factor", "×", lambda factor: f"{factor:.3g}", priority=1, doc="relative to no change"),
         *([number("tokens_per_s", "tok/s", best="largest", priority=3)] if result.users > 1 else []),
         *(number(key, key, priority=3) for key in differing),
         number("wafers", "wafers", best="smallest", priority=2),

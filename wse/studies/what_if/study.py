@@ -81,7 +81,7 @@ def what_if(
     requests = [base_request, *(replace_options(base_request, settings=change.settings) for change in changes)]
     names = [AS_IT_IS, *(f"{change.name} {change.value}" for change in changes)]
     on_progress(0, len(requests), AS_IT_IS)
-    finished: dict[int, EstimateOutcome] = {}
+    outcomes: dict[int, EstimateOutcome] = {}
     with engine_pool(engine, jobs) as pool:
         outputs = each_output(
             pool,
@@ -98,15 +98,15 @@ def what_if(
                 raise WseBug(message)
             if item == 0 and numbers.error is not None:
                 raise numbers.error
-            finished[item] = numbers
-            on_progress(len(finished), len(requests), names[item])
-    base = WhatIfRow(**(finished[0].numbers or {}))
-    rows = [_row(change, finished[at], base, base_request) for at, change in enumerate(changes, 1)]
+            outcomes[item] = numbers
+            on_progress(len(outcomes), len(requests), names[item])
+    base = WhatIfRow(**(outcomes[0].numbers or {}))
+    rows = [_row(change, outcomes[at], base, base_request) for at, change in enumerate(changes, 1)]
     if all(row.reason is not None for row in rows):
-        message = f"--what-if: none of {plural(len(rows), 'change')} can be: {names[1]}: {rows[0].reason}"
+        message = f"--what-if: none of {plural(len(rows), 'change')} is possible: {names[1]}: {rows[0].reason}"
         raise BadInput(message)
     rows.sort(key=lambda row: row.effect, reverse=True)
-    return WhatIfResult(inputs=finished[0].inputs or {}, base=base, changes=tuple(rows), price=finished[0].price)
+    return WhatIfResult(inputs=outcomes[0].inputs or {}, base=base, changes=tuple(rows), price=outcomes[0].price)
 
 
 def check(request: EstimateRequest) -> None:

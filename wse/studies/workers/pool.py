@@ -107,13 +107,18 @@ def process_count(jobs: int | None) -> int:
 
 
 def outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
-    """Compute the items of a queue with ``jobs`` processes.
+    """Compute the items of a queue with several processes.
 
     1. Give each worker an item. A worker starts its process with its first item.
     2. Wait for a message. Yield an output, or try the item again if its process was killed.
     3. Give the worker its next item, until the queue is empty.
 
     If the caller stops iterating, all workers are killed.
+
+    Args:
+        queue: The items.
+        jobs: Number of processes.
+        task: The function to compute, its arguments, and texts for errors.
 
     Yields:
         Each item with its output, in the order in which they finish. `KilledItem` if the process of

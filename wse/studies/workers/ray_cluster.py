@@ -90,15 +90,15 @@ def cluster_cpus() -> int:
     return sum(int(node.get("CPU", 0)) for node in node_resources())
 
 
-def await_actors(actors: Sequence[Any], noun: str, *, least: int) -> dict[Any, int]:
-    """Wait until at least ``least`` actors have started.
+def await_actors(actors: Sequence[Any], noun: str, *, min_actors: int) -> dict[Any, int]:
+    """Wait until at least ``min_actors`` actors have started.
 
     Each actor has a method ``ping``, whose call returns when the actor has started (`check_ping`).
 
     Args:
         actors: The actors.
         noun: What an actor is, for error messages: "wafer" or "worker".
-        least: Number of actors to wait for.
+        min_actors: Number of actors to wait for.
 
     Returns:
         The index of each actor, keyed by its ping. Pings of actors that have not started are
@@ -109,12 +109,12 @@ def await_actors(actors: Sequence[Any], noun: str, *, least: int) -> dict[Any, i
     """
     ray = imported_ray()
     pings = {actor.ping.remote(): number for number, actor in enumerate(actors)}
-    started_pings, other_pings = ray.wait(list(pings), num_returns=least, timeout=START_S)
-    if len(started_pings) < least:
+    started_pings, other_pings = ray.wait(list(pings), num_returns=min_actors, timeout=START_S)
+    if len(started_pings) < min_actors:
         free, cpus = int(ray.available_resources().get("CPU", 0)), cluster_cpus()
         message = (
             f"--engine ray: {len(other_pings)} of {plural(len(actors), noun)} have not started in {START_S:.0f} s; "
-            f"{free} of the cluster's {plural(cpus, 'CPU')} are free: wait until other work there has ended, or take "
+            f"{free} of the cluster's {plural(cpus, 'CPU')} are free: wait until other work there has ended, or use "
             "another cluster"
         )
         raise BadInput(message)
@@ -157,18 +157,18 @@ def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, floa
     cpus = [int(node.get("CPU", 0)) for node in nodes]
     if sum(cpus) < actors:
         message = (
-            f"--engine ray: {plural(actors, 'wafer')} take a CPU each, and the cluster has {sum(cpus)} on "
-            f"{plural(len(cpus), 'machine')}; take fewer --wafers, --engine local, or a larger cluster by --ray-address"
+            f"--engine ray: {plural(actors, 'wafer')} need a CPU each, but the cluster has {sum(cpus)} on "
+            f"{plural(len(cpus), 'machine')}; use fewer --wafers, --engine local, or a larger cluster by --ray-address"
         )
         raise BadInput(message)
     room = [int(node.get("memory", 0)) // max(1, bytes_each) for node in nodes]
-    for each in range(max(cpus), 0, -1):
-        if sum(min(n // each, places) for n, places in zip(cpus, room, strict=True)) >= actors:
-            return each
+    for cpus_each in range(max(cpus), 0, -1):
+        if sum(min(n // cpus_each, places) for n, places in zip(cpus, room, strict=True)) >= actors:
+            return cpus_each
     memory_list = ", ".join(in_bytes(int(node.get("memory", 0))) for node in nodes)
     message = (
-        f"--engine ray: a wafer takes {in_bytes(bytes_each)} of its machine's memory, and the cluster has no room for "
-        f"{plural(actors, 'wafer')} ({memory_list}); take more machines, or more --wafers, each of which holds less"
+        f"--engine ray: a wafer needs {in_bytes(bytes_each)} of its machine's memory, but the cluster has no room for "
+        f"{plural(actors, 'wafer')} ({memory_list}); use more machines, or more --wafers, each of which stores less"
     )
     raise InsufficientMemory(message)
 

@@ -48,9 +48,14 @@ def ray_process_count(jobs: int | None) -> int:
 
 
 def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[int, Output | KilledItem]]:
-    """Compute the items of a queue with ``jobs`` Ray actors.
+    """Compute the items of a queue with several Ray actors.
 
     If the caller stops iterating, all actors are killed.
+
+    Args:
+        queue: The items.
+        jobs: Number of actors.
+        task: The function to compute, its arguments, and texts for errors.
 
     Yields:
         Each item with its output, in the order in which they finish. `KilledItem` if the process of
@@ -74,7 +79,7 @@ def ray_outputs(queue: Queue, jobs: int, task: Task[Output]) -> Iterator[tuple[i
             calls_in_flight[workers[number].work.remote(*task.arguments(item))] = (number, item)
 
     try:
-        pings = await_actors(workers, "worker", least=1)
+        pings = await_actors(workers, "worker", min_actors=1)
         while pings or calls_in_flight:
             for finished_call in ray.wait([*calls_in_flight, *pings])[0]:
                 if finished_call in pings:

@@ -28,7 +28,7 @@ from wse.studies.run.prepare import PreparedRun
 
 Arrays = dict[str, npt.NDArray[Any]]
 CHECKPOINT_OPTION: Final = "--checkpoint"
-OTHER_NAME: Final = "give another name, or remove it to begin anew"
+OTHER_NAME: Final = "give another name, or remove it to start again"
 CONTENT: Final = "content"  # digest of all other arrays, to detect damage
 DIGESTS: Final = ("program", "request")  # must be equal to resume a run
 
@@ -108,8 +108,8 @@ class CheckpointFile:
         ):
             if digest != expected_digest:
                 message = (
-                    f"{CHECKPOINT_OPTION} {self.path}: is of {owner} with another digest ({digest.hex()[:12]}, "
-                    f"needed: {expected_digest.hex()[:12]}); give the options of the run that it is of, {OTHER_NAME}"
+                    f"{CHECKPOINT_OPTION} {self.path}: belongs to {owner} with another digest ({digest.hex()[:12]}, "
+                    f"needed: {expected_digest.hex()[:12]}); give the options of that run, {OTHER_NAME}"
                 )
                 raise BadInput(message)
         try:

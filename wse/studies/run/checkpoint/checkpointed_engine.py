@@ -144,8 +144,8 @@ class CheckpointedEngine:
     def announce(self, tokens: Sequence[int], user: int) -> None:
         """Announce the next pass of a user to the engine.
 
-        Nothing is announced while passes come from the checkpoint, or when a checkpoint is due,
-        since it can only be written when no pass is in flight.
+        A pass that the checkpoint contains is not announced. Nothing is announced either when a
+        checkpoint is due, because it can only be written when no pass is in flight.
         """
         if self._done >= self.passes_again and not self._is_due:
             self._go_on()

@@ -76,7 +76,7 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
     if place == SAME and not _has_room(target, *draft_run.fabric_shape):
         wafer, (rows, cols), (draft_rows, draft_cols) = target.whole, target.fabric_shape, draft_run.fabric_shape
         message = (
-            f"--draft-place {SAME}: a draft of {draft_rows}x{draft_cols} PEs has no room beside {rows}x{cols} on "
+            f"--draft-place {SAME}: a draft of {draft_rows}x{draft_cols} PEs does not fit next to {rows}x{cols} on "
             f"{wafer.name} with {wafer.mesh_rows}x{wafer.mesh_cols}; give --draft-place wafer, or a smaller --mesh"
         )
         raise BadInput(message)

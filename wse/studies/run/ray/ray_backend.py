@@ -35,7 +35,7 @@ def ray_backend(prepared_run: PreparedRun, program: Program) -> Iterator[Backend
     request = prepared_run.request
     if any(stage.span > 1 for stage in program.stages):
         message = (
-            f"--engine ray: each wafer is a process of its own, and --mapping {program.mapping_name} has regions that "
+            f"--engine ray: each wafer is a separate process, but --mapping {program.mapping_name} has regions that "
             "span wafers; use --mapping region or pipeline, or --engine local"
         )
         raise BadInput(message)

@@ -35,7 +35,10 @@ class WaferJob:
     profile: bool
 
     def weights(self) -> Callable[[str], Source]:
-        """Return a function from tensor names to weights, from files of this machine or random."""
+        """Return a function from tensor names to weights.
+
+        The weights are read from files of this machine, or are random with the requested seed.
+        """
         request = self.request
         return weights_of(request, load_model(request.model, with_weights=request.weights is None))
 

@@ -55,7 +55,7 @@ class WaferActors:
             BadModel: An actor cannot use the weights, or does not find them on its machine.
             WorkerLost: The process of an actor has ended.
         """
-        await_actors(self.by_wafer, "wafer", least=len(self.by_wafer))
+        await_actors(self.by_wafer, "wafer", min_actors=len(self.by_wafer))
         job_bytes = self._ray.put(pickle.dumps(job))
         sizes = [_values_on(job.program, wafer) for wafer in range(len(self.by_wafer))]
         on_stored(0, sum(sizes), "")
@@ -130,9 +130,9 @@ class WaferActors:
         number = by_id.get(getattr(error, "actor_id", None) or "", wafer)
         path, remedy = self._checkpoint, "give the same command again"
         if path is None:
-            remedy += ", with --checkpoint FILE so that it can go on from where it was"
+            remedy += ", with --checkpoint FILE so that an interrupted run can resume"
         elif Path(str(path)).exists():
-            remedy = f"the same command goes on from {path}"
+            remedy = f"the same command resumes from {path}"
         message = f"wafer {number}: its process has ended, or its machine is gone, in the middle of the run; {remedy}"
         return WorkerLost(message)
 

@@ -34,6 +34,11 @@ def state_of_wafer(program: Program, arrays: Arrays, wafer: int) -> dict[str, np
 
     Bytes between the wafer and the host belong to the wafer.
 
+    Args:
+        program: The compiled Program.
+        arrays: State of the whole engine, by name.
+        wafer: Index of the wafer.
+
     Raises:
         ValueError: The link or crossing counters are missing, or have the shape of another Program.
     """

@@ -15,7 +15,10 @@ from wse.studies.options.acceptance import DraftAcceptance
 
 @dataclass(frozen=True, kw_only=True)
 class DraftsResult(AcceptanceResult, DraftPlaceResult):
-    """The drafts that decode passes verify. Times are those in the middle of a mean answer."""
+    """The drafts that decode passes verify, with their acceptance and times.
+
+    Times are for a context in the middle of an answer of mean length.
+    """
 
     grade: Annotated[str, Doc("evidence grade of the acceptance for this draft")]
     draft_tokens: Annotated[int, Doc("draft tokens per pass; 0 if drafts would not increase the speed")]

@@ -63,7 +63,7 @@ def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
 
 
 def _choice(compilation: Compilation) -> Choice:
-    """Return the choices of a compilation, with chunks that suit prompts of any length.
+    """Return the choices of a compilation with a chunk size that suits prompts of any length.
 
     A matrix product on the mesh gives each row of a region the same number of tokens of a full
     chunk. The chunk is therefore made a multiple of the rows. A prompt that is a single chunk needs
@@ -76,9 +76,11 @@ def _choice(compilation: Compilation) -> Choice:
 
 
 def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
-    """Time full chunks up to the longest prompt, and last chunks of several lengths.
+    """Time full chunks of prompts, and last chunks of several lengths.
 
-    Last chunks are timed both as the only chunk and at the end of the longest prompt.
+    Prompts are read in chunks of equal size, of which the last one may be shorter. Full chunks are
+    timed up to the longest prompt. Last chunks are timed both as the only chunk of a prompt and at
+    the end of the longest prompt.
     """
     max_prompt, slots = compilation.options.context - 1, compilation.options.batch
     chunk = min(compilation.choice.prefill_chunk, max_prompt)
@@ -108,7 +110,7 @@ def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
 def _fabric(placeable: Placeable, compilation: Compilation, prompts: tuple[int, ...]) -> Fabric:
     """Return the fabric model of the same regions, compiled for other prompt lengths.
 
-    The Program may need more SRAM than there is.
+    The Program may need more SRAM than a PE has. Only its times are used.
     """
     options: Options = replace(compilation.options, prompt_tokens=prompts, capacity=REPORT)
     program = compile_choice(placeable.spec, placeable.wafer, placeable.software, options, compilation.choice)

@@ -1,6 +1,7 @@
 """Times of passes on wafers that verify drafts, at several contexts.
 
-The times of drafts and of the exchange of token ids are those in the middle of a mean answer.
+The times of drafts and of the exchange of token ids are for a context in the middle of an answer of
+mean length.
 """
 
 from __future__ import annotations
