@@ -172,19 +172,19 @@ def _value_problems(trace: Trace, field: Field, values: Array) -> Iterator[str]:
     if field.refers:
         bound = trace.header.wafers if field.refers == "wafer" else trace.rows(field.refers)
         is_invalid = (values < minimum) | (values >= bound)
-        needed = f"an index into {bound} rows of {field.refers!r}"
+        requirement = f"an index into {bound} rows of {field.refers!r}"
     elif field.labels:
-        is_invalid, needed = values >= len(field.labels), f"a code of {', '.join(field.labels)}"
+        is_invalid, requirement = values >= len(field.labels), f"a code of {', '.join(field.labels)}"
     elif values.dtype.kind == "f":
-        is_invalid, needed = ~(np.isfinite(values) & (values >= 0)), "a number of at least 0"
+        is_invalid, requirement = ~(np.isfinite(values) & (values >= 0)), "a number of at least 0"
     elif values.dtype.kind == "i" and not field.signed:
-        is_invalid, needed = values < minimum, f"at least {minimum}"
+        is_invalid, requirement = values < minimum, f"at least {minimum}"
     elif values.dtype.kind == "S":
-        is_invalid, needed = np.array([not _is_text(value) for value in values], bool), "UTF-8"
+        is_invalid, requirement = np.array([not _is_text(value) for value in values], bool), "UTF-8"
     else:
         return
     for row in first_row(is_invalid.any(axis=tuple(range(1, is_invalid.ndim)))):
-        yield f"{field.path}[{row}]: {values[row]}, needed: {needed} ({int(is_invalid.sum())} such)"
+        yield f"{field.path}[{row}]: {values[row]}, needed: {requirement} ({int(is_invalid.sum())} such)"
 
 
 def _is_text(value: bytes) -> bool:

@@ -15,7 +15,7 @@ from wse_traces.read import Array, Trace
 from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
 from wse_traces.schema import DIRECTIONS, MOVES
 
-MOST_MOVES: Final = 500_000  # replayed at once: as JSON some 100 bytes each
+MOST_MOVES: Final = 500_000  # maximum replayed at once; about 100 bytes each as JSON
 _MOVE: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 
 

@@ -71,7 +71,7 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
     if len(names) != 2:
         message = f"{plural(len(names), 'name')}: give one model, or two traces"
         if len(names) == 1:
-            message = f"{names[0]}: is one trace: give a second beside it, or one model"
+            message = f"{names[0]}: is one trace: add a second trace, or give one model"
         raise BadInput(message)
     for name, other_name in (names, names[::-1]):
         if is_trace(other_name) and not is_trace(name):
@@ -184,7 +184,7 @@ class _Run:
         return limits._asdict()
 
 
-def _economics(wafer: str, stated: Stated | None, price: Price | None) -> Economics | None:
+def _economics(wafer: str, stated_assumptions: Stated | None, price: Price | None) -> Economics | None:
     """Return the economic assumptions for a wafer.
 
     A wafer that is not bundled has no assumptions, because its power is unknown. The result is then
@@ -192,14 +192,14 @@ def _economics(wafer: str, stated: Stated | None, price: Price | None) -> Econom
 
     Args:
         wafer: Name of the wafer.
-        stated: Assumptions that the user stated, or None.
+        stated_assumptions: Assumptions that the user stated, or None.
         price: Price that the user stated, or None.
 
     Raises:
         UnknownName: A price is given for a wafer that is not bundled, or another name is unknown.
     """
     try:
-        return load_economics(load_wafer(wafer), stated, wafer_price(price, wafer))
+        return load_economics(load_wafer(wafer), stated_assumptions, wafer_price(price, wafer))
     except UnknownName as error:
         if error.kind == "wafer" and price is None:
             return None
