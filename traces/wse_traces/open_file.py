@@ -118,7 +118,10 @@ def _rotate(word: int, bits: int) -> int:
 
 
 class _ReleasedFile(io.FileIO):
-    """File whose first bytes are replaced by ``start`` when it is read."""
+    """File whose first bytes are replaced by ``start`` when it is read.
+
+    The replacement clears the mark by which HDF5 knows that another process writes the file.
+    """
 
     start = b""
 

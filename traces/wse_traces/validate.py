@@ -167,7 +167,15 @@ def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
 
 
 def _value_problems(trace: Trace, field: Field, values: Array) -> Iterator[str]:
-    """Yield a message for the first invalid value of a column: index, code, number or text."""
+    """Yield a message for the first invalid value of a column.
+
+    Values must be valid indices, codes, numbers or texts, depending on the field.
+
+    Args:
+        trace: An open trace.
+        field: Field of the column.
+        values: Values of the column.
+    """
     minimum = schema.NONE if str(schema.NONE) in field.doc else 0  # descriptions say what -1 means
     if field.refers:
         bound = trace.header.wafers if field.refers == "wafer" else trace.rows(field.refers)
@@ -197,7 +205,13 @@ def _is_text(value: bytes) -> bool:
 
 
 def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[str]:
-    """Yield a message for the first rectangle of a table that extends beyond the mesh."""
+    """Yield a message for the first rectangle that extends beyond the mesh, by rows or by columns.
+
+    Args:
+        trace: An open trace.
+        table: Name of the table that contains the rectangles.
+        columns: Columns of the table.
+    """
     ends = (("row", "rows", trace.header.rows), ("col", "cols", trace.header.cols))
     group = next(f.path.rsplit("/", 1)[0] for f in TABLES[table] if f.name == "rows")
     for start, size, length in ends:

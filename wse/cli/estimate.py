@@ -85,7 +85,13 @@ def estimate(
 
 
 def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfResult:
-    """Return the result of --what-if. If --png is given, write its chart as well."""
+    """Return the result of --what-if, and write its chart if --png is given.
+
+    Args:
+        request: Estimate whose machine is changed.
+        changes: Value of --what-if.
+        png: Value of --png, or None.
+    """
     from wse.reports.output_file import picture_path, write_output
     from wse.reports.progress import TRYING, progress_on
     from wse.studies.what_if.changes import read_changes

@@ -154,7 +154,15 @@ def _values(trace: Trace, kind: str, wafer: int) -> tuple[str, str, Array, int]:
 
 
 def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
-    """Draw a heat map with its scale and the outlines of stages, and save it as PNG."""
+    """Draw a heat map with its colour scale and the outlines of stages, and save it as PNG.
+
+    Small meshes are enlarged. A PE is at least one pixel wide and high.
+
+    Args:
+        wafer_map: The map.
+        title: Description of the run, written above the map.
+        path: File to write.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -190,7 +198,10 @@ def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
 
 
 def _outline(axes: Any, stage: Stage, name: str) -> None:
-    """Draw the rectangle and name of a stage in white with black edges, visible on every colour."""
+    """Draw the rectangle and the name of a stage in white with black edges.
+
+    They are visible on every colour of the heat map.
+    """
     from matplotlib.patches import Rectangle
     from matplotlib.patheffects import withStroke
 

@@ -164,7 +164,13 @@ def _chosen_sequences(
 
 
 def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
-    """Return the columns of the steps on the page: of each schedule, the first ``rows`` steps."""
+    """Return the columns of the steps on the page: of each schedule, its first steps.
+
+    Args:
+        trace: An open trace.
+        begins: int ``[schedule]``: first row of each schedule in the table of steps.
+        rows: Number of steps of each schedule on the page.
+    """
     spans = list(zip(begins.tolist(), rows, strict=True))
     return {
         name: np.concatenate(

@@ -53,7 +53,13 @@ def changes_table(
 
 
 def _lines(changes: Sequence[Change], kinds: Mapping[str, str], max_changes: int) -> Iterator[_Line]:
-    """Yield the rows: for each kind, a heading and up to ``max_changes`` changes."""
+    """Yield the rows: for each kind, a heading and up to ``max_changes`` changes.
+
+    Args:
+        changes: Changes of all kinds, the largest of each kind first.
+        kinds: Kinds to show, with their headings. An empty heading is not printed.
+        max_changes: Maximum number of changes of each kind.
+    """
     for kind, text in kinds.items():
         kind_changes = [change for change in changes if change.kind == kind][:max_changes]
         if kind_changes and text:

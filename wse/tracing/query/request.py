@@ -37,7 +37,10 @@ DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRequest:
-    """Options of ``wse inspect`` as the user gave them. At most one view may be requested."""
+    """Options of ``wse inspect`` as the user gave them. At most one view may be requested.
+
+    Combinations of options are checked by ``inspect_trace``, before the trace is opened.
+    """
 
     trace: Path
     steps: bool = False

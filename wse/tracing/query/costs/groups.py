@@ -64,7 +64,10 @@ class Group(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsView(View):
-    """View of the cycles of each phase, grouped by op, layer, cause or another key."""
+    """View of the cycles of each phase, grouped by op, layer, cause or another key.
+
+    ``groups`` has the groups of all phases, the largest of each phase first.
+    """
 
     TABLE: ClassVar[str] = "groups"
 

@@ -25,7 +25,10 @@ from wse.tracing.query.view import trace_at
 
 @dataclass(frozen=True, kw_only=True)
 class TracesResult(Result):
-    """Comparison of two runs: a row of results for each, and the changes between them."""
+    """Comparison of two runs: a row of results for each, and the changes between them.
+
+    The result is returned by ``compare_traces`` and printed by ``wse compare A.h5 B.h5``.
+    """
 
     traces: Annotated[tuple[str, str], Doc("the files")]
     same_program: Annotated[bool, Doc("whether both ran the same Program")]
@@ -91,7 +94,11 @@ def is_trace(name: str) -> bool:
 
 
 class _Run:
-    """Trace of a run, with the quantities that ``wse compare A.h5 B.h5`` needs."""
+    """Trace of a run, with the quantities that ``wse compare A.h5 B.h5`` needs.
+
+    The trace is read and closed when the object is created. A run without decoded tokens raises
+    BadTrace.
+    """
 
     def __init__(self, path: Path, economics: Stated | None, price: Price | None) -> None:
         self.path = path
