@@ -165,11 +165,11 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["MODEL", "--prompt-len", "3", "--new-tokens", "3", "--economics", "none.toml"], ["none.toml", "does not exist"]),
     (["./missing"], ["'./missing'", "no such file or folder"]),
     (["none.h5", "none.h5"], ["none.h5", "no such file"]),
-    (["none.h5"], ["none.h5: is one trace", "give a second beside it"]),
+    (["none.h5"], ["none.h5: is one trace", "add a second trace"]),
     (["none.h5", "MODEL"], ["is no trace", "'none.h5' is one"]),
     (["MODEL", "none.h5"], ["is no trace", "'none.h5' is one"]),
     (["MODEL", "MODEL"], ["give one model, or two files that wse run wrote"]),
-    (["a.h5", "b.h5", "--wafers", "2"], ["--wafers", "is of models, and two traces are compared"]),
+    (["a.h5", "b.h5", "--wafers", "2"], ["--wafers", "applies to models, not to traces"]),
     (["a.h5", "b.h5", "c.h5"], ["3 names", "one model, or two traces"]),
 ]
 
@@ -215,7 +215,7 @@ def test_rows_that_keep_targets_as_markdown(wse: Wse, empty: Path) -> None:
     assert tuple(rows[0]) == tuple(one for one in PLANNED_COLUMNS if not one.startswith("link_"))  # none was given
     for option in ("--html", "--png"):
         refusal = wse(*command, option, f"t.{option[2:]}").refusal()
-        assert f"{option}: is of a whole comparison, not of ranked rows; leave it out" in refusal
+        assert f"{option}: draws a whole comparison, not ranked rows; leave it out" in refusal
 
 
 def test_detail_of_machines_for_users_has_a_row_for_each_mapping_and_their_room(wse: Wse) -> None:

@@ -135,7 +135,7 @@ def test_traces_take_no_gpus(wse: Wse) -> None:
     golden = Path(__file__).parents[2] / "traces" / "golden" / "v1" / "story-two-wafers.h5"
     answer = wse("compare", golden, golden, "--gpu", "h100")
     assert answer.code == 2
-    assert "--gpu: is of models" in answer.err
+    assert "--gpu: applies to models" in answer.err
 
 
 def test_a_gpu_that_nobody_prices_is_refused(wse: Wse, tmp_path: Path) -> None:

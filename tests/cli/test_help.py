@@ -81,14 +81,17 @@ def test_a_shell_completes(tmp_path: Path, line: str, offered: str) -> None:
     [
         (["run", "--max-new-token", "3"], "unknown option '--max-new-token': did you mean '--new-tokens'?"),
         (["estimate", "story", "--max-new-tokens", "3"], "unknown option '--max-new-tokens'"),
-        (["validate", "--set", "wafer.clock_hz=x2"], "wse validate --help lists them; it is of wse run, compile,"),
+        (
+            ["validate", "--set", "wafer.clock_hz=x2"],
+            "wse validate --help lists them; it is an option of wse run, compile,",
+        ),
         (
             ["models", "--wafer", "wse2"],
-            "models: unknown option '--wafer': wse models --help lists them; it is of wse run",
+            "models: unknown option '--wafer': wse models --help lists them; it is an option of wse run",
         ),
         (
             ["export", "t.h5", "--to", "png", "--wafer-index", "1"],
-            "--wafer-index: is of --to simulator-log, not of png; leave it out",
+            "--wafer-index: applies to --to simulator-log, not to png; leave it out",
         ),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",

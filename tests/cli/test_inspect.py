@@ -160,8 +160,8 @@ def test_hostile_names_stay_text(wse: Wse, empty: Path) -> None:
 
 
 REFUSED: list[tuple[list[str], list[str]]] = [
-    (["--steps", "--links"], ["--steps and --links", "give one of them"]),
-    (["--by", "op", "--tree", "--check"], ["--by and --tree and --check", "give one of them"]),
+    (["--steps", "--links"], ["--steps and --links", "give only one of them"]),
+    (["--by", "op", "--tree", "--check"], ["--by and --tree and --check", "give only one of them"]),
     (["--steps", "--sort", "size"], ["--sort", "unknown column 'size'", "known: compute, crossing, cycles"]),
     (["--links", "--sort", "words"], ["--sort words", "goes with --steps"]),
     (["--sort", "words"], ["--sort words", "goes with --steps"]),
@@ -185,7 +185,7 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["--diff", "text.h5"], ["text.h5", "not an HDF5 file"]),
     (["--diff", "other.h5"], ["other.h5", "'format' is missing"]),
     (["--diff", "."], ["is a folder"]),
-    (["--csv", "x.csv"], ["--csv", "the summary is no table", "--steps, --by"]),
+    (["--csv", "x.csv"], ["--csv", "the summary is not a table", "--steps, --by"]),
     (["--steps", "--csv", "-", "--json"], ["--json and --csv -", "stdout"]),
     (["--steps", "--csv", "no/x.csv"], ["--csv no/x.csv", "no is no folder"]),
     (["--steps", "--csv", ""], ["--csv ''", "the path is empty"]),

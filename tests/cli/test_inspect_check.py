@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Wse
 
 FILES: list[tuple[str, str]] = [
-    ("text.h5", "not an HDF5 file, so no trace"),
+    ("text.h5", "not an HDF5 file, so not a trace"),
     ("other.h5", "attribute 'format' is missing"),
     ("newer.h5", "version 3"),
     ("cut.h5", "truncated: it has "),

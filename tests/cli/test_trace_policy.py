@@ -82,7 +82,7 @@ def test_a_run_goes_on_without_its_trace(wse: Wse, tiny: Path, tmp_path: Path) -
     assert replaced.startswith("wse: warning: ")
     assert replaced.endswith("replaces the existing one; --trace NAME keeps both")
     assert lost.startswith("wse: warning: ")
-    assert lost.endswith("; the run goes on without a trace")
+    assert lost.endswith("; the run continues without a trace")
     report = json.loads(outcome.out)
     assert len(report["tokens"]) == 20
     assert report["trace"] == f"{tmp_path / 'run.h5'}.partial"

@@ -18,12 +18,12 @@ def test_what_is_of_one_machine_is_refused(wse: Wse) -> None:
         (("--gpu", "h100"), "--gpu h100: --what-if changes numbers of wafers"),
         (("--trace", "a.h5"), "--trace: is of one machine"),
         (("--sensitivity",), "--sensitivity: is of one machine"),
-        (("--detail",), "--detail: is of one machine"),
+        (("--detail",), "--detail: applies to one machine"),
         (("--new-tokens", 1), "--new-tokens 1: nothing is decoded"),
         (("--png", "a.pdf"), "--png a.pdf: give the name of a PNG image, which ends in .png"),
     ):
         assert part in wse("estimate", "story", "--what-if", "clock=x2", *options).refusal()
-    assert "--png a.png: is the picture of --what-if" in wse("estimate", "story", "--png", "a.png").refusal()
+    assert "--png a.png: draws the result of --what-if" in wse("estimate", "story", "--png", "a.png").refusal()
 
 
 def test_the_command_prints_the_table_and_writes_the_picture(wse: Wse, empty: Path) -> None:

@@ -30,7 +30,7 @@ def message_of(path):
 
 def test_missing_file_names_the_unfinished_one(tmp_path):
     (tmp_path / "t.h5.partial").touch()
-    assert "t.h5.partial is the trace of a run that goes on or was stopped" in message_of(tmp_path / "t.h5")
+    assert "t.h5.partial is the trace of a run that is in progress or was stopped" in message_of(tmp_path / "t.h5")
     assert "not a regular file" in message_of(tmp_path)
 
 
@@ -38,7 +38,7 @@ def test_missing_file_names_the_unfinished_one(tmp_path):
 def test_not_hdf5(tmp_path, content):
     path = tmp_path / "t.h5"
     path.write_bytes(content)
-    assert f"{'not an HDF5 file' if content else 'empty'}, so no trace" in message_of(path)
+    assert f"{'not an HDF5 file' if content else 'empty'}, so not a trace" in message_of(path)
     assert len(problems(path)) == 1
 
 
@@ -55,7 +55,7 @@ def test_truncated(copy, length):
     copy.write_bytes(data[:left])
     says = f"truncated: it has {left:,} of its {len(data):,} bytes; make the trace again"
     assert message_of(copy).endswith(
-        says if left >= 48 else "of its 8 bytes the first 48 make no sense; make the trace again"
+        says if left >= 48 else "the first 48 of its 8 bytes are invalid; make the trace again"
     )
     for insides in ("eof", "sblock", "metadata", "synchronously"):
         assert insides not in message_of(copy).removeprefix(str(copy))

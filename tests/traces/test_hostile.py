@@ -187,7 +187,7 @@ CASES = {
     "no_gzip": (lambda f: chunk_of(f, b"hello"), WHOLE + "Error -3 while decompressing data"),
     "long": (lambda f: chunk_of(f, bytes(40_000)), "the chunk at (0,) claims 40,000 B"),
     "tiny_chunks": (tiny_chunks, "run/summary: the data is damaged (100,000 chunks to read, the limit is 65,536; read"),
-    "fill": (lambda f: replace(f, fillvalue=7), "steps/op: what is not stored reads as 7, needed: 0"),
+    "fill": (lambda f: replace(f, fillvalue=7), "steps/op: missing elements read as 7, needed: 0"),
     "plugin": (filter_of_a_plugin, "steps/op: stored with filter 32001, allowed: shuffle, gzip, sum"),
     "twice": (filters_on("set_deflate", "set_deflate"), "steps/op: stored with 2 filters, needed: each at most once"),
     "order": (

@@ -77,7 +77,7 @@ def test_no_buffer_lies_over_one_that_is_always_needed(sample, write_sample, tmp
 
     monkeypatch.setattr(TraceWriter, "append", append)
     path = write_sample(tmp_path / "t.h5")
-    over = ["sram/buffers/address[1]: '<script>' lies over a buffer of its stage, and one of them is always needed"]
+    over = ["sram/buffers/address[1]: '<script>' overlaps a buffer of its stage, and one of them is always needed"]
     assert problems(path) == (over if always else [])
 
 

@@ -179,7 +179,11 @@ def checked_dataset(file: Any, field: Field, header: RunHeader, rows: int, *, co
 
 
 def _deviations(dataset: Any, field: Field, header: RunHeader) -> Iterator[str]:
-    """Yield a message for each deviation of a dataset's type, shape, storage or attributes."""
+    """Yield a message for each deviation of a dataset from the schema.
+
+    Type, shape, storage and attributes are compared. Only the presence of ``doc`` is checked, not
+    its text.
+    """
     if dataset.dtype != np.dtype(field.dtype):
         yield f"dtype {dataset.dtype}, needed: {field.dtype}"
     lengths = schema.shape_of(field, header)

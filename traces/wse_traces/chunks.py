@@ -60,7 +60,7 @@ def storage_problems(dataset: Any) -> Iterator[str]:
         fill = np.ones((), dataset.dtype)
         properties.get_fill_value(fill)
         if fill.tobytes().strip(b"\0"):
-            yield f"what is not stored reads as {fill}, needed: 0"
+            yield f"missing elements read as {fill}, needed: 0"
 
 
 def read_box(dataset: Any, box: Box) -> NDArray[Any]:
@@ -89,11 +89,11 @@ def read_box(dataset: Any, box: Box) -> NDArray[Any]:
         message = f"{count:,} chunks to read, the limit is {CHUNKS:,}; read fewer rows at once"
         raise ValueError(message)
     for corner in itertools.product(*corners):
-        stored = dataset.get_chunk_info_by_coord(corner)
-        if stored.byte_offset is None:
+        chunk_info = dataset.get_chunk_info_by_coord(corner)
+        if chunk_info.byte_offset is None:
             continue
-        if stored.size > 2 * math.prod(chunk) * dtype.itemsize + 1024:  # more than gzip ever adds
-            message = f"the chunk at {corner} claims {stored.size:,} B"
+        if chunk_info.size > 2 * math.prod(chunk) * dtype.itemsize + 1024:  # gzip never adds this much
+            message = f"the chunk at {corner} claims {chunk_info.size:,} B"
             raise ValueError(message)
         mask, data = dataset.read_direct_chunk(corner)
         applied = [name for i, name in enumerate(filters) if not mask >> i & 1]

@@ -25,7 +25,7 @@ def reason_of(error: Exception) -> str:
     """
     if isinstance(error, (OSError, RuntimeError, KeyError)) and not isinstance(error, RecursionError):
         system_reason = error.strerror if isinstance(error, OSError) else None
-        return system_reason or (CHECKSUM_REASON if "checksum" in str(error) else "HDF5 finds no sense in its bytes")
+        return system_reason or (CHECKSUM_REASON if "checksum" in str(error) else "HDF5 cannot interpret its bytes")
     return str(error.args[0]) if error.args else type(error).__name__
 
 
@@ -69,17 +69,17 @@ def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
     if not has_attribute(item, name):
         message = f"attribute {name!r} is missing"
         raise ValueError(message)
-    stored = h5py.h5a.open(item, name.encode())
-    size = stored.get_storage_size()
-    if stored.shape != () or not 0 < size <= ATTRIBUTE_BYTES or not _is_of(stored.get_type(), kind):
+    attribute = h5py.h5a.open(item, name.encode())
+    size = attribute.get_storage_size()
+    if attribute.shape != () or not 0 < size <= ATTRIBUTE_BYTES or not _is_of(attribute.get_type(), kind):
         message = f"attribute {name!r} is not one {kind.__name__} of at most {ATTRIBUTE_BYTES:,} B"
         raise ValueError(message)
     if kind is not str:
-        value = np.zeros((), stored.dtype)
-        stored.read(value)
+        value = np.zeros((), attribute.dtype)
+        attribute.read(value)
         return kind(value[()])  # type: ignore[call-arg]
     data = np.zeros((), f"S{size}")
-    stored.read(data, mtype=stored.get_type())
+    attribute.read(data, mtype=attribute.get_type())
     try:
         return data.tobytes().rstrip(b"\0").decode()
     except UnicodeDecodeError as error:
@@ -87,11 +87,11 @@ def attribute_of(item: Any, name: str, kind: type[object]) -> Any:
         raise ValueError(message) from error
 
 
-def _is_of(stored: Any, kind: type[object]) -> bool:
+def _is_of(stored_type: Any, kind: type[object]) -> bool:
     """Return whether a stored HDF5 type is the expected Python type.
 
     Texts must have a fixed length. Booleans are stored as enumerations.
     """
     if kind is str:
-        return isinstance(stored, h5py.h5t.TypeStringID) and not stored.is_variable_str()
-    return stored.dtype.kind in _KINDS[kind]
+        return isinstance(stored_type, h5py.h5t.TypeStringID) and not stored_type.is_variable_str()
+    return stored_type.dtype.kind in _KINDS[kind]

@@ -22,7 +22,7 @@ from wse_traces.lookup import reason_of
 from wse_traces.partial import partial_path
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-SUPERBLOCK_BYTES = 48  # of version 3; its last 4 bytes are the checksum of those before
+SUPERBLOCK_BYTES = 48  # of version 3; the last 4 bytes are the checksum of the others
 _FLAGS_AT, _END_AT, _CHECKSUM_AT = 11, 28, 44
 _MASK = 0xFFFFFFFF
 
@@ -38,7 +38,7 @@ def open_file(path: Path) -> Iterator[Any]:
         unfinished = partial_path(path) if path.name else path
         hint = "; give a file that wse run --trace wrote"
         if unfinished.is_file():
-            hint = f"; {unfinished} is the trace of a run that goes on or was stopped"
+            hint = f"; {unfinished} is the trace of a run that is in progress or was stopped"
         message = f"{path}: {'not a regular file' if path.exists() else 'no such file'}{hint}"
         raise TraceError(message)
     with ExitStack() as stack:
@@ -47,7 +47,7 @@ def open_file(path: Path) -> Iterator[Any]:
                 start = opened.read(SUPERBLOCK_BYTES)
             if not start.startswith(SIGNATURE):
                 reason = "not an HDF5 file" if start else "empty"
-                message = f"{path}: {reason}, so no trace; give a file that wse run --trace wrote"
+                message = f"{path}: {reason}, so not a trace; give a file that wse run --trace wrote"
                 raise TraceError(message)
             is_closed = not _is_unfinished(start)
             source = h5py.File(path, "r", locking=False) if is_closed else _open_unfinished(path, start)
@@ -73,7 +73,7 @@ def _fault(path: Path, start: bytes, error: Exception) -> str:
     """
     size_bytes = path.stat().st_size
     if len(start) < SUPERBLOCK_BYTES or start[8] != 3 or not _is_first_block_whole(start):
-        return f"truncated or damaged: of its {size_bytes:,} bytes the first {SUPERBLOCK_BYTES} make no sense"
+        return f"truncated or damaged: the first {SUPERBLOCK_BYTES} of its {size_bytes:,} bytes are invalid"
     end_bytes = struct.unpack_from("<Q", start, _END_AT)[0]
     if size_bytes < end_bytes:
         return f"truncated: it has {size_bytes:,} of its {end_bytes:,} bytes"
@@ -118,7 +118,10 @@ def _rotate(word: int, bits: int) -> int:
 
 
 class _ReleasedFile(io.FileIO):
-    """File whose first bytes are replaced by ``start`` when it is read."""
+    """File whose first bytes are replaced by ``start`` when it is read.
+
+    The replacement clears the mark by which HDF5 knows that another process writes the file.
+    """
 
     start = b""
 

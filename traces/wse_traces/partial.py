@@ -18,7 +18,7 @@ if sys.platform != "win32":
     import fcntl
 
 _ROOM_STEP_BYTES = 1 << 20
-_EOF_OFFSET = 28  # of the end-of-file address in the superblock, version 3
+_EOF_OFFSET = 28  # offset of the end-of-file address in a superblock of version 3
 REMEDY = "give another path with --trace, or --trace none"
 
 

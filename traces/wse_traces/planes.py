@@ -27,7 +27,9 @@ def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int
     """
     column = trace[path]
     _, directions, rows, cols = column.shape
-    *_, chunk_rows, chunk_cols = schema.chunk_of(schema.BY_PATH[path], trace.header)  # as it is written
+    *_, chunk_rows, chunk_cols = schema.chunk_of(
+        schema.BY_PATH[path], trace.header
+    )  # the chunks in which the dataset is stored
     for direction in range(directions):
         for row in range(0, rows, chunk_rows):
             for col in range(0, cols, chunk_cols):

@@ -75,7 +75,7 @@ class Trace(TraceFile):
         if not isinstance(what, str):
             return frame_of(_STEP_FIELDS, what, names, kind)
         fields = {path.rsplit("/", 1)[1]: self._field(path) for path in self.columns(what)}
-        if what in BY_PATH:  # a plane is a table of its own
+        if what in BY_PATH:  # a plane, which is a table of its own
             first, last, _ = slice(start, stop).indices(self.rows(what))
             return long_frame(BY_PATH[what], self.column(what, first, last), first, kind)
         flat = {name: field for name, field in fields.items() if "row" not in field.axes}

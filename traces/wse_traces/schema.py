@@ -323,7 +323,7 @@ TABLES: Final[Mapping[str, tuple[Field, ...]]] = {
 }
 BY_PATH: Final[Mapping[str, Field]] = {f.path: f for f in FIELDS}
 
-# Rows of each table that are safely in the file, in the order of its attribute `labels`.
+# Complete rows of each table, in the order of the attribute `labels`.
 ROWS: Final = Field(
     "run/rows",
     "<i8",
@@ -333,7 +333,7 @@ ROWS: Final = Field(
     labels=tuple(TABLES),
 )
 
-# Where one table slices another: (table, ends column, sliced table).
+# Tables whose rows are segments of another table: (table, column with the ends, divided table).
 RAGGED: Final = (
     ("token", "tokens/text_end", "text_byte"),
     ("tensor", "tensors/end", "tensor_byte"),

@@ -235,22 +235,22 @@ class TraceFile:
             raise TraceError(message)
         return report
 
-    def check_size(self, what: str, fields: tuple[Field, ...], rows: int) -> None:
+    def check_size(self, item_name: str, fields: tuple[Field, ...], rows: int) -> None:
         """Raise TraceError if some rows of the given columns would exceed the size limit.
 
         Args:
-            what: Name of what is read, for the error message.
+            item_name: Name of what is read, for the error message.
             fields: Fields of the columns.
             rows: Number of rows.
         """
         row_bytes = sum(np.dtype(f.dtype).itemsize * math.prod(schema.shape_of(f, self.header)) for f in fields)
-        self._check_bytes(what, rows * row_bytes)
+        self._check_bytes(item_name, rows * row_bytes)
 
-    def _check_bytes(self, what: str, size: int) -> None:
+    def _check_bytes(self, item_name: str, size: int) -> None:
         """Raise TraceError if a number of bytes exceeds the size limit."""
         if size > self.limit_bytes:
             limit = f"the limit is {self.limit_bytes:,} B; read fewer rows at once"
-            message = f"{self.path}: {what}: {size:,} B to read, {limit}"
+            message = f"{self.path}: {item_name}: {size:,} B to read, {limit}"
             raise TraceError(message)
 
     def deviations(self, path: str) -> list[str]:

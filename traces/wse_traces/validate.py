@@ -167,24 +167,32 @@ def _plane_problems(trace: Trace, field: Field) -> Iterator[str]:
 
 
 def _value_problems(trace: Trace, field: Field, values: Array) -> Iterator[str]:
-    """Yield a message for the first invalid value of a column: index, code, number or text."""
+    """Yield a message for the first invalid value of a column.
+
+    Values must be valid indices, codes, numbers or texts, depending on the field.
+
+    Args:
+        trace: An open trace.
+        field: Field of the column.
+        values: Values of the column.
+    """
     minimum = schema.NONE if str(schema.NONE) in field.doc else 0  # descriptions say what -1 means
     if field.refers:
         bound = trace.header.wafers if field.refers == "wafer" else trace.rows(field.refers)
         is_invalid = (values < minimum) | (values >= bound)
-        needed = f"an index into {bound} rows of {field.refers!r}"
+        requirement = f"an index into {bound} rows of {field.refers!r}"
     elif field.labels:
-        is_invalid, needed = values >= len(field.labels), f"a code of {', '.join(field.labels)}"
+        is_invalid, requirement = values >= len(field.labels), f"a code of {', '.join(field.labels)}"
     elif values.dtype.kind == "f":
-        is_invalid, needed = ~(np.isfinite(values) & (values >= 0)), "a number of at least 0"
+        is_invalid, requirement = ~(np.isfinite(values) & (values >= 0)), "a number of at least 0"
     elif values.dtype.kind == "i" and not field.signed:
-        is_invalid, needed = values < minimum, f"at least {minimum}"
+        is_invalid, requirement = values < minimum, f"at least {minimum}"
     elif values.dtype.kind == "S":
-        is_invalid, needed = np.array([not _is_text(value) for value in values], bool), "UTF-8"
+        is_invalid, requirement = np.array([not _is_text(value) for value in values], bool), "UTF-8"
     else:
         return
     for row in first_row(is_invalid.any(axis=tuple(range(1, is_invalid.ndim)))):
-        yield f"{field.path}[{row}]: {values[row]}, needed: {needed} ({int(is_invalid.sum())} such)"
+        yield f"{field.path}[{row}]: {values[row]}, needed: {requirement} ({int(is_invalid.sum())} such)"
 
 
 def _is_text(value: bytes) -> bool:
@@ -197,7 +205,13 @@ def _is_text(value: bytes) -> bool:
 
 
 def _rectangle_problems(trace: Trace, table: str, columns: Columns) -> Iterator[str]:
-    """Yield a message for the first rectangle of a table that extends beyond the mesh."""
+    """Yield a message for the first rectangle that extends beyond the mesh, by rows or by columns.
+
+    Args:
+        trace: An open trace.
+        table: Name of the table that contains the rectangles.
+        columns: Columns of the table.
+    """
     ends = (("row", "rows", trace.header.rows), ("col", "cols", trace.header.cols))
     group = next(f.path.rsplit("/", 1)[0] for f in TABLES[table] if f.name == "rows")
     for start, size, length in ends:

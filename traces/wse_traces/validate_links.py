@@ -91,7 +91,7 @@ def hop_problems(trace: Trace) -> Iterator[str]:
     words = sum(int(trace.column("links/words", wafer, wafer + 1).sum()) for wafer in range(trace.rows("links/words")))
     begin, count = trace.column("schedules/first_step"), trace.column("schedules/steps")
     if (begin > trace.rows("step") - count).any():
-        return  # a problem of schedules, listed there
+        return  # reported by the check of schedules
     execution_counts = np.bincount(trace.column("passes/schedule"), minlength=len(begin))
     schedule_hops = range_sums(trace.column("steps/hops"), begin, begin + count)
     hops = int((schedule_hops * execution_counts).sum() + trace.column("shifts/hops").sum())

@@ -57,7 +57,7 @@ def stage_problems(trace: Trace) -> Iterator[str]:
         on_wafer = (columns["wafer"] == wafer) & (begin >= 0)
         top, west, height, width = (columns[name][on_wafer].astype("<i8") for name in ("row", "col", "rows", "cols"))
         if (top + height > rows).any() or (west + width > cols).any():
-            continue  # a problem of rectangles, listed there
+            continue  # reported by the check of rectangles
         corners = np.zeros((rows + 1, cols + 1), "<i4")
         for row, col, sign in (
             (top, west, 1),
@@ -114,7 +114,7 @@ def buffer_problems(trace: Trace) -> Iterator[str]:
     for place in first_row(overlaps):
         row = order[place]
         name = columns["name"][row].decode(errors="replace")
-        yield f"sram/buffers/address[{row}]: {name!r} lies over a buffer of its stage, and one of them is always needed"
+        yield f"sram/buffers/address[{row}]: {name!r} overlaps a buffer of its stage, and one of them is always needed"
 
 
 def _furthest_ends(ends: Array) -> Array:

@@ -383,11 +383,11 @@ class TraceWriter:
 
     def _flush_if_due(self) -> None:
         """Flush if enough rows are buffered, or if enough time has passed since the last flush."""
-        now = time.monotonic()
-        pause = max(_FLUSH_S, self._flush_took_s / _FLUSH_FRACTION, _FLUSH_FRACTION * (now - self._started))
+        now_s = time.monotonic()
+        pause = max(_FLUSH_S, self._flush_took_s / _FLUSH_FRACTION, _FLUSH_FRACTION * (now_s - self._started))
         if self._flushes < _FIRST_FLUSHES:  # a kill shortly after the start should lose little
             pause = _FIRST_FLUSH_S * 2**self._flushes
-        if not self._in_transaction and (self._waiting_bytes >= _BUFFER_BYTES or now - self._flushed >= pause):
+        if not self._in_transaction and (self._waiting_bytes >= _BUFFER_BYTES or now_s - self._flushed >= pause):
             self.flush()
 
     def _bound_bytes(self, buffered_rows: Mapping[str, Mapping[str, list[Array]]]) -> int:

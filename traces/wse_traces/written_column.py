@@ -120,7 +120,10 @@ class WrittenColumn:
 
 
 class WrittenDataset:
-    """Dataset of a column in a growing file. It uses HDF5's low-level interface for speed."""
+    """Dataset of a column in a growing file.
+
+    HDF5's low-level interface is used for speed, because a trace has a hundred datasets.
+    """
 
     def __init__(self, file: Any, column: WrittenColumn) -> None:
         self._id = h5py.h5d.open(file.id, column.path.encode())

@@ -24,7 +24,7 @@ from wse.cli.help import HELP_NAMES, PanelCommand, option_rows
 from wse.cli.parameters import with_options
 from wse.errors import BadInput, UnknownName
 
-UsageError: Any = typer.BadParameter.__mro__[1]  # typer's base of wrong usage, which it does not export
+UsageError: Any = typer.BadParameter.__mro__[1]  # base class of typer's usage errors, which typer does not export
 
 COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "run": run.run,
@@ -132,7 +132,7 @@ def usage_error(error: Exception, arguments: Sequence[str]) -> str | None:
         listed_by = f"wse {name} --help" if name else "wse --help"
         other_commands = _commands_with(option)
         text = f"{place}{UnknownName('option', option, _options(context), listed_by=listed_by)}"
-        text += f"; it is of wse {', '.join(other_commands)}" if other_commands else ""
+        text += f"; it is an option of wse {', '.join(other_commands)}" if other_commands else ""
     elif _plain(error).startswith("no such command"):
         text = str(UnknownName("command", first, COMMANDS))
     elif kind == "MissingParameter":

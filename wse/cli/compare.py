@@ -107,7 +107,7 @@ def compare(
     picture = next((name for name in ("png", "html") if name in files), None)
     if request.is_ranked and picture is not None:
         check_question(question, request)
-        message = f"--{picture}: is of a whole comparison, not of ranked rows; leave it out"
+        message = f"--{picture}: draws a whole comparison, not ranked rows; leave it out"
         raise BadInput(message)
     with progress_on(sys.stderr, COMPARING) as on_progress:
         result = compare_machines(request, question, on_progress, engine=choice)
@@ -144,5 +144,5 @@ def _refuse_model_options(invocation: typer.Context) -> None:
     for parameter in invocation.command.params:
         source = invocation.get_parameter_source(str(parameter.name))
         if parameter.name not in OF_TRACES and source is not None and source.name == "COMMANDLINE":
-            message = f"{parameter.opts[0]}: is of models, and two traces are compared; leave it out"
+            message = f"{parameter.opts[0]}: applies to models, not to traces; leave it out"
             raise BadInput(message)

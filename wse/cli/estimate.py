@@ -62,12 +62,12 @@ def estimate(
     if what_if is not None:
         if write_mapping is not None or detail:
             option = "--detail" if detail else f"--write-mapping {write_mapping}"
-            message = f"{option}: is of one machine, and --what-if tries several; leave out one"
+            message = f"{option}: applies to one machine, but --what-if compares several; leave out one"
             raise BadInput(message)
         opt.print_result(_what_if(request, what_if, png), json=json)
         return
     if png is not None:
-        message = f"--png {png}: is the picture of --what-if; give that too, or leave it out"
+        message = f"--png {png}: draws the result of --what-if; add that option, or leave it out"
         raise BadInput(message)
     if request.gpu is not None:
         from wse.studies.estimate.gpus.study import estimate_on_gpus
@@ -85,7 +85,13 @@ def estimate(
 
 
 def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfResult:
-    """Return the result of --what-if. If --png is given, write its chart as well."""
+    """Return the result of --what-if, and write its chart if --png is given.
+
+    Args:
+        request: Estimate whose machine is changed.
+        changes: Value of --what-if.
+        png: Value of --png, or None.
+    """
     from wse.reports.output_file import picture_path, write_output
     from wse.reports.progress import TRYING, progress_on
     from wse.studies.what_if.changes import read_changes

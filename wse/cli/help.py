@@ -25,7 +25,7 @@ HELP_NAMES: Final = ("-h", "--help")
 
 
 class PanelCommand(TyperCommand):
-    """Command whose help lists the options under headings."""
+    """Command whose help lists its options under headings such as "Model" and "Output"."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words after the command's name in the usage line."""

@@ -50,7 +50,7 @@ def view(
     paths = check_names(traces)
     if output == "-":
         if json or in_browser:
-            message = f"--output -: standard output has the page alone; leave out {'--json' if json else '--open'}"
+            message = f"--output -: standard output contains only the page; leave out {'--json' if json else '--open'}"
             raise BadInput(message)
         sys.stdout.buffer.write(view_page(paths))
         return

@@ -72,7 +72,16 @@ def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
 
 
 def write_output(option: str, path: Path, content: bytes) -> None:
-    """Write a file that an option requested. Raise BadInput if it cannot be written."""
+    """Write a file that an option requested, completely or not at all.
+
+    Args:
+        option: Name of the option, for error messages.
+        path: File to write.
+        content: Content of the file.
+
+    Raises:
+        BadInput: The file cannot be written.
+    """
     with open_output(option, path) as file:
         file.write(content)
 

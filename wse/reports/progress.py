@@ -74,11 +74,11 @@ def progress_on(stream: TextIO, work: Work) -> Iterator[OnProgress]:
     bar: list[OnProgress] = []
     with ExitStack() as bar_stack:
 
-        def update(done: int, total: int, name: str) -> None:
+        def update(count: int, total: int, name: str) -> None:
             """Update the bar. Create it at the first call."""
             if not bar:
                 bar.append(bar_stack.enter_context(_bar(stream, work)))
-            bar[0](done, total, name)
+            bar[0](count, total, name)
 
         yield update
 
@@ -106,10 +106,10 @@ def _bar(stream: TextIO, work: Work) -> Iterator[OnProgress]:
     with Progress(*columns, piece, console=console_on(stream), transient=True) as progress:
         task = progress.add_task("", total=None, name="")
 
-        def update(done: int, total: int, name: str) -> None:
+        def update(count: int, total: int, name: str) -> None:
             """Update the bar. Remove it when all parts are finished."""
-            progress.update(task, completed=done, total=total, name=printable(name.strip("_"))[:LONGEST_NAME])
-            if done == total:
+            progress.update(task, completed=count, total=total, name=printable(name.strip("_"))[:LONGEST_NAME])
+            if count == total:
                 progress.stop()
 
         yield update

@@ -41,7 +41,11 @@ R = TypeVar("R", bound="Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Base class of the results of studies and of their parts."""
+    """Base class of the results of studies and of their parts.
+
+    Subclasses are frozen dataclasses. A result can be converted to plain values, shown as tables,
+    and displayed in a notebook.
+    """
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values, the same as those of the command's ``--json``."""

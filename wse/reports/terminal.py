@@ -47,7 +47,10 @@ class _Console(Console):
 
 
 class _TrimmedFile:
-    """File that removes the spaces at the end of each line. Rich writes whole lines."""
+    """File that removes the spaces at the end of each line, for output that is not a terminal.
+
+    Rich writes whole lines, so each call can be handled separately.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

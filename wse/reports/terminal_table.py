@@ -98,7 +98,15 @@ def _cells(column: Column, table: Table) -> list[Text]:
 
 
 def _cell(column: Column, row: Row, best: Any) -> Text:
-    """Return the text of a cell, marked if it has the best value of the column."""
+    """Return the text of a cell, with a mark if it has the best value of the column.
+
+    If the column has a best value, the other cells get a space in place of the mark.
+
+    Args:
+        column: Column of the cell.
+        row: Row of the cell.
+        best: Best value of the column, or None.
+    """
     text = column.text(row)
     cell = text.copy() if isinstance(text, Text) else Text(text)
     if best is None:

@@ -20,7 +20,11 @@ TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated", "verified"), strict=
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLoadResult(Result):
-    """Number of tokens that were routed to each expert of one layer, by kind of token."""
+    """Number of tokens that were routed to each expert of one layer, by kind of token.
+
+    Each count is a tuple with one item per expert. Tokens of prompts, generated tokens and tokens
+    of verification passes are counted separately.
+    """
 
     layer: Annotated[int, Doc("index of the layer")]
     prompt: Annotated[tuple[int, ...], Doc("tokens of prompts by expert")]
@@ -32,7 +36,10 @@ class LayerLoadResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertLoadResult(Result):
-    """Number of tokens that were routed to each expert, for all layers that have experts."""
+    """Number of tokens that were routed to each expert, for all layers that have experts.
+
+    The counts show how evenly the router of a mixture-of-experts model uses its experts.
+    """
 
     load: Annotated[tuple[LayerLoadResult, ...], Doc("one item for each layer with experts")]
 

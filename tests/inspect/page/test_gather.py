@@ -97,7 +97,7 @@ def test_a_run_that_was_stopped_says_so(tmp_path: Path) -> None:
         file.attrs.modify("complete", np.bool_(False))  # noqa: FBT003
     facts = view_trace(path, kept)
     assert not facts["complete"]
-    assert facts["notes"][0].startswith("Incomplete, its run goes on or was killed: ")
+    assert facts["notes"][0].startswith("Incomplete, its run is in progress or was killed: ")
 
 
 def test_what_is_cut_is_said_and_the_rest_is_the_costliest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,5 +177,5 @@ def test_an_index_that_points_nowhere_is_one_line(
 
 def test_names_are_one_or_two_traces() -> None:
     assert check_names(["a.h5", "b.h5.partial"]) == [Path("a.h5"), Path("b.h5.partial")]
-    with pytest.raises(BadInput, match="3 traces: a page shows one, or two"):
+    with pytest.raises(BadInput, match="3 traces: a page shows one trace, or two"):
         check_names(["a.h5", "b.h5", "c.h5"])

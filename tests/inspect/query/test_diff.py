@@ -118,7 +118,7 @@ def test_a_second_trace_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(BadTrace, match=r"none\.h5: no such file"):
         diff(ONE, tmp_path / "none.h5")
     (tmp_path / "text.h5").write_text("no trace")
-    with pytest.raises(BadTrace, match=r"text\.h5: not an HDF5 file, so no trace"):
+    with pytest.raises(BadTrace, match=r"text\.h5: not an HDF5 file, so not a trace"):
         diff(ONE, tmp_path / "text.h5")
     with pytest.raises(BadTrace, match="is a folder, not a regular file"):
         diff(ONE, tmp_path)

@@ -101,7 +101,7 @@ def test_more_passes_than_memory_holds_rows_are_refused(tmp_path: Path) -> None:
         file["run/rows"][list(TABLES).index("pass")] = 1 << 21
         for column in file["passes"].values():
             column.resize(1 << 21, axis=0)
-    with pytest.raises(BadTrace, match="2,097,152 passes, at most 1,048,576 are listed by token; take --by op"):
+    with pytest.raises(BadTrace, match="2,097,152 passes, at most 1,048,576 are listed by token; use --by op"):
         groups(path, "token")
 
 

@@ -33,7 +33,13 @@ def page() -> str:
 
 
 def _section(name: str, command: Any, parent: Any) -> str:
-    """Return the section of a command: usage, description, and tables of its options."""
+    """Return the section of a command: usage, description, and tables of its options.
+
+    Args:
+        name: Name of the command.
+        command: The command.
+        parent: Context of the group of all commands.
+    """
     context = command.context_class(command, info_name=name, parent=parent)
     usage = " ".join(["wse", name, *command.collect_usage_pieces(context)])
     lines = [f"## wse {name}", "", f"    {usage}", "", _text(command.help), ""]

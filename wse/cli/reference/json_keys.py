@@ -128,18 +128,18 @@ class Key(NamedTuple):
     optional: bool
 
 
-def keys_of(result: type[Result], before: str = "") -> Iterator[Key]:
+def keys_of(result: type[Result], prefix: str = "") -> Iterator[Key]:
     """Yield the keys of a result class's JSON in their order, including those of nested objects.
 
     Args:
         result: Result class.
-        before: Path of the object that contains the result, with a final dot, or "".
+        prefix: Path of the object that contains the result, with a final dot, or "".
     """
     hints = get_type_hints(result, include_extras=True)
     for field in dataclasses.fields(result):
         hint, doc = get_args(hints[field.name])[:2] if get_origin(hints[field.name]) is Annotated else (Any, Doc(""))
         types = [part for part in union_parts(hint) if part is not NoneType]
-        path = before + field.name.removesuffix("_")
+        path = prefix + field.name.removesuffix("_")
         optional = len(types) < len(union_parts(hint)) and not doc.or_null
         kinds = (*types, NoneType) if doc.or_null else types
         yield Key(path, tuple(dict.fromkeys(_kind(part) for part in kinds)), doc, optional)

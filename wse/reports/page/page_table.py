@@ -21,6 +21,16 @@ def page_table(table: Table) -> dict[str, Any]:
 
 
 def _cell(column: Column, row: Any, best: Any) -> dict[str, Any]:
-    """Return a cell: its text, the value by which it is sorted, and whether it is the best."""
+    """Return a cell as plain values for ``tables.js``.
+
+    Args:
+        column: Column of the cell.
+        row: Row of the cell.
+        best: Best value of the column, or None.
+
+    Returns:
+        The ``text`` of the cell, the ``value`` by which it is sorted, and whether it is the
+        ``best``.
+    """
     value, text = value_of(row, column.key), str(column.text(row))
     return {"text": text, "value": value if column.numeric else text, "best": best is not None and value == best}

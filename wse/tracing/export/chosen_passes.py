@@ -12,9 +12,9 @@ from wse_traces.executed_steps import schedule_rows
 from wse_traces.read import Array, Trace
 from wse_traces.schema import PHASES
 
-MOST_SLICES: Final = 200_000  # some 80 MB of JSON, which a viewer in a browser still opens at once
+MOST_SLICES: Final = 200_000  # about 80 MB of JSON, which a viewer in a browser can still open
 PREFILL: Final = PHASES.index("prefill")
-LATEST_CYCLE: Final = 1 << 53  # up to which numbers in JSON are exact
+LATEST_CYCLE: Final = 1 << 53  # integers up to this one are exact in JSON
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +79,7 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
             message = f"--tokens {tokens[0]}-{tokens[1]}: {int(slices[-1]):,} steps, {too_many}; give fewer tokens"
             raise BadInput(message)
         if shown_passes == 0:
-            message = f"{trace.path}: a pass of {int(slices[0]):,} steps, {too_many}; take --to parquet"
+            message = f"{trace.path}: a pass of {int(slices[0]):,} steps, {too_many}; use --to parquet"
             raise BadTrace(message)
     is_shown = np.isin(token_pass, passes[:shown_passes])
     if tokens is not None:

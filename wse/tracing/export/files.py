@@ -30,7 +30,11 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class ExportResult(Result):
-    """Report of a finished export: what was written, and how much of it."""
+    """Report of a finished export: what was written, and how much of it.
+
+    The fields ``trace``, ``to`` and ``out`` are always set. The others depend on the format, such
+    as ``rows`` for tables and ``slices`` for timelines.
+    """
 
     trace: Annotated[str, Doc("The trace")]
     to: Annotated[str, Doc("The format")]
@@ -101,7 +105,11 @@ def _check_place(request: ExportRequest) -> None:
 
 
 def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Report:
-    """Write an export of several files, and return the file names and the row count."""
+    """Write an export that consists of several files: PNG maps, CSV tables or Parquet tables.
+
+    Returns:
+        The names of the ``files`` and, for tables, the total number of ``rows``.
+    """
     with open_output_folder("-o", request.out) as folder:
         if request.to == "png":
             kinds = map_kinds(trace, request.what)
@@ -114,7 +122,11 @@ def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Re
 
 
 def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Report:
-    """Write an export that is a single file, and return counts of its contents."""
+    """Write an export that is a single file: a timeline or a log of wavelets.
+
+    Returns:
+        Counts of its contents, such as ``slices`` and ``passes`` of a timeline.
+    """
     if request.to == "simulator-log":
         events = router_events(trace, request.wafer_index, request.cycles)
         with _open_file(request.out) as file:

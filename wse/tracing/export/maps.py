@@ -40,7 +40,7 @@ class WaferMap:
         title: Description of the values.
         unit: Unit of the values.
         values: int64 ``[row, col]``.
-        most: Largest possible value, or 0 if there is no limit.
+        max_value: Largest possible value, or 0 if there is no limit.
         outlines: Stages on the wafer, by index. Maps of links have no outlines if the wafer has
             dead PEs: links are then in rows and columns of the physical wafer, but stages are in
             those of the logical mesh that programs see.
@@ -51,7 +51,7 @@ class WaferMap:
     title: str
     unit: str
     values: Array
-    most: int
+    max_value: int
     outlines: Mapping[int, Stage]
 
 
@@ -154,7 +154,15 @@ def _values(trace: Trace, kind: str, wafer: int) -> tuple[str, str, Array, int]:
 
 
 def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
-    """Draw a heat map with its scale and the outlines of stages, and save it as PNG."""
+    """Draw a heat map with its colour scale and the outlines of stages, and save it as PNG.
+
+    Small meshes are enlarged. A PE is at least one pixel wide and high.
+
+    Args:
+        wafer_map: The map.
+        title: Description of the run, written above the map.
+        path: File to write.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -166,8 +174,9 @@ def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
     figure = Figure(figsize=(all_width / DPI, all_height / DPI), dpi=DPI)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((LEFT / all_width, BOTTOM / all_height, width / all_width, height / all_height))
+    max_value = wafer_map.max_value or max(1, int(wafer_map.values.max(initial=0)))
     image = axes.imshow(
-        wafer_map.values, cmap="viridis", vmin=0, vmax=wafer_map.most or max(1, int(wafer_map.values.max(initial=0))),
+        wafer_map.values, cmap="viridis", vmin=0, vmax=max_value,
         interpolation="nearest", aspect="auto", origin="upper",
     )  # fmt: skip
     axes.set(xlabel="column of PEs", ylabel="row of PEs")
@@ -184,12 +193,15 @@ def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
     for index, stage in wafer_map.outlines.items():
         _outline(axes, stage, f"stage {index}" if len(wafer_map.outlines) <= MOST_NAMED else "")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of letters that the font lacks, which are drawn as boxes
+        warnings.simplefilter("ignore", UserWarning)  # letters that the font lacks are drawn as boxes
         figure.savefig(path, metadata={"Software": None})
 
 
 def _outline(axes: Any, stage: Stage, name: str) -> None:
-    """Draw the rectangle and name of a stage in white with black edges, visible on every colour."""
+    """Draw the rectangle and the name of a stage in white with black edges.
+
+    They are visible on every colour of the heat map.
+    """
     from matplotlib.patches import Rectangle
     from matplotlib.patheffects import withStroke
 

@@ -92,7 +92,14 @@ class _EventFile:
         return number
 
     def _write_metadata(self, process: int, thread: int, name: str, attributes: dict[str, Any]) -> None:
-        """Write a metadata event, such as the name of a process or thread."""
+        """Write a metadata event, such as the name or the position of a process or thread.
+
+        Args:
+            process: Number of the process in the file.
+            thread: Number of the thread, or 0 for metadata of the process.
+            name: Kind of metadata, such as "thread_name".
+            attributes: Content of the event.
+        """
         self.write({"ph": "M", "pid": process, "tid": thread, "name": name, "args": attributes})
 
 

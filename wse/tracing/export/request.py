@@ -92,7 +92,7 @@ def export_request(
     }
     for option, formats in _TAKEN_BY.items():
         if options[option] and to not in formats:
-            message = f"--{option.replace('_', '-')}: is of --to {', '.join(formats)}, not of {to}; leave it out"
+            message = f"--{option.replace('_', '-')}: applies to --to {', '.join(formats)}, not to {to}; leave it out"
             raise BadInput(message)
     if planes and what is not None:
         message = f"--planes: name the planes in --what instead: {', '.join(PLANES.values())}"

@@ -24,10 +24,10 @@ from wse_traces.read import Array, Columns, Trace
 from wse_traces.replay import wavelet_passes
 from wse_traces.schema import MOVES
 
-MOST_MOVES: Final = 2_000_000  # some 300 MB of text
+MOST_MOVES: Final = 2_000_000  # maximum number of events: about 300 MB of text
 RAMP: Final = MOVES.index("ramp")
 WAITED: Final = -1
-_DOWN: Final = np.array([-1, 0, 1, 0])  # rows and columns to the neighbour in each direction
+_DOWN: Final = np.array([-1, 0, 1, 0])  # change of row, and below of column, to the neighbour in each direction
 _RIGHT: Final = np.array([0, 1, 0, -1])
 _PLACE: Final = ("step", "row", "col", "colour")
 _READ: Final = ("pass", "wafer", "cycle", "direction", *_PLACE)

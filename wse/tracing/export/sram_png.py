@@ -128,7 +128,15 @@ def _draw_changing(axes: Any, lives: SramLives, enlarged: tuple[int, int], cycle
 
 
 def _name_ops(axes: Any, lives: SramLives, cycles: tuple[int, int]) -> None:
-    """Draw a line where each op starts, and name the longest ops whose names fit."""
+    """Draw a line where each op starts, and write the names of the longest ops.
+
+    A name is left out if it would overlap the name of a longer op.
+
+    Args:
+        axes: Axes to draw on.
+        lives: SRAM of the PE, with the names and start cycles of the ops.
+        cycles: First and last cycle of the plot.
+    """
     starts = [start for _, start in lives.ops] + [lives.last_cycle]
     visible_ops = [at for at in range(len(lives.ops)) if cycles[0] <= starts[at] < cycles[1]]
     min_distance = OP_LETTERS * FONT * DPI / 72 / axes.get_window_extent().width * (cycles[1] - cycles[0])
@@ -145,7 +153,13 @@ def _name_ops(axes: Any, lives: SramLives, cycles: tuple[int, int]) -> None:
 
 
 def _rectangle(axes: Any, band: Band, span: tuple[int, int]) -> None:
-    """Draw a rectangle for a buffer over an interval of cycles."""
+    """Draw a rectangle for an interval in which a buffer is in use.
+
+    Args:
+        axes: Axes with cycles on the x axis and addresses on the y axis.
+        band: The buffer.
+        span: First and last cycle.
+    """
     from matplotlib.patches import Rectangle
 
     corner, cycles = (span[0], band.address), span[1] - span[0]

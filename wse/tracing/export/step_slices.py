@@ -21,7 +21,7 @@ from wse_traces.schema import CAUSES, HOST, KINDS, PHASES
 BYTES_PER_WORD = 4
 _ROWS_AT_ONCE = 4096
 _BOUNDED = ("steps/start_cycle", "steps/cycles", "steps/words", "steps/hops", "shifts/words", "shifts/hops")
-_LANES_A_STAGE = 1000  # in the order of tracks
+_LANES_A_STAGE = 1000  # sort keys reserved for the lanes of a stage
 
 
 def ordered_steps(trace: Trace, passes: Array) -> Columns:

@@ -113,7 +113,7 @@ def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list
     selection = [table for table in tables if table.name in names]
     for table in selection:
         if not table.rows:
-            message = f"--what {table.name}: {trace.path} has no rows of it; leave it out"
+            message = f"--what {table.name}: {trace.path} has no rows of this table; leave it out"
             raise BadInput(message)
     return selection
 

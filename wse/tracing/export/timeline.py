@@ -14,9 +14,9 @@ from wse.tracing.export.step_slices import ordered_steps, step_slices
 from wse_traces.read import Array, Columns, Trace
 from wse_traces.schema import HOST, PHASES
 
-LONGEST_NAME: Final = 80  # characters of a prompt
-_LANES_A_USER: Final = 1000  # in the order of tracks
-_DECIMALS: Final = 6  # a rate below that is the rest of a sum of floats
+LONGEST_NAME: Final = 80  # maximum number of characters in the name of a slice
+_LANES_A_USER: Final = 1000  # sort keys reserved for the lanes of a user
+_DECIMALS: Final = 6  # smaller rates are rounding errors of sums
 
 
 def timeline(trace: Trace, selection: PassSelection) -> Iterator[Event]:
@@ -148,6 +148,6 @@ def _levels(times: Array, changes: Array) -> tuple[list[int], list[float]]:
     at, place = np.unique(times, return_inverse=True)
     change = np.zeros(len(at))
     np.add.at(change, place.ravel(), changes)
-    level = np.round(np.cumsum(change), _DECIMALS) + 0.0  # no -0
+    level = np.round(np.cumsum(change), _DECIMALS) + 0.0  # avoids -0.0
     is_new = np.diff(level, prepend=0.0) != 0
     return at[is_new].tolist(), level[is_new].tolist()

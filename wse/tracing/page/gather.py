@@ -32,11 +32,11 @@ def check_names(names: list[str]) -> list[Path]:
         BadInput: There are more than two names, or one does not have the suffix of a trace.
     """
     if len(names) > MOST_TRACES:
-        message = f"{len(names)} traces: a page shows one, or two beside each other; give one or two"
+        message = f"{len(names)} traces: a page shows one trace, or two side by side; give one or two"
         raise BadInput(message)
     for name in names:
         if not is_trace(name):
-            message = f"{name!r}: is not named as a trace; give a file that wse run wrote, which ends in .h5"
+            message = f"{name!r}: does not have the name of a trace; give a file that wse run wrote, which ends in .h5"
             raise BadInput(message)
     return [Path(name) for name in names]
 
@@ -95,7 +95,7 @@ def _experts(trace: Trace) -> list[Report]:
     Raises:
         BadTrace: A layer index, an expert index or a count is out of range.
     """
-    table = "expert_load" if trace.rows("expert_load") else "routed"  # the former is written at the end of a run
+    table = "expert_load" if trace.rows("expert_load") else "routed"  # expert_load is written at the end of a run
     rows = trace.table(table)
     for name, limit in (("layer", 1 << 31), ("expert", MOST_EXPERTS), ("tokens", 1 << 53)):
         if len(rows[name]) and not 0 <= rows[name].min() <= rows[name].max() < limit:

@@ -50,7 +50,10 @@ COLOUR_MAP: Final = "viridis"
 
 @dataclass(frozen=True, kw_only=True)
 class ViewResult(Result):
-    """Report of ``wse view``: the page that was written, its size, and the traces that it shows."""
+    """Report of ``wse view``: the page that was written, its size, and the traces that it shows.
+
+    The report is printed as JSON if ``--json`` is given.
+    """
 
     page: Annotated[str, Doc("The file")]
     bytes: Annotated[int, Doc("Its size", "byte")]

@@ -102,13 +102,13 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 
 def _shown_schedules(
-    schedules: Columns, shown: list[int], first: list[int], rows: list[int], by_kind: Array
+    schedules: Columns, schedule_indices: list[int], first: list[int], rows: list[int], by_kind: Array
 ) -> list[Report]:
     """Return the schedules on the page.
 
     Args:
         schedules: Columns of all schedules of the trace.
-        shown: Indices of the schedules on the page.
+        schedule_indices: Indices of the schedules on the page.
         first: For each of them, the index of its first step among the steps on the page.
         rows: For each of them, the number of its steps on the page.
         by_kind: int ``[schedule, kind]``: cycles by kind of op, for all schedules.
@@ -122,7 +122,7 @@ def _shown_schedules(
             "steps": rows[at],
             "by_kind": by_kind[schedule].tolist(),
         }
-        for at, schedule in enumerate(shown)
+        for at, schedule in enumerate(schedule_indices)
     ]
 
 
@@ -164,7 +164,13 @@ def _chosen_sequences(
 
 
 def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
-    """Return the columns of the steps on the page: of each schedule, the first ``rows`` steps."""
+    """Return the columns of the steps on the page: of each schedule, its first steps.
+
+    Args:
+        trace: An open trace.
+        begins: int ``[schedule]``: first row of each schedule in the table of steps.
+        rows: Number of steps of each schedule on the page.
+    """
     spans = list(zip(begins.tolist(), rows, strict=True))
     return {
         name: np.concatenate(
@@ -174,14 +180,14 @@ def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
     }
 
 
-def _shifts(trace: Trace, schedule_of: Array, shown: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
+def _shifts(trace: Trace, schedule_of: Array, shown_ranges: dict[int, tuple[int, int]]) -> tuple[Columns, Array]:
     """Return the cache shifts whose steps are on the page, and the range of rows of each pass.
 
     Args:
         trace: An open trace.
         schedule_of: int ``[pass]``: schedule of each pass.
-        shown: For each schedule on the page, the index of its first step there and its number of
-            steps.
+        shown_ranges: For each schedule on the page, the index of its first step there and its
+            number of steps.
 
     Returns:
         The columns ``step``, ``words`` and ``hops``, and int ``[pass + 1]``: pass i has the rows
@@ -189,7 +195,7 @@ def _shifts(trace: Trace, schedule_of: Array, shown: dict[int, tuple[int, int]])
     """
     shifts = cache_shifts(trace)
     first, rows = np.zeros((2, trace.rows("schedule")), np.int64)
-    for schedule, place in shown.items():
+    for schedule, place in shown_ranges.items():
         first[schedule], rows[schedule] = place
     shift_schedules = schedule_of[shifts["pass"]]
     shift_rows = np.flatnonzero(shifts["step"] < rows[shift_schedules])

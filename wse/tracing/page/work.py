@@ -120,7 +120,13 @@ def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
 
 
 def _places(sums: StepSums, pack: Pack, notes: list[str]) -> Report | None:
-    """Return the packed columns of the costliest steps, or None if there is no room for them."""
+    """Return the packed columns of the costliest steps, or None if there is no room for them.
+
+    Args:
+        sums: Steps of a trace.
+        pack: Packs an array for the page.
+        notes: Receives notes for the reader about steps that are left out.
+    """
     steps = {name: column for name, column in sums.steps.items() if not name.endswith("_cycles")}
     steps["cycles_by"] = np.stack([sums.steps[f"{cause}_cycles"] for cause in CAUSES], axis=1)
     rows = len(steps["cycles"])

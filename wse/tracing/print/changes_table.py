@@ -26,14 +26,19 @@ class _Line(NamedTuple):
 
 
 def changes_table(
-    changes: Sequence[Change], kinds: Mapping[str, str] = KINDS, most: int = MOST, *, title: str = "", note: str = ""
+    changes: Sequence[Change],
+    kinds: Mapping[str, str] = KINDS,
+    max_changes: int = MOST,
+    *,
+    title: str = "",
+    note: str = "",
 ) -> Table:
     """Return a table of the largest changes of each kind, below a row with the name of the kind.
 
     Args:
         changes: Changes of all kinds, the largest of each kind first.
         kinds: Kinds to show, with their headings. An empty heading is not printed.
-        most: Maximum number of changes of each kind.
+        max_changes: Maximum number of changes of each kind.
         title: Title of the table.
         note: Remark after the title.
     """
@@ -44,13 +49,19 @@ def changes_table(
         Column(key="change", title="change", cell=_cell(_difference), numeric=True),
         Column(key="fraction", cell=_cell(_relative), wraps=True),
     )
-    return Table(columns=columns, rows=list(_lines(changes, kinds, most)), title=title, note=note)
+    return Table(columns=columns, rows=list(_lines(changes, kinds, max_changes)), title=title, note=note)
 
 
-def _lines(changes: Sequence[Change], kinds: Mapping[str, str], most: int) -> Iterator[_Line]:
-    """Yield the rows: for each kind with changes, a heading and up to ``most`` changes."""
+def _lines(changes: Sequence[Change], kinds: Mapping[str, str], max_changes: int) -> Iterator[_Line]:
+    """Yield the rows: for each kind, a heading and up to ``max_changes`` changes.
+
+    Args:
+        changes: Changes of all kinds, the largest of each kind first.
+        kinds: Kinds to show, with their headings. An empty heading is not printed.
+        max_changes: Maximum number of changes of each kind.
+    """
     for kind, text in kinds.items():
-        kind_changes = [change for change in changes if change.kind == kind][:most]
+        kind_changes = [change for change in changes if change.kind == kind][:max_changes]
         if kind_changes and text:
             yield _Line(text)
         for change in kind_changes:

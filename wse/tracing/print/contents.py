@@ -80,7 +80,13 @@ def _number_lines(content: Content, element_count: int, width: int) -> Iterator[
 
 
 def _hex_lines(content: Content, element_count: int, width: int) -> Iterator[str]:
-    """Yield lines of bytes: the address of the first byte, the bytes, and their characters."""
+    """Yield lines of bytes: the address of the first byte, the bytes, and their characters.
+
+    Args:
+        content: Contents of a buffer.
+        element_count: Number of elements to print.
+        width: Width of a line in characters, which determines the number of bytes per line.
+    """
     size = content.bytes // max(1, len(content.elements))
     data = content.raw()[: element_count * size]
     fitting = [row for row in ROW_BYTES if row * BYTE_WIDTH + 12 + INDENT <= width]

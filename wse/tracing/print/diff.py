@@ -75,7 +75,13 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
 
 
 def _print_changes(console: Console, changes: Sequence[Change], kinds: Mapping[str, str]) -> None:
-    """Print the largest changes of each kind, and how many more there are."""
+    """Print a table of the largest changes of each kind, and how many more there are.
+
+    Args:
+        console: Console to print on.
+        changes: Changes of all kinds, the largest of each kind first.
+        kinds: Kinds to show, with their headings.
+    """
     print_table(console, changes_table(changes, kinds, MOST))
     further_count = sum(max(0, sum(change.kind == kind for change in changes) - MOST) for kind in kinds)
     if further_count:

@@ -17,7 +17,13 @@ MOST_LAYERS: Final = 3
 
 
 class _Layers(NamedTuple):
-    """Consecutive layers that each send the same number of words over a link."""
+    """Consecutive layers that each send the same number of words over a link.
+
+    Attributes:
+        first: First layer.
+        last: Last layer.
+        words: Words of each of these layers on the link.
+    """
 
     first: int
     last: int

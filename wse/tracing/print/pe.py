@@ -60,7 +60,7 @@ def print_pe(console: Console, view: PeView) -> None:
 def _stage(pe: Pe) -> str:
     """Return the stage that a PE belongs to: its layers, and its rows and columns of PEs."""
     if pe.stage is None:
-        return "none: no region holds it"
+        return "none: no region contains it"
     stage = pe.stage
     rows = f"rows {stage.row} to {stage.row + stage.rows - 1}"
     cols = f"columns {stage.col} to {stage.col + stage.cols - 1}"

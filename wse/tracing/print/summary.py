@@ -27,7 +27,10 @@ MOST_STEPS: Final = 3
 
 
 class _PhaseSpeed(NamedTuple):
-    """Row of the table of speeds: a phase with its cycles, its time and its token rate."""
+    """Row of the table of speeds: a phase with its cycles, its time and its token rate.
+
+    All fields are formatted texts.
+    """
 
     name: str
     cycles: str

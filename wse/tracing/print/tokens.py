@@ -63,7 +63,14 @@ def print_tensors(console: Console, view: TensorsView) -> None:
 
 
 def _number(key: str, title: str, cell: Callable[[Any], str] | None = None, priority: int = 0) -> Column:
-    """Return a numeric column. On a narrow terminal, high ``priority`` is dropped first."""
+    """Return a numeric column of a table.
+
+    Args:
+        key: Key of the values in a row.
+        title: Heading.
+        cell: Function that returns the text of a row's cell. None prints the value itself.
+        priority: On a narrow terminal, columns with the highest priority are left out first.
+    """
     return Column(key=key, title=title, cell=cell, numeric=True, priority=priority)
 
 

@@ -17,7 +17,13 @@ from wse.tracing.query.costs.tree import LayerOps, TreeView
 
 
 class _Line(NamedTuple):
-    """Row of the printed tree: an op, a layer, or several layers with equal cycles."""
+    """Row of the printed tree: an op, a layer, or several layers with equal cycles.
+
+    Attributes:
+        name: Displayed name.
+        cycles: Cycles in a mean pass.
+        is_layer: Whether the row is a layer or several layers.
+    """
 
     name: str
     cycles: float
@@ -56,7 +62,13 @@ def _colour(line: _Line) -> str:
 
 
 def _lines(tree: Sequence[LayerOps], phase: str, *, each_layer: bool) -> Iterator[_Line]:
-    """Yield the rows of the tree: each layer, or group of layers, followed by its ops."""
+    """Yield the rows of the tree: each layer, or group of layers, followed by its ops.
+
+    Args:
+        tree: Layers with their ops.
+        phase: Phase whose cycles are shown.
+        each_layer: Whether to list every layer. Otherwise layers with equal cycles are combined.
+    """
     for layers in [[layer] for layer in tree] if each_layer else _fold_layers(tree):
         layer = layers[0]
         is_layer = layer.layer >= 0  # ops outside of the layers, such as the head, have no parent row

@@ -18,7 +18,10 @@ from wse_traces.validate import problems
 
 @dataclass(frozen=True, kw_only=True)
 class CheckView(View):
-    """Result of a check of a trace: its problems, or the size of its contents if there are none."""
+    """Result of a check of a trace: its problems, or the size of its contents if there are none.
+
+    ``version``, ``datasets`` and ``rows`` are set only if the trace has no problems.
+    """
 
     sound: Annotated[bool, Doc("whether the trace has no problems")]
     problems: Annotated[tuple[str, ...], Doc("problems, each with the path inside the file")]

@@ -12,35 +12,35 @@ _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 def cycle_range(text: str) -> tuple[int, int]:
     """Return the first and last cycle of ``--cycles FROM-TO``. Raise BadInput if it is invalid."""
-    return number_range("--cycles", text, what="cycle", example="100-120")
+    return number_range("--cycles", text, noun="cycle", example="100-120")
 
 
 def token_range(text: str) -> tuple[int, int]:
     """Return the first and last token of ``--tokens FROM-TO``. Raise BadInput if it is invalid."""
-    return number_range("--tokens", text, what="token", example="0-15")
+    return number_range("--tokens", text, noun="token", example="0-15")
 
 
-def number_range(option: str, text: str, *, what: str, example: str) -> tuple[int, int]:
+def number_range(option: str, text: str, *, noun: str, example: str) -> tuple[int, int]:
     """Parse a range of numbers, and return the first and last number.
 
     Args:
         option: Name of the option, such as ``--cycles``, for error messages.
         text: Value of the option.
-        what: Singular noun for a number of the range, such as "cycle", for error messages.
+        noun: Singular noun for a number of the range, such as "cycle", for error messages.
         example: Example of a valid range, for error messages.
 
     Raises:
         BadInput: The text is not of the form FROM-TO, or FROM is larger than TO.
 
-    >>> number_range("--cycles", "100-120", what="cycle", example="0-9")
+    >>> number_range("--cycles", "100-120", noun="cycle", example="0-9")
     (100, 120)
     """
     match = _RANGE.fullmatch(text)
     if match is None:
-        message = f"{option} {text!r}: give the first and the last {what} as FROM-TO, such as {example}"
+        message = f"{option} {text!r}: give the first and the last {noun} as FROM-TO, such as {example}"
         raise BadInput(message)
     first, last = (int(number) for number in match.groups())
     if last < first:
-        message = f"{option} {text}: it ends before it begins; give the smaller {what} first"
+        message = f"{option} {text}: it ends before it begins; give the smaller {noun} first"
         raise BadInput(message)
     return first, last

@@ -37,7 +37,10 @@ DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRequest:
-    """Options of ``wse inspect`` as the user gave them. At most one view may be requested."""
+    """Options of ``wse inspect`` as the user gave them. At most one view may be requested.
+
+    Combinations of options are checked by ``inspect_trace``, before the trace is opened.
+    """
 
     trace: Path
     steps: bool = False
@@ -69,7 +72,7 @@ class InspectRequest:
         """
         views = [view for view in VIEWS if getattr(self, view) not in (False, None)]
         if len(views) > 1:
-            message = f"{' and '.join(f'--{view}' for view in views)}: are views of their own; give one of them"
+            message = f"{' and '.join(f'--{view}' for view in views)}: are different views; give only one of them"
             raise BadInput(message)
         return views[0] if views else "summary"
 
@@ -102,7 +105,7 @@ def check_csv(view: str) -> None:
     """Raise BadInput if a view cannot be written as CSV, because it is not a table."""
     if view not in VIEWS:
         views = ", ".join(f"--{name}" for name in VIEWS)
-        message = f"--csv: the summary is no table; give one of {views} besides, or --json"
+        message = f"--csv: the summary is not a table; add one of {views}, or use --json"
         raise BadInput(message)
 
 
@@ -157,7 +160,7 @@ def _check_dump(request: InspectRequest) -> None:
         message = f"--pass {request.pass_index}: give a number of at least 0"
         raise BadInput(message)
     if request.dump is not None and request.sram_png is not None:
-        message = "--dump and --sram-png: are views of their own; give one of them"
+        message = "--dump and --sram-png: are different views; give only one of them"
         raise BadInput(message)
 
 

@@ -21,14 +21,17 @@ from wse_traces.read import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class CrossingBytes(Result):
-    """Bytes that crossed between wafers, or between wafers and the host."""
+    """Bytes that crossed between wafers, or between wafers and the host, over the run."""
 
     bytes: Annotated[int, Doc("bytes over the run", "B")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryView(TracedRun, View):
-    """Summary of a run: cycles by cause, fullest PE, busiest links and costliest steps."""
+    """Summary of a run: cycles by cause, fullest PE, busiest links and costliest steps.
+
+    This is what ``wse inspect TRACE`` shows if no other view is requested.
+    """
 
     crossing: Annotated[CrossingBytes, Doc("bytes between wafers, and to and from the host")]
     links: Annotated[tuple[Link, ...], Doc("busiest links")]

@@ -34,7 +34,7 @@ class TensorValues(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TensorsView(View):
-    """View of all recorded tensors."""
+    """View of all tensors that a run with ``--record`` wrote to its trace."""
 
     TABLE: ClassVar[str] = "tensors"
 

@@ -33,7 +33,7 @@ class TokenTime(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TokensView(View):
-    """View of tokens, in order or the slowest first."""
+    """View of the tokens of all users with their cycles, in order or the slowest first."""
 
     TABLE: ClassVar[str] = "tokens"
 

@@ -24,7 +24,10 @@ class TracedModel(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedWafer(Result):
-    """Type of wafer that a traced run used. All wafers of a run are equal."""
+    """Type of wafer that a traced run used: its name, its mesh of PEs and its clock.
+
+    All wafers of a run are equal.
+    """
 
     name: Annotated[str, Doc("name of the wafer")]
     rows: Annotated[int, Doc("rows of PEs")]
@@ -34,7 +37,10 @@ class TracedWafer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSystem(Result):
-    """Distribution of the model over wafers: the mapping and its stages."""
+    """Distribution of the model over wafers: the name of the mapping, and its stages.
+
+    A stage is a rectangle of PEs that stores some layers.
+    """
 
     wafers: Annotated[int, Doc("number of wafers")]
     mapping: Annotated[str, Doc("name of the mapping")]
@@ -52,14 +58,14 @@ class TracedUser(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedEmulation(Result):
-    """Cost of the emulation itself: the time that the emulator needed."""
+    """Cost of the emulation itself: the time that the emulator needed on this computer."""
 
     wall_s: Annotated[float, Doc("time that the emulator needed for all passes", "s")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracedSram(Result):
-    """SRAM in use on the fullest PE of each stage."""
+    """SRAM in use on the fullest PE of each stage, in bytes by use such as "weights"."""
 
     stages: Annotated[tuple[Mapping[str, int], ...], Doc("bytes by use on the fullest PE of each stage", "B")]
 
@@ -71,7 +77,11 @@ class TracedSram(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TracedRun(Result):
-    """Description of a run, read from its trace: what was run, where, and how fast."""
+    """Description of a run, read from its trace: what was run, where, and how fast.
+
+    ``prefill``, ``decode`` and ``verify`` are the totals of these phases, or None if a phase did
+    not run.
+    """
 
     created_by: Annotated[str, Doc("program and version that wrote the trace")]
     versions: Annotated[Mapping[str, Any], Doc("versions of the software that wrote it")]

@@ -52,7 +52,7 @@ def outcome_of(ending: str | None) -> str:
         ending: Error that the run ended with, or None or "" if none was recorded.
     """
     if not ending:
-        return "its run goes on or was killed"
+        return "its run is in progress or was killed"
     return f"its run was {ending}" if ending == INTERRUPTED else f"its run ended with {printable(ending)}"
 
 

@@ -34,7 +34,7 @@ NO_TOKEN = -1
 
 
 def write_estimate(
-    path: Path, prepared: Placeable, program: Program, counted: TimedRun, report: dict[str, Any]
+    path: Path, prepared: Placeable, program: Program, timed_run: TimedRun, report: dict[str, Any]
 ) -> None:
     """Write the trace of an estimate.
 
@@ -42,7 +42,7 @@ def write_estimate(
         path: File to write.
         prepared: The request that was compiled.
         program: The compiled Program.
-        counted: Times and traffic of the prompts and tokens.
+        timed_run: Times and traffic of the prompts and tokens.
         report: Report of the estimate, stored in the trace. ``inputs`` become options of the
             header.
 
@@ -52,12 +52,12 @@ def write_estimate(
     header = trace_header(prepared, program, program.digest(), 0, {"command": "estimate", **report["inputs"]})
     try:
         with Recorder(path, program, header) as recorder:
-            passes = _Passes(recorder, program, counted.clock)
-            passes.prompts(counted.prompts)
-            passes.write_tokens(counted.token_classes)
+            passes = _Passes(recorder, program, timed_run.clock)
+            passes.prompts(timed_run.prompts)
+            passes.write_tokens(timed_run.token_classes)
             if program.verify:
                 passes.write_verification(prepared.middle_before_pass)
-            recorder.finish(counted.clock, passes.load, report)
+            recorder.finish(timed_run.clock, passes.load, report)
     except TraceError as error:
         raise BadTrace(str(error)) from error
 
@@ -72,7 +72,7 @@ class _Passes:
     def __init__(self, recorder: Recorder, program: Program, clock: RunTotals) -> None:
         self._recorder, self._program, self._clock, self._fabric = recorder, program, clock, clock.fabric
         self._now = 0.0  # cycles since the start
-        self._ended = np.zeros(program.batch)  # the cycle in which each user got the last token
+        self._ended = np.zeros(program.batch)  # cycle in which each user got the last token
         self._lengths = np.zeros(program.batch, np.int64)  # tokens in each user's cache
         self.load = ExpertLoad()
 
@@ -103,7 +103,7 @@ class _Passes:
             token_classes: Groups of tokens with the same number of cache slots in use, in order.
         """
         phase, users, position = self._program.decode_index, np.arange(self._program.batch), self._lengths.copy()
-        wait_cycles = self._now - self._ended  # for the prompts of later users
+        wait_cycles = self._now - self._ended  # cycles that each user waits for the prompts of later users
         for token_class in token_classes:
             uses = [self._use() for _ in range(token_class.tokens)]
             shifts = self._fabric.cache_shift_traffic(

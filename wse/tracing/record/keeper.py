@@ -83,7 +83,7 @@ class TraceKeeper:
             with suppress(TraceError):  # the same error again
                 recorder.writer.close(complete=False)
             self.lost["trace"] = str(recorder.writer.path)
-        self._on_warning(f"{error}; the run goes on without a trace")
+        self._on_warning(f"{error}; the run continues without a trace")
 
     def __enter__(self) -> Self:
         return self

@@ -62,6 +62,6 @@ def _place(text: str, program: Program) -> PePlace:
         raise BadInput(message)
     place = PePlace(wafer, row, col)
     if not any(holds(program, buffer, place) for _, buffer in readable_buffers(program)):
-        message = f"--record-pe {text}: no region holds this PE, so that nothing is in its SRAM; give another"
+        message = f"--record-pe {text}: no region contains this PE, so that nothing is in its SRAM; give another"
         raise BadInput(message)
     return place

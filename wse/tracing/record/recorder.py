@@ -184,7 +184,7 @@ class Recorder:
 
     def _write_layer_links(self, links: Iterable[LayerLinks]) -> None:
         """Write the maps of words on links, equal maps only once, and the map of each layer."""
-        patterns: dict[tuple[int, int, bytes], int] = {}  # by digest: the maps themselves are as large as regions
+        patterns: dict[tuple[int, int, bytes], int] = {}  # keyed by digest, because the maps are as large as regions
         places: list[tuple[int, int, int, int, int]] = []
         for link_map in links:
             rect = link_map.rect

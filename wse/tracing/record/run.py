@@ -72,7 +72,11 @@ class _PhaseRun(NamedTuple):
 
 
 class RunRecorder(Recorder):
-    """Writer of the trace of one run. Passes and tokens are buffered for a short time."""
+    """Writer of the trace of one run.
+
+    Passes and tokens are buffered for a short time and then written together, which is much faster
+    than writing them one by one.
+    """
 
     def __init__(
         self, path: Path, prepared: Placeable, program: Program, digest: str, sampling: Sampling, weights: str | None
@@ -185,7 +189,13 @@ class RunRecorder(Recorder):
         self._write_if_due()
 
     def finish(self, clock: RunTotals, load: ExpertLoad, summary: dict[str, Any]) -> None:
-        """Write everything that is buffered, then the totals and the report."""
+        """Write everything that is buffered, then the totals and the report of the run.
+
+        Args:
+            clock: Cycles and traffic of the run.
+            load: Tokens routed to each expert.
+            summary: Report of the run.
+        """
         self.write_waiting()
         super().finish(clock, load, summary)
 

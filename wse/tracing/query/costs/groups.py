@@ -64,7 +64,10 @@ class Group(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsView(View):
-    """View of the cycles of each phase, grouped by op, layer, cause or another key."""
+    """View of the cycles of each phase, grouped by op, layer, cause or another key.
+
+    ``groups`` has the groups of all phases, the largest of each phase first.
+    """
 
     TABLE: ClassVar[str] = "groups"
 
@@ -239,7 +242,7 @@ def _tokens(sums: StepSums) -> Iterator[Group]:
     trace, max_passes = sums.trace, sums.trace.limit_bytes // _ROW_BYTES
     if trace.rows("pass") > max_passes:
         message = (
-            f"{trace.path}: {trace.rows('pass'):,} passes, at most {max_passes:,} are listed by token; take --by op"
+            f"{trace.path}: {trace.rows('pass'):,} passes, at most {max_passes:,} are listed by token; use --by op"
         )
         raise BadTrace(message)
     tokens, texts = trace.table("token"), trace.token_texts()

@@ -19,7 +19,10 @@ from wse_traces.schema import CAUSES, KINDS, PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class PartCycles(Result):
-    """Cycles and traffic of a set of steps of one phase, summed over the run."""
+    """Cycles and traffic of a set of steps of one phase, summed over the run.
+
+    This is the base class for sets of steps that share a kernel, an op or a kind of op.
+    """
 
     cycles: Annotated[int, Doc("sum over the run", "cycles")]
     cycles_by: Annotated[Mapping[str, int], Doc("the cycles by cause", "cycles")]
@@ -34,7 +37,10 @@ class PartCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
-    """Steps with the same kernel or pattern in a set of equal ops, with their total cycles."""
+    """Steps with the same kernel or pattern in a set of equal ops, with their total cycles.
+
+    A step runs either a kernel on the PEs or a communication pattern between them.
+    """
 
     name: Annotated[str, Doc("kernel or pattern")]
     kind: Annotated[str, Doc("`compute`, `transfer` or `cross`")]
@@ -42,7 +48,10 @@ class KernelCycles(PartCycles):
 
 @dataclass(frozen=True, kw_only=True)
 class EqualOps(PartCycles):
-    """Set of equal ops: the same name in their layers, and the same cycles for each cause."""
+    """Set of equal ops: the same name in their layers, and the same cycles for each cause.
+
+    Such ops are usually the same op of different layers. The cycles are summed over all of them.
+    """
 
     op: Annotated[str, Doc("name of the op within its layer; empty for steps without an op")]
     layers: Annotated[Ranges, Doc("first and last layer of each range of layers; empty outside of the layers")]
@@ -52,7 +61,10 @@ class EqualOps(PartCycles):
 
 @dataclass(frozen=True, kw_only=True)
 class OpKind(PartCycles):
-    """All ops of one kind, such as ``norm``, with their total cycles in one phase."""
+    """All ops of one kind, such as ``norm``, with their total cycles in one phase.
+
+    ``ops`` divides them into sets of equal ops, the costliest first.
+    """
 
     kind: Annotated[str, Doc("what the ops do; empty for steps without an op")]
     layers: Annotated[Ranges, Doc("first and last layer of each range of layers; empty outside of the layers")]

@@ -29,7 +29,11 @@ def cycle_fraction(cycles: float, phase_cycles: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class PassTotals(Result):
-    """Totals of a phase ("prefill", "decode" or "verify") over the run, and means per pass."""
+    """Totals of a phase ("prefill", "decode" or "verify") over the run, and means per pass.
+
+    A pass is one execution of the phase, such as the generation of one token. ``cycles_by`` divides
+    the cycles of a mean pass by cause.
+    """
 
     passes: Annotated[int, Doc("passes of the phase")]
     cycles: Annotated[int, Doc("cycles of all steps of the phase", "cycles")]
@@ -121,7 +125,13 @@ class StepSums:
 
 
 def _phase_totals(sums: Sums, code: int, passes: int) -> PassTotals:
-    """Return the totals and means of a phase with the given code and number of passes."""
+    """Return the totals of a phase over the run, and the means per pass.
+
+    Args:
+        sums: Totals of all phases.
+        code: Code of the phase.
+        passes: Number of passes of the phase, at least 1.
+    """
     cycles_by = {cause: cycles / passes for cause, cycles in zip(CAUSES, sums.cycles_by[code, 0].tolist(), strict=True)}
     return PassTotals(
         passes=passes,

@@ -64,7 +64,10 @@ class Step(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class StepsView(View):
-    """View of the steps of a run in a requested order, such as costliest first."""
+    """View of the steps of a run in a requested order, such as costliest first.
+
+    A step is one kernel on a rectangle of PEs, or one transfer of words.
+    """
 
     TABLE: ClassVar[str] = "steps"
 

@@ -18,7 +18,11 @@ from wse_traces.schema import PHASES
 
 @dataclass(frozen=True, kw_only=True)
 class OpCycles(Result):
-    """Cycles of an op in a mean pass of each phase."""
+    """Cycles of an op in a mean pass of each phase.
+
+    For prefill, a pass reads one chunk of a prompt. For decode, it generates one token of each
+    user.
+    """
 
     op: Annotated[str, Doc("name of the op")]
     kind: Annotated[str, Doc("kind of op")]
@@ -31,7 +35,10 @@ class OpCycles(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerOps(Result):
-    """Consecutive ops of one layer, and their total cycles in a mean pass of each phase."""
+    """Consecutive ops of one layer, and their total cycles in a mean pass of each phase.
+
+    Ops outside of the layers, such as the embedding, form groups with layer -1.
+    """
 
     layer: Annotated[int, Doc("layer of the model, -1: outside of the layers")]
     ops: Annotated[tuple[OpCycles, ...], Doc("the ops in the order of the graph")]
@@ -44,7 +51,10 @@ class LayerOps(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TreeView(View):
-    """View of the ops of each layer, with their cycles."""
+    """View of the ops of each layer, with their cycles in a mean pass of each phase.
+
+    ``tree`` is in the order of the op graph.
+    """
 
     phases: Annotated[Mapping[str, PassTotals], Doc("totals of each phase that ran")]
     tree: Annotated[tuple[LayerOps, ...], Doc("layers with their ops")]

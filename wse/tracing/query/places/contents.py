@@ -20,7 +20,11 @@ from wse_traces.read import Array, Trace
 
 @dataclass(frozen=True, kw_only=True)
 class Content(Result):
-    """Contents of a buffer of one PE after a pass, as bytes and as numbers."""
+    """Contents of a buffer of one PE after a pass, as bytes and as numbers.
+
+    The same bytes are given twice: as hexadecimal digits in ``hex``, and as numbers of type
+    ``dtype`` in ``elements``.
+    """
 
     wafer: Annotated[int, Doc("wafer of the PE")]
     row: Annotated[int, Doc("row of the PE")]
@@ -50,7 +54,7 @@ class Content(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DumpView(View):
-    """View of the contents of a buffer of a PE."""
+    """View of the contents of a buffer of a PE, for ``wse inspect --pe ROW,COL --dump BUFFER``."""
 
     content: Annotated[Content, Doc("the buffer and its contents")]
 

@@ -37,7 +37,13 @@ class LinkTie(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """Key of a tie: a number of words, a wafer and a direction."""
+    """Key of a tie, a set of links with equally many words.
+
+    Attributes:
+        words: Words on each of the links.
+        wafer: Wafer of the links.
+        direction: Code of their direction.
+    """
 
     words: int
     wafer: int

@@ -22,7 +22,7 @@ MOST_LINKS: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class LayerWords(Result):
-    """Words that one layer sends over a link."""
+    """Words that one layer sends over a link, summed over the run."""
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
     words: Annotated[int, Doc("words over the run", "words")]
@@ -30,7 +30,11 @@ class LayerWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Link(Result):
-    """Link that leaves a PE, or several links with the same number of words of every layer."""
+    """Link that leaves a PE, or several links with the same number of words of every layer.
+
+    If several links are combined, ``row`` and ``col`` are those of the first one, and ``words`` is
+    the number of words on each of them.
+    """
 
     wafer: Annotated[int, Doc("wafer of the PE")]
     row: Annotated[int, Doc("row of the PE")]
@@ -47,7 +51,10 @@ class Link(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerLinks(Result):
-    """Words that a layer sends over the links of one wafer: on the busiest link, and in total."""
+    """Words that a layer sends over the links of one wafer: on the busiest link, and in total.
+
+    Both are summed over the run.
+    """
 
     layer: Annotated[int, Doc("layer of the model, -1: none")]
     wafer: Annotated[int, Doc("index of the wafer")]
@@ -57,7 +64,10 @@ class LayerLinks(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LinksView(View):
-    """View of the busiest links between PEs, and of the words that each layer sends over links."""
+    """View of the busiest links between PEs, and of the words that each layer sends over links.
+
+    Words are 32 bits wide and are summed over the run.
+    """
 
     TABLE: ClassVar[str] = "links"
 

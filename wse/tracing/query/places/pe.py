@@ -24,7 +24,10 @@ _OPPOSITE: Final = dict(zip(DIRECTIONS, (2, 3, 0, 1), strict=True))
 
 @dataclass(frozen=True, kw_only=True)
 class PeStage(Result):
-    """Stage that a PE belongs to: the layers and the rectangle of PEs that store them."""
+    """Stage that a PE belongs to: the layers and the rectangle of PEs that store them.
+
+    Rows and columns are counted from the first PE of the mesh.
+    """
 
     index: Annotated[int, Doc("index of the stage")]
     row: Annotated[int, Doc("first row of its rectangle of PEs")]
@@ -54,7 +57,11 @@ class Buffer(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeSram(Result):
-    """SRAM of a PE by use, and the buffers of the fullest PE of its stage."""
+    """SRAM of a PE by use, and the buffers of the fullest PE of its stage.
+
+    A trace has a memory map only for the fullest PE of each stage. ``is_fullest`` says whether the
+    map applies to this PE as well.
+    """
 
     bytes: Annotated[Mapping[str, int], Doc("bytes of this PE by use", "B")]
     is_fullest: Annotated[bool, Doc("whether this PE is as full as the fullest, so that the map applies to it")]
@@ -63,7 +70,10 @@ class PeSram(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeRoute(Result):
-    """Colour (static route) configured in the router of a PE, and the pattern that uses it."""
+    """Colour (static route) configured in the router of a PE, and the pattern that uses it.
+
+    A pattern is a scheme by which words travel along a line of PEs, such as a reduce tree.
+    """
 
     colour: Annotated[int, Doc("number of the colour")]
     pattern: Annotated[str, Doc("pattern that uses it")]
@@ -73,7 +83,7 @@ class PeRoute(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkWords(Result):
-    """Words over the run between a PE and its neighbour on one side."""
+    """Words over the run between a PE and its neighbour on one side, in both directions."""
 
     out_words: Annotated[int, Doc("words to the neighbour", "words")]
     in_words: Annotated[int, Doc("words from the neighbour", "words")]
@@ -81,7 +91,11 @@ class LinkWords(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Pe(Result):
-    """Everything that a trace records about one PE. Data that was not recorded is left out."""
+    """Everything that a trace records about one PE.
+
+    Fields are None if their data was not recorded. Busy cycles and words on links, for example, are
+    recorded only when a run is complete.
+    """
 
     wafer: Annotated[int, Doc("index of the wafer")]
     row: Annotated[int, Doc("row of the PE")]
@@ -97,7 +111,10 @@ class Pe(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class PeView(View):
-    """View of one PE: its stage, SRAM, colours, busy cycles and links."""
+    """View of one PE: its stage, SRAM, colours, busy cycles and links.
+
+    The table of the view has a row for each SRAM buffer.
+    """
 
     pe: Annotated[Pe, Doc("the PE")]
 
@@ -154,7 +171,17 @@ def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:
 
 
 def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
-    """Raise BadInput if the trace has no such wafer, or its mesh has no such PE."""
+    """Check that a trace has a PE at a given place.
+
+    Args:
+        trace: An open trace.
+        wafer: Wafer of the PE.
+        row: Row of the PE in the mesh.
+        col: Column of the PE in the mesh.
+
+    Raises:
+        BadInput: The trace has no such wafer, or its mesh has no such PE.
+    """
     rows, cols = mesh_of(trace)
     if not 0 <= wafer < trace.header.wafers:
         wafers = "one wafer, 0" if trace.header.wafers == 1 else f"the wafers 0 to {trace.header.wafers - 1}"
@@ -167,9 +194,16 @@ def check_pe(trace: Trace, wafer: int, row: int, col: int) -> None:
 
 
 def stages_of(trace: Trace, wafer: int, row: int, col: int) -> Array:
-    """Return the indices of the stages whose buffers are recorded for a PE, int64 ``[stage]``.
+    """Return the indices of the stages whose buffers are recorded for a PE.
 
-    The result may be empty.
+    Args:
+        trace: An open trace.
+        wafer: Wafer of the PE.
+        row: Row of the PE in the mesh.
+        col: Column of the PE in the mesh.
+
+    Returns:
+        int64 ``[stage]``; may be empty.
     """
     stages = trace.table("stage")
     holding = np.flatnonzero((stages["wafer"] == wafer) & covers(stages, row, col))
@@ -213,7 +247,17 @@ def link_words(trace: Trace, wafer: int) -> dict[str, Array]:
 
 
 def _planes(trace: Trace, path: str, wafer: int, names: tuple[str, ...]) -> dict[str, Array]:
-    """Return the maps of a wafer in a dataset, by name; empty if the wafer is not recorded."""
+    """Return the maps of one wafer, such as its words on links by direction.
+
+    Args:
+        trace: An open trace.
+        path: Path of the dataset.
+        wafer: Index of the wafer.
+        names: Names of the maps in the dataset.
+
+    Returns:
+        Arrays ``[row, col]`` by name; empty if the wafer was not recorded.
+    """
     if wafer >= trace.rows(path):
         return {}
     return dict(zip(names, trace.column(path, wafer, wafer + 1)[0], strict=True))

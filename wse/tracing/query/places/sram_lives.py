@@ -74,7 +74,7 @@ def read_sram_lives(trace: Trace, wafer: int, row: int, col: int) -> SramLives:
     stages = stages_of(trace, wafer, row, col)
     path = f"--sram-png: {trace.path}"
     if not len(stages):
-        message = f"{path}: no region holds the PE {row},{col} of wafer {wafer}; give another"
+        message = f"{path}: no region contains the PE {row},{col} of wafer {wafer}; give another"
         raise BadTrace(message)
     if not trace.rows("pass"):
         message = f"{path}: has no pass yet; run further, or make the trace again"

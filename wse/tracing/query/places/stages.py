@@ -16,7 +16,10 @@ RECTANGLE = ("row", "col", "rows", "cols")
 
 @dataclass(frozen=True, kw_only=True)
 class Stage(Result):
-    """Stage on one wafer. A stage that spans several wafers is listed once for each wafer."""
+    """Stage of a trace: some layers, and the rectangle of PEs on one wafer that stores them.
+
+    A stage that spans several wafers is listed once for each wafer.
+    """
 
     wafer: Annotated[int, Doc("index of the wafer")]
     row: Annotated[int, Doc("first row of its rectangle of PEs")]
@@ -76,7 +79,16 @@ def layers_text(first: int, last: int) -> str:
 
 
 def covers(rectangles: Columns, row: int, col: int) -> Array:
-    """Return whether each rectangle contains the PE at a row and column, bool ``[rectangle]``."""
+    """Return whether each of some rectangles contains a PE.
+
+    Args:
+        rectangles: Columns with the ``row``, ``col``, ``rows`` and ``cols`` of each rectangle.
+        row: Row of the PE.
+        col: Column of the PE.
+
+    Returns:
+        bool ``[rectangle]``.
+    """
     first_row, first_col, rows, cols = (rectangles[name].astype(np.int64) for name in RECTANGLE)
     is_covered: Array = (first_row <= row) & (row - first_row < rows) & (first_col <= col) & (col - first_col < cols)
     return is_covered

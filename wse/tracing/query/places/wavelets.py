@@ -15,13 +15,16 @@ from wse_traces.read import Array, Trace
 from wse_traces.replay import wavelet_activity, wavelet_cycles, wavelet_passes, wavelet_words
 from wse_traces.schema import DIRECTIONS, MOVES
 
-MOST_MOVES: Final = 500_000  # replayed at once: as JSON some 100 bytes each
+MOST_MOVES: Final = 500_000  # maximum replayed at once; about 100 bytes each as JSON
 _MOVE: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BusiestPlace(Result):
-    """Link or PE through which the most words passed."""
+    """Link or PE through which the most words passed in a logged pass.
+
+    ``direction`` is set for links only.
+    """
 
     wafer: Annotated[int, Doc("wafer of the PE")]
     row: Annotated[int, Doc("row of the PE")]
@@ -32,7 +35,10 @@ class BusiestPlace(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Move(Result):
-    """Wavelet (32-bit word in the fabric) that leaves a router."""
+    """Move of a wavelet (32-bit word in the fabric) out of a router.
+
+    The wavelet leaves over a link to a neighbouring PE, or over the ramp into the PE of the router.
+    """
 
     cycle: Annotated[int, Doc("cycle in which the wavelet leaves, from the start of the pass")]
     wafer: Annotated[int, Doc("index of the wafer")]
@@ -45,7 +51,10 @@ class Move(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Wavelets(Result):
-    """Summary of the wavelet log of the last pass that was simulated wavelet by wavelet."""
+    """Summary of the wavelet log of the last pass that was simulated wavelet by wavelet.
+
+    A wavelet is a 32-bit word in the fabric. ``replayed`` has the moves in the requested cycles.
+    """
 
     pass_: Annotated[int, Doc("index of the pass")]
     phase: Annotated[str, Doc("phase of the pass")]
@@ -66,7 +75,7 @@ class Wavelets(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CyclesView(View):
-    """View of the moves of wavelets in some cycles."""
+    """View of the moves of wavelets in some cycles, with a summary of the whole log."""
 
     wavelets: Annotated[Wavelets, Doc("log of wavelets, with the moves")]
 

@@ -56,7 +56,11 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Result):
-    """Quantity that differs between two runs, such as the cycles of an op, with both amounts."""
+    """Quantity that differs between two runs, such as the cycles of an op, with both amounts.
+
+    A change can stand for several equal changes of different layers. The amounts are then their
+    sums.
+    """
 
     kind: Annotated[str, Doc("kind of amount, such as `cause` or `traffic`")]
     name: Annotated[str, Doc("item that the amount belongs to; for an op of equal layers, the name within the layer")]

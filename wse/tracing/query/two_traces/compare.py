@@ -25,7 +25,10 @@ from wse.tracing.query.view import trace_at
 
 @dataclass(frozen=True, kw_only=True)
 class TracesResult(Result):
-    """Comparison of two runs: a row of results for each, and the changes between them."""
+    """Comparison of two runs: a row of results for each, and the changes between them.
+
+    The result is returned by ``compare_traces`` and printed by ``wse compare A.h5 B.h5``.
+    """
 
     traces: Annotated[tuple[str, str], Doc("the files")]
     same_program: Annotated[bool, Doc("whether both ran the same Program")]
@@ -71,7 +74,7 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
     if len(names) != 2:
         message = f"{plural(len(names), 'name')}: give one model, or two traces"
         if len(names) == 1:
-            message = f"{names[0]}: is one trace: give a second beside it, or one model"
+            message = f"{names[0]}: is one trace: add a second trace, or give one model"
         raise BadInput(message)
     for name, other_name in (names, names[::-1]):
         if is_trace(other_name) and not is_trace(name):
@@ -91,7 +94,11 @@ def is_trace(name: str) -> bool:
 
 
 class _Run:
-    """Trace of a run, with the quantities that ``wse compare A.h5 B.h5`` needs."""
+    """Trace of a run, with the quantities that ``wse compare A.h5 B.h5`` needs.
+
+    The trace is read and closed when the object is created. A run without decoded tokens raises
+    BadTrace.
+    """
 
     def __init__(self, path: Path, economics: Stated | None, price: Price | None) -> None:
         self.path = path
@@ -184,7 +191,7 @@ class _Run:
         return limits._asdict()
 
 
-def _economics(wafer: str, stated: Stated | None, price: Price | None) -> Economics | None:
+def _economics(wafer: str, stated_assumptions: Stated | None, price: Price | None) -> Economics | None:
     """Return the economic assumptions for a wafer.
 
     A wafer that is not bundled has no assumptions, because its power is unknown. The result is then
@@ -192,14 +199,14 @@ def _economics(wafer: str, stated: Stated | None, price: Price | None) -> Econom
 
     Args:
         wafer: Name of the wafer.
-        stated: Assumptions that the user stated, or None.
+        stated_assumptions: Assumptions that the user stated, or None.
         price: Price that the user stated, or None.
 
     Raises:
         UnknownName: A price is given for a wafer that is not bundled, or another name is unknown.
     """
     try:
-        return load_economics(load_wafer(wafer), stated, wafer_price(price, wafer))
+        return load_economics(load_wafer(wafer), stated_assumptions, wafer_price(price, wafer))
     except UnknownName as error:
         if error.kind == "wafer" and price is None:
             return None

@@ -44,7 +44,7 @@ class Setting(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class UnsharedOps(Result):
-    """Ops that exist in only one of two runs."""
+    """Names of ops that exist in only one of two runs, for example due to different rewrites."""
 
     first: Annotated[tuple[str, ...], Doc("ops that only the first run has")]
     second: Annotated[tuple[str, ...], Doc("ops that only the second run has")]
@@ -52,7 +52,10 @@ class UnsharedOps(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class DiffView(View):
-    """View of the differences between two traces."""
+    """View of the differences between two traces: settings, cycles, SRAM and ops.
+
+    The table of the view has a row for each change and for each setting that differs.
+    """
 
     traces: Annotated[tuple[str, str], Doc("the two traces")]
     same_program: Annotated[bool, Doc("whether both ran the same Program")]
