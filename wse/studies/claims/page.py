@@ -34,16 +34,22 @@ def _page(findings: Decided, plots: dict[int, Path]) -> str:
     lines = [
         "# Claims about fast inference",
         "",
-        "Common statements about wafers and GPUs, each with a verdict that wse computes.",
-        "`wse claims --page docs/claims.md` writes this page, and `wse claims N` explains claim N.",
-        "The constants are those of the estimates behind the verdicts, with the same sources.",
+        "Read this page to see which common statements about wafers and GPUs agree with the model of wse,",
+        "and under which conditions. wse computes every verdict and number on this page.",
         "",
-        *markdown_table(
-            ("", "claim", "verdict", "answer", "confidence"),
-            ((f"[{c.n}](#claim-{c.n})", c.claim, f"**{c.verdict}**", c.answer, c.confidence) for c in claims),
-        ),
+        "- `wse claims N` computes claim N again and explains it.",
+        "- `wse claims --page docs/claims.md` writes this page.",
+        "- The verdict *conditional* means: true under a condition that the answer names.",
+        "- The constants are those of `wse estimate` and `wse compare`, with the same sources.",
+        "",
+        "Confidence in a verdict is:",
         "",
         *(f"- *{name}*: {text}." for name, text in CONFIDENCE.items()),
+        "",
+        *markdown_table(
+            ("", "claim", "verdict", "confidence"),
+            ((f"[{c.n}](#claim-{c.n})", c.claim, f"**{c.verdict}**", c.confidence) for c in claims),
+        ),
     ]
     for claim in claims:
         lines += ["", *_section(claim, plots.get(claim.n))]
@@ -78,7 +84,7 @@ def _section(claim: ClaimResult, plot: Path | None) -> list[str]:
         f"  `{claim.command}`",
         "",
         *markdown_table(
-            ("number", "", "what it is"),
+            ("value", "unit", "meaning"),
             ((count(number.value), number.unit, number.meaning) for number in claim.numbers.values()),
         ),
         *picture,
