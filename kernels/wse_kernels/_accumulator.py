@@ -71,7 +71,7 @@ class _CodeGenerator:
         self.line_stride, self.count, self.length = line_stride, count, length
 
     def run(self) -> None:
-        """Generate the code: a whole strip of values at once, or the rest vector by vector."""
+        """Generate the code that sums a whole strip of values at once, or fewer by vectors."""
         builder, count = self.builder, self.count
         is_whole = builder.icmp_signed("==", count, word(STRIP))
         with builder.if_else(is_whole) as (whole, part):

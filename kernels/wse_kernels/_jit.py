@@ -161,7 +161,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function, *, allocates: bool = False) -> Function:
-    """Compile a function for one core. Pass ``allocates=True`` if the function allocates arrays."""
+    """Compile a function for one CPU core. Pass ``allocates=True`` if it allocates arrays."""
     return _cached_kernel(function, parallel=False, allocates=allocates)
 
 

@@ -15,7 +15,7 @@ from wse_kernels._elements import constant, narrow_ir, rounded_product_ir, widen
 from wse_kernels._functions import WORD, short_loop, word
 from wse_kernels._jit import cgutils, ir
 from wse_kernels._lanes import MOST_VECTORS
-from wse_kernels._vectors import BYTE, SINGLES, WIDTH, largest_lane, least_lane, load_lanes, spread
+from wse_kernels._vectors import BYTE, SINGLES, WIDTH, load_lanes, max_lane, min_lane, spread
 
 __all__ = ["Lanes", "Term", "WeightKind"]
 
@@ -68,7 +68,12 @@ class ElementWeights:
         return builder.gep(self.pointer, [builder.add(row, lanes.first)])
 
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
-        """Load the weights of a term and output n, as float32."""
+        """Load the weights of a term and output n, as float32.
+
+        Args:
+            term, n, lanes: Term of the sums; index of the output; lanes of the vector.
+            output: Unused here; the other kind of weights needs it.
+        """
         elements = load_lanes(self.builder, self.place(term.k, n, lanes), lanes.mask)
         return widen_ir(self.builder, self.element_type, elements)
 
@@ -76,11 +81,14 @@ class ElementWeights:
 class CodeWeights:
     """Weights that are stored as codes, optionally multiplied by scales.
 
-    Arguments of the generated function: pointers to the codes, the groups of rows, the number of
-    outputs in each block with one scale, and the scales; then the strides of codes along rows and
-    of scales along groups, the number of groups, and the number of blocks of outputs. The stored
-    types are that of activations, to which factors and weights are rounded, and that of scales. In
-    codings without groups, all rows belong to the first group.
+    The stored types are that of activations, to which factors and weights are rounded, and that of
+    scales. In codings without groups, all rows belong to the first group. The generated function
+    has these arguments for the weights:
+
+    1. Pointers to the codes, to the group of each row, to the number of outputs of each block that
+       shares a scale, and to the scales.
+    2. Strides of codes along rows and of scales along groups.
+    3. Number of groups, and number of blocks of outputs.
     """
 
     def __init__(self, builder: Any, kind: WeightKind, arguments: Sequence[Any], lanes: Any, terms: int) -> None:
@@ -114,7 +122,7 @@ class CodeWeights:
         with builder.if_then(cgutils.is_not_null(builder, builder.bitcast(has_changed, ir.IntType(WIDTH)))):
             first, last = (
                 builder.zext(lane_of(builder, builder.select(has_changed, groups, constant(groups.type, other))), WORD)
-                for lane_of, other in ((least_lane, 255), (largest_lane, 0))
+                for lane_of, other in ((min_lane, 255), (max_lane, 0))
             )
             end = builder.add(last, word(1))
             last_group = builder.sub(self.group_count, word(1))
@@ -131,7 +139,9 @@ class CodeWeights:
     def load(self, term: Term, n: Any, lanes: Lanes, output: Any) -> Any:
         """Load the weights of a term and output n, as float32.
 
-        ``output`` is the index of the output among those that are computed at once.
+        Args:
+            term, n, lanes: Term of the sums; index of the output; lanes of the vector.
+            output: Index of the output among those that are computed at once.
         """
         builder = self.builder
         row, half = (term.k, term.k) if term.half is None else (term.even, term.half)
@@ -176,7 +186,13 @@ class CodeWeights:
             self._take(at, builder.and_(in_group, in_run), lanes, factors)
 
     def _take(self, at: Any, mask: Any, lanes: Lanes, factors: Any) -> None:
-        """Generate code that sets the factors of the masked lanes to the scales at index ``at``."""
+        """Generate code that sets the factors of the masked lanes to the scales at index ``at``.
+
+        Args:
+            at, lanes: Index of the scales; lanes of the vector.
+            mask: Lanes whose factors are set.
+            factors: Pointer to the factors of the vector.
+        """
         builder = self.builder
         scales = widen_ir(builder, self.scale, load_lanes(builder, builder.gep(self.scales, [at]), lanes.mask))
         if self.scale != self.act:
@@ -205,8 +221,8 @@ class WeightKind(NamedTuple):
     """Kind of the weights of a product, for which code is generated.
 
     Attributes:
-        element_types: Numba types of stored elements: that of the weights; for codes, those of activations
-            and scales.
+        element_types: Numba types of stored elements: that of the weights; for codes, those of
+            activations and scales.
         coding: Number of the coding, or -1 for elements.
         scaled: Whether each code is multiplied by its scale.
         outputs: Number of outputs that are computed at once.

@@ -269,7 +269,11 @@ def _carry_in_block(
 ) -> None:
     """Execute all messages in the columns of one block, for arrivals in rows [north, south) only.
 
-    Only elements ``low`` to ``high`` - 1 are transferred.
+    Args:
+        view, messages, first, variant, a: As in `along_columns`.
+        column_block: Index of the block within a row.
+        north, south: First row, and row after the last one.
+        low, high: First element to transfer, and index after the last one.
     """
     per_row, source, target, last = a[2], a[3], a[4], first[variant[0] + 1]
     for i in range(first[variant[0]], last):
@@ -293,7 +297,10 @@ def _carry_in_block(
 
 @helper_function
 def _carry_in_column(view: Any, messages: Any, first: Any, variant: Any, a: Any, col: int) -> None:
-    """Execute the messages of one column, whose variant may differ from that of its neighbours."""
+    """Execute the messages of one column, whose variant may differ from that of its neighbours.
+
+    ``col`` is the index of the column. The other operands are those of `along_columns`.
+    """
     per_row, lanes, source, target = a[2], view.shape[2], a[3], a[4]
     column_block, lane = col // lanes, col % lanes
     for i in range(first[variant[col]], first[variant[col] + 1]):
@@ -342,7 +349,14 @@ def along_columns_counted(
 
 @helper_function
 def _count_column_words(links: Any, start: int, end: int, west: int, east: int, words: int) -> None:
-    """Count the words of a message from row ``start`` to ``end`` in columns [west, east)."""
+    """Count the words of a message from row ``start`` to ``end`` in columns [west, east).
+
+    Args:
+        links: Words per link, ``[direction, row, col]``, which are added to.
+        start, end: Rows of the sender and of the receiver.
+        west, east: First column, and column after the last one.
+        words: Number of words of the message.
+    """
     for row in range(start, end):
         for col in range(west, east):
             links[SOUTH, row, col] += words

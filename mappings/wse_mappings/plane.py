@@ -68,6 +68,11 @@ def straight(row: int, col: int, side: int, hops: int) -> I32:
 
     Each row is (row, column, side), where (row, column) is the PE that the link leaves.
 
+    Args:
+        row, col: Position of the PE.
+        side: NORTH, EAST, SOUTH or WEST.
+        hops: Number of links.
+
     >>> straight(2, 5, WEST, 2).tolist()
     [[2, 5, 3], [2, 4, 3]]
     """

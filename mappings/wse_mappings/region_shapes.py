@@ -18,6 +18,9 @@ _Bands = tuple[tuple[tuple[ColumnBytes, bool], ...], ...]
 def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> list[tuple[int, int]]:
     """Return rows and columns of every region, roughly in proportion to its bytes.
 
+    A region is a rectangle of PEs that stores some layers. A band is a strip of mesh rows with
+    regions side by side.
+
     1. The regions of a band divide its columns so that the fullest PE is as empty as possible
        (`region_widths`).
     2. The bands of a wafer divide its rows as their fullest regions need (`band_heights`). Scores
@@ -91,7 +94,15 @@ def _row_shares(row_share: Callable[[int], float], rows: int) -> tuple[float, ..
 
 
 def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> float:
-    """Return the bytes of weights, cache and one block on the fullest PE, with `region_shapes`."""
+    """Return the bytes of weights, cache and one block on the fullest PE of a layout.
+
+    The regions have the rows and columns of `region_shapes`.
+
+    Args:
+        demand: Layers to place, and the mesh.
+        layout: Bands and regions per band.
+        shares: Layers and bytes of each region, in order.
+    """
     shapes, has_layers = (
         region_shapes(demand, layout, shares),
         [share.last_layer > share.first_layer for share in shares],

@@ -36,7 +36,12 @@ def router_place(pe, x, out, M, n, E, first, columns, zeros):
 def router_scores(pe, x, out, M, E, sigmoid):
     """Compute scores of experts from router outputs [M, E]: softmax over E, or sigmoid.
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        x, out: Addresses of router outputs (accumulators), and of float32 scores.
+        M, E, sigmoid: Tokens; experts; whether to apply a sigmoid instead of softmax.
     """
     logits = pe.read("acc", x, M, E)
     if sigmoid:
@@ -48,7 +53,10 @@ def router_scores(pe, x, out, M, E, sigmoid):
 
 
 def router_correct(pe, x, correction, out, M, E):
-    """Add the correction bias of each expert to its score: out[M, E] = x[M, E] + correction[E]."""
+    """Add the correction bias of each expert to its score: out[M, E] = x[M, E] + correction[E].
+
+    Reference for the kernel of the same name, on a single PE. All values are float32.
+    """
     pe.write("f32", out, pe.read("f32", x, M, E) + pe.read("f32", correction, E))
 
 
@@ -113,7 +121,12 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
     """Replace the weights [M, A] of selected experts by their softmax over A, times a scale.
 
     The first weight of a token must be the largest. Missing experts, whose ids are -1, get weight
-    0.
+    0. Reference for the kernel of the same name, on a single PE.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        ids, weights: Addresses of the float32 ids and weights.
+        M, A, scale_pico: Tokens; selected experts per token; scale in units of 1e-12.
     """
     values = pe.read("f32", weights, M, A)
     exps = np.where(pe.read("f32", ids, M, A) >= 0, np.exp(values - values[:, :1]), np.float32(0.0))

@@ -71,8 +71,13 @@ def run_wavelets(
     """Simulate each component of ``spans``, and change what the kernel changes.
 
     Of ``queues`` only the counters of entered and left wavelets are changed, and ``events`` are not
-    recorded. The arrays are those of `wse_kernels.wavelet`. This is the reference for the kernel of
-    the same name.
+    recorded. Reference for the kernel of the same name.
+
+    Args:
+        queues, routes, links, members, routers, threads, ops, times, memory, spans, events, counts:
+            Arrays of the kernel, described in `wse_kernels.wavelet`.
+        burst: A vector operation pauses for a cycle after this number of words; 0 for never.
+        limit: Cycle at which a component is stopped at the latest.
     """
     machine = _Machine(queues, routes, links, members, routers, threads, ops, times, memory, burst)
     for span in spans:

@@ -155,9 +155,14 @@ def head_groups(
 def head_places(
     cols: int, kv_head_count: int, head_size: int, rotary_size: int, *, mixed_pairs: bool = True
 ) -> tuple[int, int]:
-    """Return the number of KV heads of a column and of features of each head on it.
+    """Return the number of KV heads of a column, and of features of each head on it.
 
-    The assignment itself is not created.
+    They are those of `head_groups`, but the assignment itself is not created.
+
+    Args:
+        cols: Number of columns.
+        kv_head_count, head_size: Number of KV heads; features of a head.
+        rotary_size, mixed_pairs: As in `head_groups`.
 
     >>> head_places(12, 2, 8, 8), head_places(2, 8, 64, 64)
     ((1, 2), (4, 64))
@@ -213,6 +218,11 @@ def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
     """Return the number of features of a head on the fullest column of a group.
 
     They are whole rotary pairs, and features without a pair.
+
+    Args:
+        head_size, rotary_size: Features of a head; those that rotate.
+        cols: Columns of the group.
+        mixed: Whether features that do not rotate may use places of pairs.
     """
     pairs_of_all = 2 * ceil_div(head_size // 2, cols)
     return (
@@ -290,6 +300,11 @@ def _paired_features(
 
     If all features are in pairs, the partner of p is p + rotary_size / 2 for those that rotate, and
     p + 1 for the others.
+
+    Args:
+        head_size, rotary_size: Features of a head; those that rotate.
+        segments: (first column, number of columns) of each group.
+        mixed: Whether features that do not rotate may use places of pairs.
 
     Returns:
         int32 ``[cols, F]``, and the number of features that rotate.

@@ -59,7 +59,7 @@ def middle_stretch(count: int, parts: int) -> tuple[int, int]:
 
 
 def on_the_middle(index: I32, parts: int) -> I32:
-    """Place the blocks of an index array in the middle of more parts.
+    """Place the blocks of an index array on the middle ones of ``parts`` parts, with -1 elsewhere.
 
     >>> on_the_middle(padded_blocks(2, 2), 5).tolist()
     [[-1], [0], [1], [-1], [-1]]
@@ -101,7 +101,10 @@ def grouped_blocks(extent: int, parts: int, group: int) -> I32:
 
 
 def blocks(extent: int, parts: int, group: int) -> I32:
-    """Return `grouped_blocks`, or `padded_blocks` if ``group`` is 0."""
+    """Divide indices into ``parts`` blocks: `grouped_blocks`, or `padded_blocks` without groups.
+
+    ``group`` is the number of indices that are kept together if possible, or 0.
+    """
     return grouped_blocks(extent, parts, group) if group else padded_blocks(extent, parts)
 
 

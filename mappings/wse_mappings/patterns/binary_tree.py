@@ -32,9 +32,12 @@ def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a binary tree reduce.
+    """Return the terms of a binary tree reduce in the published cost model.
 
     They are published for powers of two. For other lengths the real logarithm is used.
+
+    Args:
+        length, words: Number of PEs in the line; number of words.
     """
     levels = math.log2(length)
     return line_terms(length, contention=words * levels, energy=words * length * levels / 2, depth=levels)

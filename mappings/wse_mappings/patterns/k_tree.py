@@ -156,7 +156,10 @@ def _messages(count: int, arrival: Arrival, groups: Groups) -> list[Message]:
 
 @lru_cache(maxsize=1024)
 def root_of(count: int, groups: Groups = None) -> int:
-    """Return the index of the global root in a segment of ``count`` PEs."""
+    """Return the index of the root PE of a K-tree over ``count`` PEs.
+
+    ``groups`` are the numbers of groups in each level but the last, or None for the default.
+    """
     return _middle(_levels(count, groups)[-1][0])
 
 

@@ -102,7 +102,7 @@ def diagonal_stream(length: int) -> LineSchedule:
 
 
 def terms(pes: int, words: int, distance: int) -> Terms:
-    """Return the terms of flooding the words of a root to ``pes`` other PEs.
+    """Return the terms of a flooding multicast in the published cost model.
 
     Args:
         pes, words: Number of receiving PEs; number of words.

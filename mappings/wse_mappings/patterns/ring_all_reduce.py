@@ -38,7 +38,13 @@ def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
 
 
 def terms(length: int, words: int) -> Terms:
-    """Return the terms of a ring all-reduce: 2 (P - 1) rounds, each with 1 / P of the words."""
+    """Return the terms of a ring all-reduce in the published cost model.
+
+    There are 2 (P - 1) rounds for P PEs, each of which moves 1 / P of the words.
+
+    Args:
+        length, words: Number of PEs in the line; number of words.
+    """
     moved_words = 2 * (length - 1) * words / length
     links = 2 * (length - 1)
     return Terms(

@@ -47,7 +47,7 @@ def _head_colour(number: int, group: int) -> int:
 
 
 def terms(length: int, words: int, group: float | None = None) -> Terms:
-    """Return the terms of chains in groups, followed by a chain of the groups' heads.
+    """Return the terms of a two-phase reduce in the published cost model.
 
     Args:
         length, words: Number of PEs in the line; number of words.

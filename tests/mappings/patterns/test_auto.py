@@ -90,8 +90,8 @@ def test_every_member_of_every_family_does_the_operation(
 ) -> None:
     labels = [(pe,) for pe in range(length)]
     for family in pattern_families(operation, length, 3, ADD, words=words, level_cycles=LEVEL):
-        assert all(1 <= start <= max(1, family.most) for start in family.starts)
-        schedule, root = family.make(pick.randint(1, family.most))  # type: ignore[attr-defined]
+        assert all(1 <= start <= max(1, family.max_number) for start in family.starts)
+        schedule, root = family.make(pick.randint(1, family.max_number))  # type: ignore[attr-defined]
         assert schedule.variants.shape == (1, 3)
         if schedule.parts > 1:
             continue  # executed part by part in tests/mappings/patterns/test_reduces.py
@@ -107,7 +107,7 @@ def test_no_pattern_takes_less_than_what_it_is_left_out_for(operation: Operation
     for family in pattern_families(operation, length, 1, ADD, words=words, level_cycles=LEVEL):
         for number in family.starts:
             schedule, _ = family.make(number)
-            least = family.least or schedule_bound_cycles(schedule, words, LEVEL)
+            least = family.bound_cycles or schedule_bound_cycles(schedule, words, LEVEL)
             assert least <= cycles(schedule, words, gap=0), family.label.format(number)
 
 
