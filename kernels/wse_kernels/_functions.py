@@ -26,7 +26,7 @@ def internal_function(
     numbers: int,
     body: Callable[..., None],
     *,
-    apart: bool = True,
+    no_alias: bool = True,
     inlined: bool = True,
 ) -> Any:
     """Return an LLVM function of a module by name, and define it if it does not exist yet.
@@ -39,8 +39,8 @@ def internal_function(
         pointers: Types of the first parameters, which are pointers.
         numbers: Number of integer parameters after them.
         body: Function that generates the instructions, given a builder and the parameters.
-        apart: Whether the pointers point to memory that does not overlap. The compiler cannot see
-            this by itself.
+        no_alias: Whether the pointers point to memory that does not overlap. The compiler cannot
+            see this by itself.
         inlined: Whether LLVM may inline the function.
     """
     if name in module.globals:
@@ -50,7 +50,7 @@ def internal_function(
     function.linkage = "internal"
     if not inlined:
         function.attributes.add("noinline")
-    for pointer in function.args[: len(pointers)] if apart else ():
+    for pointer in function.args[: len(pointers)] if no_alias else ():
         pointer.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     body(builder, *function.args)

@@ -12,7 +12,7 @@ from wse_kernels._elementary import exponential, exponential_of
 from wse_kernels._elements import narrow, narrow_ir, row_pointer, widen, widen_ir
 from wse_kernels._functions import internal_function, short_loop, word
 from wse_kernels._jit import cgutils, config, intrinsic, ir, types
-from wse_kernels._vectors import LANE, SINGLES, WIDTH, load_lanes, rest_mask, spread, store_lanes
+from wse_kernels._vectors import LANE, SINGLES, WIDTH, load_lanes, rest_mask, splat, store_lanes
 
 __all__ = ["fold_entries"]
 
@@ -60,7 +60,7 @@ class _CodeGenerator:
         self.builder, (self.acc, self.act), self.f32 = builder, element_types, types.float32
         self.scores, self.values, self.maxima, self.sums, self.out, self.positions, scale, *numbers = arguments
         self.T, self.F, self.stride, self.first, self.last, self.lanes = numbers
-        self.scale = spread(builder, builder.load(scale))
+        self.scale = splat(builder, builder.load(scale))
         self.weights = cgutils.alloca_once(builder, SINGLES, size=word(ENTRIES))
         self.lane, self.mask = word(0), None
 

@@ -66,7 +66,7 @@ def _transposition(compiled: Any) -> Any:
                 context.make_array(transposed)(context, builder, values).data, [builder.mul(at, word(WIDTH))]
             )
             name, pointers = f"wse_{compiled.__name__}_{view.dtype}", (place.type, pointer.type)
-            function = internal_function(builder.module, name, pointers, 4, compiled, apart=False)
+            function = internal_function(builder.module, name, pointers, 4, compiled, no_alias=False)
             first = builder.gep(pointer, [lane])
             steps = builder.mul(stride, word(WIDTH))
             builder.call(function, [place, first, steps, row_stride, rows, builder.sub(lanes, lane)])

@@ -19,7 +19,7 @@ __all__ = [
     "max_lane",
     "min_lane",
     "rest_mask",
-    "spread",
+    "splat",
     "store_lanes",
     "transpose",
     "whole_mask",
@@ -40,7 +40,7 @@ SINGLES = ir.VectorType(ir.FloatType(), WIDTH)
 """LLVM type of a vector of float32."""
 
 
-def spread(builder: Any, value: Any) -> Any:
+def splat(builder: Any, value: Any) -> Any:
     """Return a vector whose elements all equal ``value``."""
     single = builder.insert_element(
         ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined), value, ir.Constant(LANE, 0)
@@ -51,7 +51,7 @@ def spread(builder: Any, value: Any) -> Any:
 def whole_mask(builder: Any, count: Any) -> Any:
     """Return the mask of the first ``count`` elements of a vector, or of all if it has fewer."""
     numbers = ir.Constant(ir.VectorType(WORD, WIDTH), list(range(WIDTH)))
-    return builder.icmp_signed("<", numbers, spread(builder, count))
+    return builder.icmp_signed("<", numbers, splat(builder, count))
 
 
 def rest_mask(builder: Any, count: Any) -> Any:

@@ -15,7 +15,7 @@ from wse_kernels._elements import constant, narrow_ir, rounded_product_ir, widen
 from wse_kernels._functions import WORD, short_loop, word
 from wse_kernels._jit import cgutils, ir
 from wse_kernels._lanes import MOST_VECTORS
-from wse_kernels._vectors import BYTE, SINGLES, WIDTH, load_lanes, max_lane, min_lane, spread
+from wse_kernels._vectors import BYTE, SINGLES, WIDTH, load_lanes, max_lane, min_lane, splat
 
 __all__ = ["Lanes", "Term", "WeightKind"]
 
@@ -115,7 +115,7 @@ class CodeWeights:
         begins = builder.icmp_signed("==", term.number, word(0))
         groups = self._groups(term.k, lanes)
         previous_groups = self._groups(builder.select(begins, term.k, builder.sub(term.k, word(1))), lanes)
-        has_changed = builder.or_(spread(builder, begins), builder.icmp_unsigned("!=", groups, previous_groups))
+        has_changed = builder.or_(splat(builder, begins), builder.icmp_unsigned("!=", groups, previous_groups))
         low, high = self._range(term, lanes)
         builder.store(word(0), low)
         builder.store(word(0), high)
@@ -155,7 +155,7 @@ class CodeWeights:
             builder.store(builder.select(begins, constant(SINGLES, 0.0), builder.load(factors)), factors)
             groups = self._groups(term.k, lanes)
             with short_loop(builder, low, high) as group:
-                in_group = builder.icmp_unsigned("==", groups, spread(builder, builder.trunc(group, BYTE)))
+                in_group = builder.icmp_unsigned("==", groups, splat(builder, builder.trunc(group, BYTE)))
                 self._take_scales(group, in_group, n, lanes, factors)
         return rounded_product_ir(builder, self.act, builder.fmul(value, builder.load(factors)))
 
@@ -172,7 +172,7 @@ class CodeWeights:
         if self.coding != FP8_BLOCKS:
             self._take(builder.add(row, self._lane(n, lanes)), in_group, lanes, factors)
             return
-        output = spread(builder, builder.trunc(n, WIDTHS.element))
+        output = splat(builder, builder.trunc(n, WIDTHS.element))
         begin = cgutils.alloca_once_value(builder, constant(WIDTHS, 0))
         with cgutils.for_range(builder, self.runs, intp=WORD) as run:
             place = builder.gep(self.widths, [self._lane(run.index, lanes)])

@@ -233,14 +233,24 @@ def _places(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> int:
 
 
 def _places_apart(head_size: int, rotary_size: int, cols: int) -> int:
-    """Return the number of feature places of a column if only rotating features may use pairs."""
+    """Return the number of feature places of a column if only rotating features may use pairs.
+
+    Args:
+        head_size, rotary_size: Features of a head; those that rotate.
+        cols: Columns of the group.
+    """
     return 2 * ceil_div(rotary_size // 2, cols) + ceil_div(head_size - rotary_size, cols)
 
 
 def _mixes(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> bool:
-    """Return whether features that do not rotate use places of pairs.
+    """Return whether features that do not rotate use places of rotary pairs.
 
-    They do if that is allowed and saves places.
+    They do if that is allowed (``mixed``) and a column then needs fewer places.
+
+    Args:
+        head_size, rotary_size: Features of a head; those that rotate.
+        cols: Columns of the group.
+        mixed: Whether it is allowed.
     """
     saves_places = 2 * ceil_div(head_size // 2, cols) < _places_apart(head_size, rotary_size, cols)
     return mixed and rotary_size > 0 and head_size % 2 == 0 and saves_places

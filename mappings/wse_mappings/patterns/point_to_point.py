@@ -43,9 +43,9 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
 
 
 def corner_path(source: tuple[int, int], target: tuple[int, int]) -> list[tuple[int, int]]:
-    """Return (row, col) of the PEs from ``source`` along its row, then along a column.
+    """Return (row, col) of the PEs on the path from ``source`` to ``target`` with one corner.
 
-    The path ends at ``target``.
+    The path follows the row of ``source``, then the column of ``target``.
 
     >>> corner_path((2, 0), (0, 1))
     [(2, 0), (2, 1), (1, 1), (0, 1)]
