@@ -408,8 +408,12 @@ def attention_online(
     """Fold the scores and values of one cache block into running softmax maxima, sums and outputs.
 
     This is a step of ring attention. The block is the cache of the row ``round`` places behind on
-    the interleaved ring of ``ring`` rows, and its entries begin at slot 0. Round 0 resets the
-    running values. A token that sees none of the entries keeps its values.
+    the interleaved ring of ``ring`` rows, and its entries begin at slot 0.
+
+    1. Find the row whose cache is processed.
+    2. In round 0, reset the running values.
+    3. Find the range of entries that the token sees. A token that sees none keeps its values.
+    4. Fold these entries into the running values (`fold_entries`).
 
     Args:
         block, block_row, act, acc, f32, ctl: Block of PEs, its mesh row, views of SRAM, and
@@ -425,11 +429,12 @@ def attention_online(
     H = Hk * queries_per_kv
     scale = np.float32(scale_pico * 1e-12)
     lanes = act.shape[2]
+    # 1. The row whose cache is processed.
     place = block_row // 2 if block_row % 2 == 0 else ring - (block_row + 1) // 2
     place = (place - round) % ring
     origin = 2 * place if 2 * place < ring else 2 * (ring - place) - 1
     for mh in range(M * H):
-        if round == 0:
+        if round == 0:  # 2
             for lane in range(lanes):
                 f32[block, maxima + mh, lane] = LOWEST
                 f32[block, sums + mh, lane] = np.float32(0.0)
@@ -439,11 +444,11 @@ def attention_online(
             continue
         last = ctl[block_row, 0] + mh // H
         first = _first_visible(last, window, chunk)
-        begin, end = T, 0  # range of the visible entries
+        begin, end = T, 0  # 3
         for t in range(T):
             if ctl[origin, SLOTS + t] >= first and ctl[origin, SLOTS + t] <= last:
                 begin, end = min(begin, t), t + 1
-        if begin < end:
+        if begin < end:  # 4
             value = v + (begin * Hk + mh % H // queries_per_kv) * F
             fold_entries(
                 acc, act, f32, ctl, block, scores + mh * T + begin, value, maxima + mh, sums + mh, out + mh * F,

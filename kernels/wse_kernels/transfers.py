@@ -63,8 +63,12 @@ MAX_PIECES = 8
 def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> None:
     """Execute messages between the PEs of each mesh row.
 
-    Consecutive rows that execute the same messages do so together, at most sixteen at a time. Long
-    runs of sums, with the multicasts that follow them, are executed on transposed rows.
+    1. Group consecutive rows that execute the same messages, at most sixteen.
+    2. Divide the messages into runs of sums, including the multicasts that follow them, and other
+       messages.
+    3. If a run of sums is long enough, execute it on transposed rows, for all rows of the group at
+       once.
+    4. Execute other messages one by one, in a few rows at a time.
 
     Args:
         view: SRAM of the region, ``[block, address, lane]``.
@@ -81,16 +85,18 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
         row = a[0] + group * WIDTH
         group_end = min(row + WIDTH, last)
         transposed = transposed_values(view)
-        while row < group_end:  # extend the group by rows with the same messages
+        while row < group_end:
+            # 1. Rows with the same messages.
             end_row = row + 1
             while end_row < group_end and variant[end_row] == variant[row]:
                 end_row += 1
             i, end = int(first[variant[row]]), int(first[variant[row] + 1])
             while i < end:
+                # 2. The next run of sums.
                 run, west, columns = _run_of_sums(messages, i, end)
                 pays_off = (run - i) * PES_PER_MESSAGE > columns
                 fits = columns + 2 * lanes + WIDTH <= TRANSPOSED_COLUMNS
-                if pays_off and fits and run > i and a[3] == a[4]:
+                if pays_off and fits and run > i and a[3] == a[4]:  # 3
                     base, rows = row * per_row, end_row - row
                     fills = a[8]
                     _sums_on_transposed_rows(
@@ -100,7 +106,7 @@ def along_rows(view: Any, messages: Any, first: Any, variant: Any, a: Any) -> No
                         if messages[j, 2] == MULTICAST:
                             for at in range(row, end_row):
                                 _carry_along_rows(view, at * per_row, per_row, 1, messages, j, a[3], a[4])
-                else:
+                else:  # 4
                     run = max(run, i + 1)
                     while run < end and (messages[run, 2] != ADD and messages[run, 2] != MAX):
                         run += 1

@@ -44,6 +44,8 @@ def region_shapes(demand: Demand, layout: Layout, shares: Sequence[Share]) -> li
 def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple[Share, ...]) -> list[tuple[int, int]]:
     """Return rows and columns of regions that divide the rows and columns of each wafer.
 
+    The steps are those of `region_shapes`: widths first, then heights.
+
     Args:
         demand: Layers to place.
         band_count: Number of bands per wafer.
@@ -64,7 +66,7 @@ def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple
         )
         for _, of_wafer in groupby(regions, itemgetter(0))
     ]
-    # 1
+    # 1. Widths of the regions of each band.
     widths, fullest_by_band, widths_of = {}, {}, demand.cache.of(region_widths, 4096)
     for bands in dict.fromkeys(wafers):
         widths[bands] = [widths_of(tuple(size for size, _ in band), cols) for band in bands]
@@ -75,7 +77,7 @@ def _shapes(demand: Demand, band_count: int, rows: int, cols: int, shares: tuple
             )
             for band, column_counts in zip(bands, widths[bands], strict=True)
         )
-    # 2
+    # 2. Heights of the bands.
     heights = [[rows] for _ in wafers]
     if band_count > 1:
         row_shares = demand.cache.of(_row_shares, 64)(demand.row_share, rows)

@@ -100,9 +100,11 @@ def cheapest_pattern(
         operation, length, lines, arrival, words=words, level_cycles=level_cycles, reduces=reduces
     )
     search = _Search(candidates, words, level_cycles, cost)
+    # 1. Starting parameters.
     starts = [(index, start) for index, family in enumerate(candidates) for start in family.starts]
     for start in sorted(starts, key=search.bound):
         search.try_number(*start)
+    # 2. Parameters near the best one.
     family, number = search.at
     step = number // 2
     while step:
