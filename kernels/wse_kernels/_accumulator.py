@@ -58,7 +58,7 @@ def _accumulate_compiled(
 
 
 class _CodeGenerator:
-    """Generator of the code of `accumulate`.
+    """Generator of the LLVM code of `accumulate`, which sums along a line of PEs.
 
     The arguments of the generated function are a pointer to the values of the first PE, the steps,
     the distance between PEs, and the numbers of values and of steps.

@@ -44,7 +44,7 @@ def _carry_compiled(
 
 
 class _CodeGenerator:
-    """Generator of the code of `carry_words`.
+    """Generator of the LLVM code of `carry_words`, which executes messages on transposed words.
 
     The arguments of the generated function are the words, the messages, the numbers of PEs and of
     vectors of each, and the first and the end of the messages.

@@ -181,7 +181,10 @@ def _minimum(builder: Any, first: Any, second: Any) -> Any:
 
 
 class _CodeGenerator:
-    """Generator of the code of `_chunk_function`, for one vector of lanes at a time."""
+    """Generator of the LLVM code that multiplies a chunk of tokens by a tile of weights.
+
+    Its methods generate code for one vector of lanes (neighbouring PEs) at a time.
+    """
 
     def __init__(self, builder: Any, pointers: Any, element_types: tuple[Any, Any], weights: Any, numbers: Any) -> None:
         self.builder, (self.outs, self.xs), (self.acc, self.act) = builder, pointers, element_types

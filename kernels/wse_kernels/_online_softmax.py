@@ -50,7 +50,7 @@ def _fold_compiled(
 
 
 class _CodeGenerator:
-    """Generator of the code of `fold_entries`.
+    """Generator of the LLVM code of `fold_entries`, which updates a running softmax.
 
     The arguments of the generated function are pointers to rows, positions and scale, then T, F,
     stride, first, last and the number of lanes.
@@ -170,7 +170,7 @@ class _CodeGenerator:
             yield
 
     def score(self, t: Any) -> Any:
-        """Return the scaled scores with entry t."""
+        """Return the scores of the current vector of lanes with cache entry t, times the scale."""
         return self.builder.fmul(self.load(self.scores, t, self.acc), self.scale)
 
     def minimum(self, first: Any, second: Any) -> Any:

@@ -17,8 +17,8 @@ PICO = 1e-12
 def rope(pe, ctl, x, frequency, q, k, v, M, Hq, Hk, F, R, multiplier_pico, turned):
     """Apply rotary embeddings to q and k, and round q, k and v to the activation type.
 
-    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. This is the reference for
-    the kernel of the same name, for one PE.
+    Pair (p, p + R / 2) of a head is rotated by position * frequency[p]. Reference for the kernel of
+    the same name, on a single PE.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -93,7 +93,7 @@ def _rotate_pairs(
 def split_heads(pe, x, q, k, v, M, Hq, Hk, F):
     """Round queries, keys and values from accumulators to activations, without rotary embeddings.
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -143,7 +143,7 @@ def kv_append(pe, ctl, k, v, k_cache, v_cache, E, Ev, capacity, tokens, stride):
 def attention_scores(pe, ctl, q, k, out, M, Hk, queries_per_kv, F, T, capacity, add):
     """Compute local attention scores: out[M, H, T] = q[M, H, F] . k[T, Hk, F].
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -311,7 +311,7 @@ def _weights(pe, scores, maxima, M, H, T, scale_pico, is_visible):
 def attention_values(pe, ctl, p, v, out, M, Hk, queries_per_kv, F, T, capacity):
     """Compute the weighted sum of cached values: out[M, H, F] = p[M, H, T] @ v[T, Hk, F].
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -333,8 +333,7 @@ def attention_online(
 ):
     """Fold the scores and values of one row's cache into running softmax maxima, sums and outputs.
 
-    Round 0 resets the running values. This is the reference for the kernel of the same name, for
-    one PE.
+    Round 0 resets the running values. Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -473,7 +472,7 @@ def _entry_visibility(ctl: I32, row: int, M: int, positions: I32, window: int, c
 def place_heads(pe, x, heads, out, M, H, Hl, n):
     """Copy the heads of this row to their positions among all heads. Other heads become zero.
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.

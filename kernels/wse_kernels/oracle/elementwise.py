@@ -151,7 +151,7 @@ def activate(pe, x, out, M, n, function, gated, limit_pico):
     """Apply an activation function, and multiply by the up projection if the layer is gated.
 
     out[M, n] = f(gate[M, n]), times up[M, n] if ``gated``. Both are first rounded to activations.
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -439,8 +439,8 @@ def layer_scale(pe, x, sums, gain, bias, out, M, K, size, eps_atto, offset):
 def embedding_lookup(pe, ids, table, out, M, K, V):
     """Look up the embeddings of tokens in the part of the table that this column of PEs stores.
 
-    out[M, K] = table[ids[M] - column * V, K] if the column stores that id, else 0. This is the
-    reference for the kernel of the same name, for one PE.
+    out[M, K] = table[ids[M] - column * V, K] if the column stores that id, else 0. Reference for
+    the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -457,8 +457,8 @@ def embedding_lookup(pe, ids, table, out, M, K, V):
 def add_positions(pe, ctl, x, table, M, K, V, row):
     """Add learned position embeddings, from the part of the table that this column of PEs stores.
 
-    x[M, K] += table[position - column * V, K] if the column stores the position. This is the
-    reference for the kernel of the same name, for one PE.
+    x[M, K] += table[position - column * V, K] if the column stores the position. Reference for the
+    kernel of the same name, on a single PE.
 
     Args:
         pe, ctl: PE whose SRAM is read and written; counters of each row.
@@ -477,7 +477,7 @@ def add_positions(pe, ctl, x, table, M, K, V, row):
 def argmax_fold(pe, logits, pair, n, V, first, vocabulary, fold):
     """Find the largest logit and its vocabulary index: pair[2] = (logit, index).
 
-    The lower index wins a tie. This is the reference for the kernel of the same name, for one PE.
+    The lower index wins a tie. Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -15,7 +15,7 @@ INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
 def matmul(pe, x, w, out, M, K, N, k_stride, n_stride, out_stride, add):
     """Multiply tokens by a weight tile: out[M, N] = x[M, K] @ w[K, N].
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -73,7 +73,7 @@ def _product(pe, right, x, w, out, M, K, N, k_stride, n_stride, out_stride, add)
 def matmul_int8(pe, x, w, scale, codes, out, M, K, N, rows):
     """Multiply activations by int8 codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -88,7 +88,7 @@ def matmul_int8(pe, x, w, scale, codes, out, M, K, N, rows):
 def matmul_fp8(pe, x, w, scale, codes, out, M, K, N, rows):
     """Multiply activations by FP8 codes: out[M, N] = scale[N] * (x[M, K] @ w[K, N]).
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -102,7 +102,7 @@ def matmul_fp8(pe, x, w, scale, codes, out, M, K, N, rows):
 def matmul_int4(pe, x, w, groups, scale, codes, out, M, K, N, G, rows):
     """Multiply activations by int4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -119,7 +119,7 @@ def matmul_int4(pe, x, w, groups, scale, codes, out, M, K, N, G, rows):
 def matmul_mxfp4(pe, x, w, groups, scale, factors, codes, out, M, K, N, G, rows):
     """Multiply activations by MXFP4 codes: out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], N]).
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -136,8 +136,8 @@ def matmul_mxfp4(pe, x, w, groups, scale, factors, codes, out, M, K, N, G, rows)
 def matmul_fp8_blocks(pe, x, w, groups, widths, scale, factors, codes, out, M, K, N, G, B, rows):
     """Multiply activations by FP8 codes with block scales, rounded to the activation type.
 
-    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]). This is the reference for the
-    kernel of the same name, for one PE.
+    out[M, N] = x[M, K] @ (w[K, N] * scale[groups[K], block of N]). Reference for the kernel of the
+    same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -186,7 +186,7 @@ def expert_in(pe, x, w, pairs, out, P, M, K, N, local_experts, k_stride, out_str
     """Multiply tokens by the input weights of the experts selected for them.
 
     out[pair, N] = x[token, K] @ w[expert][K, N], times the pair's routing weight if ``weighted``.
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -207,8 +207,8 @@ def expert_out(pe, x, w, pairs, out, P, M, K, N, local_experts, weighted, column
     """Multiply pairs by the output weights of their experts, and sum the products of each token.
 
     out[token, N] = sum over its pairs of x[pair, K] @ w[expert][K, N]. If ``weighted``, each row of
-    x is first multiplied in place by its routing weight. This is the reference for the kernel of
-    the same name, for one PE.
+    x is first multiplied in place by its routing weight. Reference for the kernel of the same name,
+    on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -231,8 +231,8 @@ def expert_bias(
     """Add the biases of experts that this PE stores to the sums of their pairs or tokens.
 
     Biases are added to x[pair, N], or to x[token, N] if ``by_token``, in each of ``parts`` parts.
-    If ``weighted``, they are multiplied by the pair's routing weight. This is the reference for the
-    kernel of the same name, for one PE.
+    If ``weighted``, they are multiplied by the pair's routing weight. Reference for the kernel of
+    the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.

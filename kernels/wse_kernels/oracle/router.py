@@ -16,8 +16,8 @@ LEAST_SUM = np.float32(1e-20)
 def router_place(pe, x, out, M, n, E, first, columns, zeros):
     """Copy this column's n router outputs to their positions among those of all E experts.
 
-    Other outputs become 0 if ``zeros`` is set, else they stay as they are. This is the reference
-    for the kernel of the same name, for one PE.
+    Other outputs become 0 if ``zeros`` is set, else they stay as they are. Reference for the kernel
+    of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -63,8 +63,8 @@ def router_correct(pe, x, correction, out, M, E):
 def router_limit(pe, x, out, M, E, groups, chosen_groups, group_scores):
     """Keep the scores of the experts in the best groups, and set all others to -3e38.
 
-    A group's score is the sum of its two best values. This is the reference for the kernel of the
-    same name, for one PE.
+    A group's score is the sum of its two best values. Reference for the kernel of the same name, on
+    a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -86,8 +86,8 @@ def router_choose(pe, choice, scores, ids, weights, maxima, M, E, A, normalised,
     """Select the A experts with the largest values, and compute their routing weights.
 
     Of equal values, the lowest id comes first. ``maxima`` is left with the best expert of each
-    block that was not selected for the last token. This is the reference for the kernel of the same
-    name, for one PE.
+    block that was not selected for the last token. Reference for the kernel of the same name, on a
+    single PE.
 
     Args:
         pe: PE whose SRAM is read and written.
@@ -139,7 +139,7 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
 def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, groups, columns, stretches):
     """Write the list of the pairs (token, expert) whose expert is stored in this PE's column.
 
-    This is the reference for the kernel of the same name, for one PE.
+    Reference for the kernel of the same name, on a single PE.
 
     Args:
         pe: PE whose SRAM is read and written.

@@ -58,12 +58,12 @@ class CacheBalance:
 
     @property
     def slots(self) -> int:
-        """Number of slots that the fullest row uses."""
+        """Number of cache slots that are in use on the fullest row."""
         return int(self._occupied.max())
 
     @staticmethod
     def slots_after(length: int, rows: int) -> int:
-        """Return the number of slots that the fullest row uses for ``length`` tokens."""
+        """Return the number of cache slots in use on the fullest row for ``length`` tokens."""
         return ceil_div(length, rows)
 
     @staticmethod

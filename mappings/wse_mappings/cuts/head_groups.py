@@ -259,7 +259,7 @@ def _mixes(head_size: int, rotary_size: int, cols: int, *, mixed: bool) -> bool:
 def _assign_groups(
     kv_head_count: int, sharing: int, segments: list[tuple[int, int]], features: I32, rotated: int
 ) -> HeadGroups:
-    """Return the assignment with ``sharing`` heads in each group of columns.
+    """Return the assignment of heads to columns with ``sharing`` heads in each group of columns.
 
     Args:
         kv_head_count, sharing: Number of KV heads; heads per group.
@@ -334,9 +334,14 @@ def _paired_features(
 
 
 def _balanced_indices(extent: int, segments: list[tuple[int, int]]) -> I32:
-    """Return the part of ``extent`` indices that each column of a group has, as equal as possible.
+    """Return the part of ``extent`` indices that each column of a group has, nearly equal parts.
 
-    The result is int32 ``[cols, width]``, with -1 for padding.
+    Args:
+        extent: Number of indices, which every group divides over its columns.
+        segments: (first column, number of columns) of each group.
+
+    Returns:
+        int32 ``[cols, width]``, with -1 for padding.
     """
     widths = np.array([count for _, count in segments])
     count = np.repeat(widths, widths)

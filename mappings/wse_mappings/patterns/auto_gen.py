@@ -133,12 +133,12 @@ def terms(length: int, words: int, level_cycles: int) -> Terms:
 
 
 def _of_depth(depth: int) -> Reduce:
-    """Return the auto-gen reduce with trees of a given depth."""
+    """Return the auto-gen reduce whose trees have a given depth (relays on the longest path)."""
     return partial(auto_gen, depth=depth)
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return an auto-gen reduce of random depth, or in half of all cases of the best depth."""
+    """Return a test case with an auto-gen reduce of random depth, or of the best depth."""
     depth = 1 + sizes.number_below(sizes.length - 1)
     if sizes.number_below(2):
         depth = best_depth(sizes.length, sizes.words, LEVEL_CYCLES)

@@ -16,7 +16,10 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def binary_tree(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the binary tree reduce over lines of ``length`` PEs into PE 0.
+    """Return the binary tree reduce over lines into PE 0.
+
+    At each level, every second of the remaining PEs adds the sum of the next remaining PE to its
+    own.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.

@@ -28,7 +28,7 @@ def cache_shift(length: int, lines: int, passing: int) -> LineSchedule:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return a cache shift of a random number of rows."""
+    """Return a test case with a cache shift of a random number of rows."""
     passing = 1 + sizes.number_below(sizes.length - 1)
     return line_case("cache_shift", cache_shift(sizes.length, 1, passing), sizes, f"{passing} pass")
 

@@ -12,7 +12,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def chain(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the chain reduce over lines of ``length`` PEs into PE 0.
+    """Return the chain reduce over lines: every PE adds its words to the sum on its way to PE 0.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.

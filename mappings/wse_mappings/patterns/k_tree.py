@@ -206,7 +206,7 @@ def _outward_multicasts(root: int, start: int, end: int) -> list[Message]:
 
 
 def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
-    """Return a random tree, in half of all cases with the fewest relays."""
+    """Return a test case with a random tree, in half of all cases with the fewest relays."""
     groups: Groups = None
     if sizes.number_below(2):
         groups = (1 + sizes.number_below(sizes.length),)
@@ -218,7 +218,7 @@ def _sample(sizes: Sizes, *, broadcast: bool) -> Case:
 
 
 def _sample_of_segment(sizes: Sizes) -> Case:
-    """Return a random all-reduce over a segment of a line."""
+    """Return a test case with a random all-reduce over a segment of a line."""
     first = sizes.number_below(sizes.length)
     count = 1 + sizes.number_below(sizes.length - first)
     groups: Groups = None if sizes.number_below(2) else (1 + sizes.number_below(count),)

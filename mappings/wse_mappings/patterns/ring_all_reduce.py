@@ -21,6 +21,8 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 def ring_all_reduce(length: int, lines: int, arrival: Arrival) -> LineSchedule:
     """Return the ring all-reduce over each line, whose words are cut into ``length`` parts.
 
+    Each part travels once round the ring to be summed, and once more to be copied to all PEs.
+
     Args:
         length, lines: Number of PEs in a line; number of lines.
         arrival: How two operands are combined: ADD or MAX.

@@ -13,7 +13,7 @@ from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 
 def star(length: int, lines: int, arrival: Arrival) -> LineSchedule:
-    """Return the star reduce over lines of ``length`` PEs into PE 0.
+    """Return the star reduce over lines: PE 0 adds the words of one PE after another.
 
     Args:
         length, lines: Number of PEs in a line; number of lines.

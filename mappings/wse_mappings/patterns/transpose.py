@@ -111,7 +111,7 @@ def _hooks(side: int) -> Bool:
 
 
 def _sample(sizes: Sizes) -> Case:
-    """Return the transpose of a square of random size."""
+    """Return a test case with the transpose of a square of random size."""
     schedule, words = transpose(sizes.side), min(sizes.words, MOST_STREAMED // sizes.side**2)
     lines = tuple((line, tuple(path)) for line, path in enumerate(transpose_paths(sizes.side)))
     placed_pattern = PlacedPattern(schedule=schedule, lines=lines, words=words)
