@@ -17,7 +17,10 @@ from wse_kernels._vectors import SINGLES
 __all__ = ["carry_words"]
 
 AT_ONCE: Final = (4, 2, 1)
-"""Number of vectors of each PE that are in registers at once: the largest that is left to do."""
+"""Numbers of vectors of each PE that are kept in registers at once.
+
+As many vectors as possible are processed four at a time, then two, then one.
+"""
 MESSAGE_WORDS: Final = 3
 NOWHERE: Final = -1
 """Stands for the PE whose words are in registers, if there is none."""

@@ -68,8 +68,8 @@ def short_loop(builder: Any, begin: Any, end: Any, step: int = 1) -> Iterator[An
     Yields:
         The loop index.
     """
-    entry_block, head_block = builder.block, builder.append_basic_block("turn")
-    body_block, exit_block = builder.append_basic_block("turn_body"), builder.append_basic_block("turn_end")
+    entry_block, head_block = builder.block, builder.append_basic_block("loop")
+    body_block, exit_block = builder.append_basic_block("loop_body"), builder.append_basic_block("loop_end")
     builder.branch(head_block)
     builder.position_at_end(head_block)
     index = builder.phi(WORD)

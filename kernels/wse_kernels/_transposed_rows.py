@@ -53,7 +53,7 @@ def _transposition(compiled: Any) -> Any:
     """
 
     @intrinsic
-    def turn(
+    def transpose_rows(
         typing_context: Any, transposed: Any, at: Any, stride: Any, view: Any, block: Any, per_row: Any, rows: Any,
         e: Any, lane: Any,
     ) -> Any:  # fmt: skip
@@ -74,7 +74,7 @@ def _transposition(compiled: Any) -> Any:
 
         return types.void(transposed, types.int64, types.int64, view, *(types.int64,) * 5), generate
 
-    return turn
+    return transpose_rows
 
 
 def transpose_in_block(builder: Any, place: Any, first: Any, step: Any, row_stride: Any, rows: Any, lanes: Any) -> None:

@@ -77,7 +77,7 @@ def _faulty_messages(schedule: LineSchedule) -> str:
     messages = schedule.of_line(0)
     # 1
     if messages.ndim != 2 or messages.shape[1] != 3 or not len(messages):
-        return f"its messages have the shape {messages.shape}; each is a source, a target and an Arrival"
+        return f"its messages have the shape {messages.shape}; give a row (source, target, Arrival) for each"
     # 2
     is_outside = np.asarray(((messages[:, :2] < 0) | (messages[:, :2] >= schedule.length)).any(axis=1))
     has_unknown_arrival = ~np.isin(messages[:, 2], list(Arrival))
@@ -87,11 +87,9 @@ def _faulty_messages(schedule: LineSchedule) -> str:
         message_text = f"message {index} goes from PE {source} to PE {target}"
         if is_outside[index]:
             return f"{message_text}, on a line of PEs 0 to {schedule.length - 1}"
-        return (
-            f"{message_text}, which is the same"
-            if is_to_itself[index]
-            else f"message {index} arrives as {arrival}, no Arrival"
-        )
+        if is_to_itself[index]:
+            return f"message {index} goes from PE {source} to itself; only an Arrival.COPY may do that"
+        return f"message {index} arrives as {arrival}, which is no Arrival"
     # 3
     direction = np.sign(messages[:, 1] - messages[:, 0])
     repeats = (
@@ -102,14 +100,15 @@ def _faulty_messages(schedule: LineSchedule) -> str:
     for index in np.flatnonzero(repeats & (messages[1:, 0] == messages[:-1, 0]))[:1].tolist():
         pe = messages[index, 0]
         return (
-            f"messages {index} and {index + 1} are multicasts of PE {pe} the same way; one to the farther end does both"
+            f"messages {index} and {index + 1} are multicasts from PE {pe} in the same direction; "
+            "give one multicast to the farther end"
         )
     # 4
     colours = schedule.of_variant(int(schedule.variants[0, 0]))[1]
     if colours is not None and (len(colours) != len(messages) or colours.min() < 0):
-        return f"{len(colours)} message colours, from {colours.min()}, for {len(messages)} messages; one each, from 0"
+        return f"{len(messages)} messages have {len(colours)} colours from {colours.min()} on; give one each, from 0"
     if colours is not None and colours.max() >= schedule.colours:
-        return f"a message has colour {colours.max()}, and colours = {schedule.colours}: one more than the highest"
+        return f"a message has colour {colours.max()}, but colours = {schedule.colours}; give {colours.max() + 1}"
     return ""
 
 

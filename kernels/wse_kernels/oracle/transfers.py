@@ -77,8 +77,8 @@ def along_columns_counted(
     for col in range(a[7]):
         count = min(max(int(widen(take(count_memory[0, col], "float32", a[9], 1), "float32")[0]), 0), a[10])
         line_messages = messages[first[variant[0]] : first[variant[0] + 1]]
-        stretch = np.tile(np.array([0, a[11] + count * a[5]], np.int32), (len(line_messages), 1))
-        line_messages = np.concatenate([line_messages, stretch], axis=1)
+        element_range = np.tile(np.array([0, a[11] + count * a[5]], np.int32), (len(line_messages), 1))
+        line_messages = np.concatenate([line_messages, element_range], axis=1)
         _carry(memory[:, col], element, line_messages, a, links[SOUTH, :, col], links[NORTH, :, col])
 
 

@@ -73,7 +73,7 @@ class LogicalMesh:
         live = ~fabric.unreachable
         row_of = np.flatnonzero(live.sum(axis=1) >= cols)[:rows]
         if len(row_of) < rows:
-            message = f"{rows}x{cols} PEs on a fabric with {len(row_of)} rows of as many live PEs"
+            message = f"{rows}x{cols} PEs need {rows} rows with {cols} live PEs; the fabric has {len(row_of)}"
             raise ValueError(message)
         is_in_mesh = np.ones((rows, live.shape[1]), bool)
         is_in_mesh[np.arange(rows)[:, None], skipped_columns(~live[row_of], live.shape[1] - cols)] = False

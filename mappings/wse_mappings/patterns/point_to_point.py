@@ -29,12 +29,12 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
     """
     for source, target in streams:
         if not (0 <= source < length and 0 <= target < length) or source == target:
-            msg = f"point_to_point: a stream from PE {source} to {target} on a line of {length}; give two PEs of it"
+            msg = f"point_to_point: a stream from PE {source} to PE {target}; give two PEs from 0 to {length - 1}"
             raise ValueError(msg)
     ends = sorted(target for _, target in streams)
     for end, next_end in pairwise(ends):
         if end == next_end:
-            msg = f"point_to_point: two streams end at PE {end}; its words would be either's"
+            msg = f"point_to_point: two streams end at PE {end}; give each stream a target of its own"
             raise ValueError(msg)
     message_colours = _lowest_free_colours(streams)
     messages = [(source, target, Arrival.REPLACE) for source, target in streams]

@@ -191,7 +191,7 @@ def test_more_rows_than_there_are_or_places_that_nothing_joins_are_refused() -> 
     dead = np.zeros((2, 3), bool)
     dead[:, 1] = True
     broken = FabricFaults(dead=dead, east=np.zeros_like(dead), south=np.zeros_like(dead))
-    with pytest.raises(ValueError, match="3x1 PEs on a fabric with 2 rows"):
+    with pytest.raises(ValueError, match="3x1 PEs need 3 rows with 1 live PEs; the fabric has 2"):
         LogicalMesh.on(broken, 3, 1)
-    with pytest.raises(ValueError, match="no way from PE"):
+    with pytest.raises(ValueError, match="no route from PE"):
         shortest_route(broken, (0, 0), (0, 2))
