@@ -1,4 +1,4 @@
-"""What a pattern does on a line, found by following every PE's words; and what is wrong with one that does not."""
+"""Outcomes of patterns on a line, and the faults of patterns that compute nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cheapest pattern: whatever is chosen does the operation, and no fixed pattern costs less."""
+"""The cheapest pattern computes the operation, and no fixed pattern costs less."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ FIXED: dict[str, Reduce] = {"star": star, "chain": chain, "binary_tree": binary_
 
 
 def fast(schedule: LineSchedule, words: int, gap: int) -> float:
-    """Cycles of the fabric model on WSE-2."""
+    """Return the cycles of the fabric model on WSE-2."""
     times = PatternTimes(LineCosts.of(WSE2, gap))
     return times.time([LinePattern(schedule, 0, words, ROWS)]).cycles.total
 
 
 def fixed(operation: Operation, length: int, words: int) -> list[LineSchedule]:
-    """What a user could have named instead, as its authors size it."""
+    """Return the patterns that a user could have selected, with the parameters of their authors."""
     if operation == "broadcast":
         return [multicast(length, 1, 0)]
     reduces = [*FIXED.values(), partial(auto_gen, depth=best_depth(length, words, LEVEL))]
@@ -142,7 +142,10 @@ def test_a_pair_is_not_cut_into_parts() -> None:
 
 
 def test_the_number_is_moved_until_no_step_pays() -> None:
-    """Only two-phase reduces with five long hops are cheap: groups of 17 to 19, between those that are tried first."""
+    """Only two-phase reduces with five long hops are cheap: groups of 17 to 19.
+
+    These numbers are between those that are tried first.
+    """
 
     def cost(schedule: LineSchedule) -> float:
         wrong = abs(sum(hop > 1 for hop in hops(schedule)) - 5) if schedule.name == "two_phase" else math.inf

@@ -1,4 +1,4 @@
-"""All-reduces over stretches of a line by any pattern: who has which sum, and the colours that it takes."""
+"""All-reduces over segments of a line: who has which sum, and the colours that they need."""
 
 from __future__ import annotations
 

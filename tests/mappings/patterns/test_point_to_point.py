@@ -1,4 +1,4 @@
-"""Point-to-point streams: the target's words are the source's, and streams that meet have colours of their own."""
+"""Point-to-point streams: targets get their sources' words, on colours that do not conflict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wse_mappings.patterns.point_to_point import Stream, corner_path, point_to_p
 
 @st.composite
 def several(draw: st.DrawFn) -> tuple[int, tuple[Stream, ...]]:
-    """A line length and streams on it."""
+    """Return a random line length and streams on the line."""
     length = draw(st.integers(2, 30))
     targets = draw(st.lists(st.integers(0, length - 1), unique=True, max_size=8))
     sources = [draw(st.integers(0, length - 1).filter(lambda pe, t=target: pe != t)) for target in targets]
