@@ -93,7 +93,12 @@ class KernelCache(_Cache):
         return str(KERNEL_FILES.folder or "")
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the cached function for the argument types of ``sig``, or None."""
+        """Return the cached function for the argument types of ``sig``, or None.
+
+        Args:
+            sig: Argument types, or signature, of the function.
+            target_context: Numba's target context, which determines the processor.
+        """
         content = KERNEL_FILES.read(self._file(sig, target_context.codegen()))
         rebuild: Any = CompileResult._rebuild
         if self.parallel:

@@ -244,12 +244,15 @@ class WeightKind(NamedTuple):
 
     @property
     def pointers(self) -> int:
-        """Number of pointers among the arguments. They come first."""
+        """Number of pointers that describe the weights to the generated function.
+
+        They are the first of its arguments for the weights.
+        """
         return 1 if self.coding < 0 else 4
 
     @property
     def numbers(self) -> int:
-        """Number of integers among the arguments."""
+        """Number of integers that describe the weights to the generated function."""
         return 2 if self.coding < 0 else 4
 
     def weights(self, builder: Any, arguments: Sequence[Any], lanes: Any, terms: int) -> ElementWeights | CodeWeights:

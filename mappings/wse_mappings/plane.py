@@ -29,8 +29,8 @@ class PlaneStream:
         links: int32 ``[n, 3]``: row, column and side of every link that the stream crosses, from
             the source outward.
         receivers: (row, col) of the PEs that store the words.
-        slot: Place where receivers store the words, as a multiple of their number after the receive
-            address.
+        slot: Index of the receive buffer. Receivers store the words this many times their number
+            after the receive address.
         words: Number of words, if the streams of a pattern differ in it.
     """
 

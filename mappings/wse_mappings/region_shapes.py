@@ -116,7 +116,7 @@ def fullest_bytes(demand: Demand, layout: Layout, shares: tuple[Share, ...]) -> 
 
 
 def _sizes(demand: Demand, shares: Sequence[Share]) -> list[ColumnBytes]:
-    """Return a function for the bytes of a column of every region.
+    """Return for every region a function from its number of columns to the bytes of a column.
 
     The first region has the embedding, and the last one an untied head.
     """

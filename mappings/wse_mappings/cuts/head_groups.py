@@ -296,7 +296,15 @@ def _whole_heads(heads: int, segment_cols: int, stretches: int) -> I32:
 
 
 def _even_features(head_size: int, rotary_size: int, segments: list[tuple[int, int]]) -> tuple[I32, int]:
-    """Return the features of every column in blocks of equal size, and the number that rotate."""
+    """Return the features of every column in blocks of equal size, and the number that rotate.
+
+    Args:
+        head_size, rotary_size: Features of a head; those that rotate.
+        segments: (first column, number of columns) of each group.
+
+    Returns:
+        int32 ``[cols, F]`` with -1 for padding, and the number of features that rotate.
+    """
     width = max(ceil_div(head_size, count) for _, count in segments)
     place = np.concatenate([np.arange(count, dtype=np.int32) for _, count in segments])
     index = place[:, None] * width + np.arange(width, dtype=np.int32)

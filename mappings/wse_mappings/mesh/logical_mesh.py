@@ -257,7 +257,10 @@ class TurnedMesh:
         return along_columns.T, along_rows.T
 
     def streams(self, axis: int, rect: Rect) -> int:
-        """Return the maximum number of paths over one physical link, like `LogicalMesh.streams`."""
+        """Return the maximum number of paths that use one physical link in one direction.
+
+        The result is that of `LogicalMesh.streams` for the other axis and the transposed rectangle.
+        """
         return self.mesh.streams(1 - axis, Rect(rect.col, rect.row, rect.cols, rect.rows))
 
     def physical_words(self, words: I64) -> I64:
