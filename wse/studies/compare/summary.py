@@ -34,7 +34,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
 
     Args:
         result: The comparison.
-        stream: Where to print.
+        stream: Text stream to print to.
         detail: Whether to also print all rows, reasons for impossible combinations, and the
             options.
     """

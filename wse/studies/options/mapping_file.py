@@ -179,13 +179,14 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
 
 
 def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> None:
-    """Check that the last region continues where the one before it ends.
+    """Check that the last region starts with the layer and part that come next.
 
-    A last region without layers is replaced by one with its position in the order of layers.
+    If the last region has no layers, it is replaced by a region with its position in the order of
+    layers.
 
     Args:
         path: Mapping file, for messages.
-        regions: Regions so far; the last one is checked, and may be replaced.
+        regions: Regions so far. The last one is checked, and may be replaced.
         is_last: Whether it is the last region of the file.
     """
     index, region = len(regions) - 1, regions[-1]
@@ -234,7 +235,7 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
         options: Options of the compiler. Nothing is checked if they list no regions.
         spec: Model.
         wafer: Wafer with the mesh that programs see.
-        live: Whether that mesh is what dead PEs leave of the wafer, for messages.
+        live: Whether this mesh is smaller because of dead PEs. It only affects messages.
 
     Raises:
         BadInput: A region leaves the mesh, the number of wafers differs from the requested one, or

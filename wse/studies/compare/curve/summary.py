@@ -17,7 +17,7 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
 
     Args:
         result: The comparison.
-        stream: Where to print.
+        stream: Text stream to print to.
         detail: Whether to print all rows, impossible machines, assumptions and options.
     """
     console = console_on(stream)

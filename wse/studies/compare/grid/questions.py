@@ -64,11 +64,12 @@ def answer(
 def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
     """Compare the fewest wafers on which the model fits with more wafers.
 
-    These are the requested numbers, or the next larger number. The verdict is the usual one.
+    The other numbers are the requested ones. Without a request, they are multiples of the fewest.
+    The verdict is that of any comparison.
     """
-    fewest, first = fewest_wafers(replace(request, wafers=None))
-    default_counts = wafer_counts(fewest, first.spec.layer_count)
-    counts = {fewest, *(request.wafers or default_counts)}
+    fewest_count, first = fewest_wafers(replace(request, wafers=None))
+    default_counts = wafer_counts(fewest_count, first.spec.layer_count)
+    counts = {fewest_count, *(request.wafers or default_counts)}
     if len(counts) == 1:
         counts.update(default_counts[:2])
     result = study(replace(request, wafers=tuple(sorted(counts))), on_progress)

@@ -52,7 +52,7 @@ def row_of(
         mapping=mapping,
         chosen=None
         if chosen_mapping == Path(mapping).name
-        else chosen_mapping,  # a file is known by its name without folders
+        else chosen_mapping,  # the mapping of a file is named by the file without its folders
         objective=request.serving.objective,
         for_users=request.serving.users,
         wafers=system.wafers,

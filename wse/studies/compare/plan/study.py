@@ -248,7 +248,7 @@ def _gpu_rows(request: CompareRequest) -> tuple[list[PlannedRow], dict[str, Assu
     for machine in map(gpu_machine, possible_gpus):
         economics |= assumptions_of(machine.deployment.economics, machine.name)
         found = plan(machine.deployment, request.goal)
-        assert found is not None  # each has room for a user
+        assert found is not None  # prepared_gpus returns only GPUs with room for a user
         row = planned_row(
             machine.deployment, found, kind=GPU, name=machine.name, software=machine.software, dtype=machine.dtype
         )

@@ -94,11 +94,11 @@ def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[Token
 
 
 def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
-    """Return the row of some steps, with cycles and bounds per token.
+    """Return the row of a group of steps, with cycles and bounds per token.
 
     Args:
         cycles: Cycles of the steps over all tokens, [steps, causes].
-        bounds: Bounds of the steps over all tokens, [steps, bounds].
+        bounds: Lower bounds of the steps over all tokens, [steps, bounds].
         tokens: Number of tokens.
         grades: Evidence grades of the constants.
     """

@@ -296,7 +296,7 @@ def _check_heads(server: GpuServer) -> None:
 
 
 def _check_users(server: GpuServer, users: int, tokens: int, option: str, replicas: int) -> None:
-    """Check that the caches have room for the users, and that the serving stack accepts as many.
+    """Check that there are not too many users for the KV caches and for the serving stack.
 
     Args:
         server: The model on its GPUs.

@@ -18,7 +18,7 @@ MOST_ROWS: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class LayoutResult(Result):
-    """A layout that was tried."""
+    """A layout, that is an assignment of layers to regions of PEs, that a search tried."""
 
     mapping: Annotated[str, Doc("mapping")]
     bands: Annotated[int, Doc("bands of rows into which each wafer is divided")]
@@ -45,7 +45,7 @@ class LayoutResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult(Result):
-    """The layouts that were tried before one was chosen."""
+    """The layouts that a search tried, with the chosen one first."""
 
     tried: Annotated[int, Doc("layouts that were tried on a reduced model, with one layer of each kind")]
     fitting: Annotated[int, Doc("layouts that fit")]

@@ -31,7 +31,10 @@ PASSES: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class StreamsResult(Result):
-    """Steady state of a number of streams in flight."""
+    """Steady state with a number of streams in flight.
+
+    A stream is a batch of users whose tokens go through the pipeline stages together.
+    """
 
     streams: Annotated[int, Doc("streams in flight")]
     users: Annotated[int, Doc("users of these streams")]
@@ -47,7 +50,10 @@ class StreamsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class EventsResult(Result):
-    """Steady state of some streams, simulated event by event."""
+    """Steady state with some streams in flight, simulated event by event.
+
+    It is compared with the closed form that gives all other rates.
+    """
 
     streams: Annotated[int, Doc("streams in flight")]
     tokens_per_s: Annotated[float, Doc("tokens of all users, by the simulation", "tokens/s")]
@@ -56,7 +62,10 @@ class EventsResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerResult(Result):
-    """A server, which works for one stream at a time: stages that share PEs, or a link."""
+    """Work of a server for one stream. A server is a region of PEs or a link.
+
+    A server works for one stream at a time. Stages that share PEs are one server.
+    """
 
     name: Annotated[str, Doc("name of the server")]
     kind: Annotated[str, Doc("region, link, wafer link or host")]
