@@ -104,7 +104,7 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
         return Mapping(strategy(where, where="--mapping").name)
     path = Path(where)
     if not path.name.isprintable():
-        message = f"{path}: a trace keeps the name of its mapping file: give the file one of printable characters"
+        message = f"{path}: the name has unprintable characters, which a trace cannot store; rename the file"
         raise BadMapping(message)
     table = read_toml(path, BadMapping)
     for key in table.keys() - {"regions", "turned"}:
@@ -198,7 +198,7 @@ def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> N
         raise BadMapping(message)
     if region.first_layer < 0:
         if index and not is_last:
-            message = f"{place}: layers = []: only the first and the last region may hold a table alone; give it layers"
+            message = f"{place}: layers = []: only the first and the last region may have no layers; give it layers"
             raise BadMapping(message)
         regions[-1] = region._replace(first_layer=layer, last_layer=layer)
     elif region.first_layer != layer:
@@ -276,7 +276,7 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
     if last.last_layer == spec.layer_count and last.last_part < LAYER_PARTS:
         message = (
             f"{file}: region {len(regions) - 1}: ends with part {last.last_part - 1} of the last layer, layer "
-            f"{last.last_layer - 1}; let parts end with {LAYER_PARTS - 1}, or list a region with what follows"
+            f"{last.last_layer - 1}; let parts end with {LAYER_PARTS - 1}, or list a region with the remaining parts"
         )
         raise BadInput(message)
     if last.last_layer != spec.layer_count:

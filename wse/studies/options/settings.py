@@ -66,7 +66,7 @@ class Setting:
             return self.amount
         product = number * self.amount
         if not product:
-            message = f"{option}: {self.name} is 0, of which any factor is 0; give a value"
+            message = f"{option}: {self.name} is 0, and any multiple of it is 0; give a value"
             raise BadInput(message)
         if numeric_fields(MACHINES[self.prefix])[self.key] is float:
             return product

@@ -71,7 +71,7 @@ def rewrites_table(rewrites: tuple[RewriteResult, ...], cycles: float, saver: st
         number("saved_cycles", f"cycles a {saver}", short_number),
         Column(key="reason", title="", cell=lambda row: "" if row.used else f"not used: {row.reason}", wraps=True),
     )
-    note = "what each saves, with all others that are used"
+    note = "cycles that each saves, with all other used rewrites in place"
     footer = ((saver, f"{short_number(cycles)} cycles with them"),)
     return Table(
         columns=columns,

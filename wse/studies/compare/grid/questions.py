@@ -208,7 +208,7 @@ def _resident_or_streamed(user: ComparisonRow, rates: Sequence[StreamedRate]) ->
     streamed = ", ".join(f"{rate(speed(streams.one_user))} {streams}" for streams in rates)
     times = _range([speed(user) / speed(streams.one_user) for streams in rates], "{:,.3g}")
     return (
-        f"Weights held in SRAM on {place(user)} give one user {rate(speed(user))}, {times} times as many as weights "
+        f"Weights in SRAM on {place(user)} give one user {rate(speed(user))}, {times} times the speed of weights "
         f"streamed for every pass, at most {streamed}."
     )
 
@@ -221,11 +221,11 @@ def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> s
     parts = []
     for streams in rates:
         if streams.break_even_users is None:
-            parts.append(f"no batch makes up for it {streams}")
+            parts.append(f"no batch {streams}")
             continue
         text = f"a batch of {streams.break_even_users:,} {streams}"
         if streams.break_even_users_per_wafer is not None and best_for_all.wafers != streams.one_user.wafers:
-            text += f" ({streams.break_even_users_per_wafer:,} for as many a wafer)"
+            text += f" ({streams.break_even_users_per_wafer:,} for the same tokens/s per wafer)"
         needed_users = (
             streams.break_even_users
             if streams.break_even_users_per_wafer is None
@@ -234,7 +234,7 @@ def _break_even(best_for_all: ComparisonRow, rates: Sequence[StreamedRate]) -> s
         conjunction = "where" if needed_users <= streams.users_with_room else "but"
         parts.append(f"{text}, {conjunction} all SRAM has room for the caches of {streams.users_with_room:,}")
     total = f"{rate(best_for_all.tokens_per_s or 0.0)} for {plural(best_for_all.users or 0, 'user')}"
-    return f"SRAM serves {total}; streaming serves as many tokens with {'; '.join(parts)}."
+    return f"SRAM serves {total}; streaming serves the same tokens/s with {'; '.join(parts)}."
 
 
 def _rates(request: CompareRequest, host_bytes_per_s: float) -> tuple[float, ...]:

@@ -33,7 +33,7 @@ def as_html(result: CompareResult) -> bytes:
         lists=[
             (IMPOSSIBLE, reasons(result.rows)),
             ("Assumptions", _assumptions(result.economics)),
-            ("Asked for", [("inputs", ", ".join(input_texts(result.inputs)))]),
+            ("Options", [("inputs", ", ".join(input_texts(result.inputs)))]),
         ],
     )
 

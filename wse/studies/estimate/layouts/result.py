@@ -87,7 +87,7 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
         Column(key="regions_per_band", title="regions", formatter=lambda regions: f"≤ {regions}", priority=4),
         Column(
             key="mesh",
-            title="of PEs",
+            title="mesh",
             cell=lambda row: f"{row.mesh_rows}x{row.mesh_cols}" if row.mesh_rows else "",
             priority=5,
         ),
@@ -103,10 +103,10 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
         number("token_cycles", "tokens/s", lambda cycles: count(round(clock_hz / cycles)), priority=1),
         number("request_cycles", "cycles", short_number, priority=3),
     )
-    counts = f"{search.tried} tried in small, {search.fitting} fit, {search.compiled} compiled whole"
+    counts = f"{search.tried} tried on a reduced model, {search.fitting} fit, {search.compiled} fully compiled"
     legend = (
         ("✗", "does not fit"),
-        ("tokens/s", "about, with the smallest chunks; cycles: of the whole request"),
+        ("tokens/s", "approximate, with the smallest chunks; cycles: of the whole request"),
     )
     return Table(columns=columns, rows=search.layouts[:MOST_ROWS], title="Layouts", note=counts, footer=legend)
 

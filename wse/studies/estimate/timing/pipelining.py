@@ -273,7 +273,7 @@ def _pipelining_table(pipelining: PipeliningResult) -> Table:
     if prefill is not None and pipelining.ttft_s is not None:
         text = f"{plural(prefill.chunks, 'chunk')}: {seconds(prefill.pipelined_s)}"
         if prefill.chunks > 1:
-            text += f" behind each other, {seconds(prefill.sequential_s)} one by one"
+            text += f" pipelined, {seconds(prefill.sequential_s)} one at a time"
         rows += [("prompt", text), ("first token", f"after {seconds(pipelining.ttft_s)}")]
     return pair_table(rows, "Streams through the stages", f"{plural(pipelining.stages, 'stage')}; {stream}")
 
@@ -288,7 +288,7 @@ def _streams_table(pipelining: PipeliningResult) -> Table:
         number("fill_and_drain_bubble_fraction", "filling", percent),
         Column(key="limited_by", title="limited by"),
     ]
-    legend = "idle stages: all streams go on; filling: one token each, from empty to empty"
+    legend = "idle stages: in the steady state; filling: one token of each stream, from empty to empty"
     return Table(columns=tuple(columns), rows=pipelining.rows, footer=(("", legend),))
 
 
