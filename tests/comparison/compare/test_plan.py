@@ -220,8 +220,9 @@ def test_gpus_in_every_number_that_is_linked_are_ranked_with_wafers() -> None:
     wafer = next(row for row in result.rows if row.kind == WAFER)
     gpu = next(row for row in result.rows if row.kind == GPU)
     high, low = wafer.usd_per_million_tokens or 0.0, gpu.usd_per_million_tokens or 0.0
-    assert result.verdict[1].startswith(f"A token costs {high / low:,.0f} times as much on wafers as on GPUs: ")
-    assert result.verdict[1].endswith("That holds at every price within the ranges.")
+    assert result.verdict[1].startswith(
+        f"On wafers a token costs {high / low:,.0f} times as much as on GPUs, at every price within the ranges; "
+    )
     assert {"gpu_usd_per_hour.h100", "wafer_usd_per_hour"} <= result.economics.keys()
     given = ranked(users=400, gpu=["h100"], gpus=2)
     assert {row.chips for row in given.rows if row.kind == GPU} == {2}
@@ -269,7 +270,7 @@ def test_users_without_room_are_told_with_the_room() -> None:
     assert best.excess == pytest.approx(4000 / best.users)
     assert result.verdict[-1] == (
         f"The nearest is {best.machine}, which has room for {best.users:,} users: {4000 / best.users:.2f} times as "
-        "many are asked for."
+        "many are requested."
     )
 
 
@@ -278,23 +279,24 @@ def test_the_verdict_says_of_wafers_and_gpus_which_keep_the_limits() -> None:
     rows = [made_row(GPU, 0.02, goal), made_row(WAFER, 0.04, goal)]
     cost = usd(0.02, 0.0, 1)
     assert plan_verdict(rows, goal, [(8, 100)]) == (
-        "8 + 100 tokens: 1 of 2 machines serves 1 user within TPOT 30 ms; the cheapest is 1 gpu, s (50 tokens/s a "
+        "8 + 100 tokens: 1 of 2 machines serves 1 user within TPOT 30 ms; the cheapest is 1 gpu, s (50 tokens/s per "
         f"user, TTFT 20 ms, {cost:.2f} USD per million tokens, 1.00 USD/h).",
-        "No wafers do; the nearest is 1 wafer, s with TPOT 40 ms, 1.33 times the limit, for 1 user.",
+        "No wafers do so; the nearest is 1 wafer, s with TPOT 40 ms, 1.33 times the limit, for 1 user.",
     )
 
 
 @pytest.mark.parametrize(
     ("high", "how"),
-    [(2.9, "at every price within the ranges"), (3.1, "at central prices; within their ranges it may be reversed")],
+    [(2.9, "at every price within the ranges"), (3.1, "at central prices; other prices may reverse the order")],
 )
 def test_the_verdict_says_whether_prices_decide(high: float, how: str) -> None:
     goal = Goal(users=1, objective=COST)
     wafer = made_row(WAFER, 0.01, goal, usd_per_hour=2, ends=(1, high))
     gpu = made_row(GPU, 0.01, goal, usd_per_hour=4, ends=(3, 5))
     _, sentence = plan_verdict([wafer, gpu], goal, [(8, 100)])
-    assert sentence.startswith("A token costs 2.00 times as much on GPUs as on wafers: 1 gpu, s (")
-    assert sentence.endswith(f"That holds {how}.")
+    assert sentence.startswith(
+        f"On GPUs a token costs 2.00 times as much as on wafers, {how}; the cheapest of them is 1 gpu, s ("
+    )
 
 
 @pytest.mark.parametrize(

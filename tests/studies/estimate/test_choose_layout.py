@@ -54,8 +54,17 @@ def test_auto_serves_no_fewer_tokens_than_bands(users: int) -> None:
     assert auto.tokens_per_s >= bands.tokens_per_s * (1 - 1e-4)
 
 
+def test_a_batch_gets_the_layout_of_as_many_users() -> None:
+    options: dict[str, Any] = {"mesh": "16x16", "wafers": 1, "mapping": "region", "batch": 4, **LENGTHS}
+    batch, users = (wse.estimate("story", users=users, **options).serving for users in (None, 4))
+    assert batch is not None
+    assert users is not None
+    assert batch.users == 4
+    assert batch.tokens_per_s == users.tokens_per_s
+
+
 def test_users_that_fit_do_not_rise_with_prompts() -> None:
-    options: dict[str, Any] = {"mesh": "24x24", "wafers": 1, "objective": "throughput", "new_tokens": 100}
+    options: dict[str, Any] = {"mesh": "16x16", "wafers": 1, "objective": "throughput", "new_tokens": 100}
     rooms = [wse.estimate("story", prompt_len=prompt_len, **options).serving for prompt_len in (100, 200, 300, 400)]
     users = [room.max_users for room in rooms if room is not None]
     assert users == sorted(users, reverse=True)

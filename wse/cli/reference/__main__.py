@@ -1,4 +1,4 @@
-"""``python -m wse.cli.reference CHECKOUT`` writes the pages of docs/reference and the stub of the library."""
+"""``python -m wse.cli.reference CHECKOUT`` writes all pages of docs/reference."""
 
 from __future__ import annotations
 

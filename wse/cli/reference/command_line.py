@@ -16,10 +16,11 @@ _HEAD: Final = f"""\
 
 {GENERATED}
 
-Every command of `wse` with its options; `wse COMMAND --help` shows the same. All commands take `--json`, whose keys are
-[here](json.md), print logs and progress to stderr, and exit with 0, with 2 for what the user can mend (one line on
-stderr), with 1 for a bug of ours. `wse --install-completion` has the shell complete commands, options and the names of
-models, wafers and mappings.
+Every command of `wse` with its options; `wse COMMAND --help` shows the same. All commands take
+`--json`. `python -m wse.cli.reference .` in a checkout lists all keys in `docs/reference/json.md`.
+Logs and progress go to stderr. A command exits with 0 on success, with 2 if the user can correct
+the call (one line on stderr), and with 1 if wse has a bug. `wse --install-completion` has the shell
+complete commands, options and the names of models, wafers and mappings.
 """
 
 

@@ -1,4 +1,4 @@
-"""Generated files by their path in a checkout."""
+"""The generated reference pages: their paths in a checkout and the functions that return their text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Final
 
 from wse.cli.reference import command_line, json_keys, python_api
 
-FILES: Final[dict[str, Callable[[], str]]] = {
+COMMITTED: Final[dict[str, Callable[[], str]]] = {
     "docs/reference/cli.md": command_line.page,
-    "docs/reference/json.md": json_keys.page,
     "docs/reference/python.md": python_api.page,
 }
+"""The pages that are part of the repository."""
+
+FILES: Final = COMMITTED | {"docs/reference/json.md": json_keys.page}
+"""All pages. The page of JSON keys is long, so it is written on request and ignored by git."""

@@ -38,8 +38,9 @@ printed. What the command line reads from a text may be given as a text here too
 _RESULTS: Final = """\
 ## Results
 
-A function returns a frozen dataclass. Its fields are the keys of [the command's JSON](json.md), with a dot for each
-object inside of another; what does not apply is `None`. `.to_dict()` is what `--json` prints. `.tables()` are those
+A function returns a frozen dataclass. Its fields are the keys that the command prints with `--json`;
+`python -m wse.cli.reference .` in a checkout lists them all in `docs/reference/json.md`. A field that does not apply is
+`None`. `.to_dict()` is what `--json` prints. `.tables()` are those
 that terminals and notebooks show; `.tables(detail=True)` has all there are.
 """
 _TRACE: Final = """\
@@ -96,8 +97,7 @@ def _type(annotation: Any) -> str:
 
 def _result(command: str, result: type[Result]) -> Iterator[str]:
     """Yield the section of the result of a command: where its fields are, and what else it has."""
-    anchor = re.sub(r"[^a-z -]", "", f"wse {command}".lower()).replace(" ", "-")
-    yield from (f"### {result.__name__}", "", f"{first_line(result)} Fields: [`wse {command}`](json.md#{anchor}).", "")
+    yield from (f"### {result.__name__}", "", f"{first_line(result)} Fields: the keys of `wse {command} --json`.", "")
     members = list(_members(result, Result))
     yield from (*members, *([""] if members else []))
 

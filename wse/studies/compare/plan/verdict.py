@@ -56,7 +56,7 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterato
     names: dict[str, str] = {WAFER: "wafers", GPU: "GPUs"}
     for row in (wafers, gpus):
         if not row.keeps:
-            yield f"No {names[row.kind]} do; the nearest is {_near(row, goal)}."
+            yield f"No {names[row.kind]} do so; the nearest is {_near(row, goal)}."
     if not (wafers.keeps and gpus.keeps):
         return
     if goal.objective != COST:
@@ -64,10 +64,11 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal) -> Iterato
         return
     low, high = sorted((wafers, gpus), key=_usd)
     certain = (low.usd_per_million_tokens_high or 0.0) < (high.usd_per_million_tokens_low or 0.0)
-    how = "at every price within the ranges" if certain else "at central prices; within their ranges it may be reversed"
+    how = "at every price within the ranges" if certain else "at central prices; other prices may reverse the order"
+    ratio = _ratio(_usd(high) / _usd(low))
     yield (
-        f"A token costs {_ratio(_usd(high) / _usd(low))} times as much on {names[high.kind]} as on {names[low.kind]}: "
-        f"{_text(high)}, against {_text(low)}. That holds {how}."
+        f"On {names[high.kind]} a token costs {ratio} times as much as on {names[low.kind]}, {how}; the {BEST[COST]} "
+        f"of them is {_text(high)}."
     )
 
 
@@ -81,7 +82,7 @@ def _near(row: PlannedRow, goal: Goal) -> str:
     ]
     users = plural(row.users, "user")
     if not misses:
-        return f"{row.machine}, which has room for {users}: {_ratio(row.excess)} times as many are asked for"
+        return f"{row.machine}, which has room for {users}: {_ratio(row.excess)} times as many are requested"
     return f"{row.machine} with {' and '.join(misses)}, for {users}"
 
 
@@ -106,7 +107,7 @@ def _users(goal: Goal) -> str:
 
 def _text(row: PlannedRow) -> str:
     """Return a machine with what users get and what a token costs."""
-    speed = "" if row.tokens_per_s_per_user is None else f"{count(row.tokens_per_s_per_user)} tokens/s a user, "
+    speed = "" if row.tokens_per_s_per_user is None else f"{count(row.tokens_per_s_per_user)} tokens/s per user, "
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
     cost = f"{ranged(_usd(row), low, high, price, ' USD')} per million tokens, {price(row.usd_per_hour or 0.0)} USD/h"
     return f"{row.machine} ({speed}TTFT {seconds(row.ttft_s)}, {cost})"

@@ -61,9 +61,11 @@ def choose_layout(
         BadInput: No layout has room for the caches of the users.
     """
     goal = goal or prepared.goal
-    one_pass = goal.users is None or goal.users <= prepared.options.batch * (goal.replicas or 1)
-    if goal.objective == LATENCY and one_pass:
-        return fastest_layout(prepared, search(prepared, NARROW))
+    if goal.objective == LATENCY:
+        users = prepared.options.batch if goal.users is None else goal.users
+        if users <= (goal.replicas or 1):
+            return fastest_layout(prepared, search(prepared, NARROW))
+        goal = replace(goal, users=users)
     layouts = ranked_layouts(prepared, search, goal)
     _check_room(layouts[0])
     return _to_chosen_layout(prepared, layouts[0], layouts)
