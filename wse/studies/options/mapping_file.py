@@ -99,10 +99,10 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
             layer, or contain a layer twice.
         BadInput: A package or file defines a strategy that cannot be used.
     """
-    where = str(name_or_path)
-    if names_file_object(where) or not names_toml_file(where) or where in strategies():
-        return Mapping(strategy(where, where="--mapping").name)
-    path = Path(where)
+    mapping_text = str(name_or_path)
+    if names_file_object(mapping_text) or not names_toml_file(mapping_text) or mapping_text in strategies():
+        return Mapping(strategy(mapping_text, where="--mapping").name)
+    path = Path(mapping_text)
     if not path.name.isprintable():
         message = f"{path}: the name has unprintable characters, which a trace cannot store; rename the file"
         raise BadMapping(message)

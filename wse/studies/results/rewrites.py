@@ -21,7 +21,7 @@ class RewriteResult(Result):
 
     name: Annotated[str, Doc("name of the rewrite")]
     used: Annotated[bool, Doc("whether the rewrite is used")]
-    setting: Annotated[int | None, Doc("its setting; absent if it has none or is not used")] = None
+    setting: Annotated[int | None, Doc("setting of the rewrite; absent if it has none or is not used")] = None
     saved_cycles: Annotated[
         float | None, Doc("cycles of a token or pass that it saves, with all other used rewrites in place", "cycles")
     ] = None

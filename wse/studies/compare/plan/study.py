@@ -171,17 +171,17 @@ def _wafer_rows(
     return first, rows, reasons, tried_counts
 
 
-def counts_near(best: int, tried: Collection[int]) -> list[int]:
+def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:
     """Return the numbers of wafers to try next: halfway between the best and its tried neighbours.
 
     A gap is not divided further if it is at most an eighth of the best number, or 1.
 
     Args:
         best: The best number so far.
-        tried: All numbers of wafers that were tried.
+        tried_counts: All numbers of wafers that were tried.
     """
-    lower = max((count for count in tried if count < best), default=best)
-    higher = min((count for count in tried if count > best), default=best)
+    lower = max((count for count in tried_counts if count < best), default=best)
+    higher = min((count for count in tried_counts if count > best), default=best)
     neighbours = (lower, higher)
     return [(best + count) // 2 for count in neighbours if abs(best - count) > max(1, best // GAP_PARTS)]
 

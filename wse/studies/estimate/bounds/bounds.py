@@ -44,7 +44,7 @@ class BoundsResult(Result):
     ops: Annotated[tuple[BoundRow, ...], Doc("by kind of op")]
     layers: Annotated[tuple[BoundRow, ...], Doc("by kind of layer")]
     stages: Annotated[tuple[BoundRow, ...], Doc("by stage")]
-    gap: Annotated[tuple[GapRow, ...], Doc("what separates the token from its bound, the largest first")]
+    gap: Annotated[tuple[GapRow, ...], Doc("cycles of the token above its bound by cause, largest first")]
 
 
 def bounds_result(fabric: Fabric, spec: ModelSpec, token_classes: Sequence[TokenClass], grades: Grades) -> BoundsResult:

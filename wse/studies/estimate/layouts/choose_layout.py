@@ -95,11 +95,11 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
         DoesNotFit: The model does not fit.
     """
     ranking = LayoutRanking(prepared_estimate, searches_for(prepared_estimate, search, prepared_estimate.goal))
-    layouts = ranking.ranked(prepared_estimate.goal)
+    layouts = ranking.layouts_for(prepared_estimate.goal)
     users_by_layout: dict[CompiledLayout, int | None] = {layouts[0]: None}
     for users in user_counts(saturating_users(layouts[0].deployment), 1)[1:-1]:
         goal = replace(prepared_estimate.goal, users=users, objective=LATENCY)
-        users_by_layout.setdefault(ranking.ranked(goal)[0], users)
+        users_by_layout.setdefault(ranking.layouts_for(goal)[0], users)
     in_order = sorted(users_by_layout, key=lambda layout: users_by_layout[layout] or math.inf)
     return {users_by_layout[layout]: _to_chosen_layout(prepared_estimate, layout, layouts) for layout in in_order}
 

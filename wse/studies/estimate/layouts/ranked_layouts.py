@@ -87,26 +87,26 @@ class LayoutRanking:
         self._searches = searches
         self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
 
-    def ranked(self, goal: Goal) -> list[CompiledLayout]:
+    def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts that compete for a goal, best first.
 
         If the number of replicas is not fixed, layouts are also changed to serve the users on one
         replica fewer, as long as this gives a better layout. Without this, changes that make room
         for fewer replicas would not be tried, because each of them alone makes requests slower.
         """
-        layouts = self._ranked(goal)
+        layouts = self._layouts_for(goal)
         while goal.users is not None and goal.replicas is None:
             best = plan(layouts[0].deployment, goal)
             if best is None or best.point.replicas == 1:
                 break
-            with_fewer = self._ranked(replace(goal, replicas=best.point.replicas - 1))
+            with_fewer = self._layouts_for(replace(goal, replicas=best.point.replicas - 1))
             merged = sorted(dict.fromkeys([*layouts, *with_fewer]), key=lambda layout: layout.rank(goal))
             if merged[0] is layouts[0]:
                 break
             layouts = merged
         return layouts
 
-    def _ranked(self, goal: Goal) -> list[CompiledLayout]:
+    def _layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts that searches found, and changes that improve them, best first.
 
         For each search:
@@ -212,7 +212,7 @@ def ranked_layouts(prepared_estimate: PreparedEstimate, search: Search, goal: Go
     Raises:
         DoesNotFit: The model does not fit.
     """
-    return LayoutRanking(prepared_estimate, searches_for(prepared_estimate, search, goal)).ranked(goal)
+    return LayoutRanking(prepared_estimate, searches_for(prepared_estimate, search, goal)).layouts_for(goal)
 
 
 def _while_better(
