@@ -125,13 +125,13 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
 def _in_increasing_numbers(
     smallest_machine: PreparedGpuEstimate, requested_count: int | None
 ) -> Iterator[PreparedGpuEstimate]:
-    """Yield GPUs in increasing numbers.
+    """Yield the model on increasing numbers of GPUs.
 
     If a number was requested, only that number is yielded. Otherwise the number is doubled until
     all linked GPUs are used, or the attention heads cannot be divided evenly.
 
     Args:
-        smallest_machine: The GPUs in the smallest number.
+        smallest_machine: The model on the smallest number of GPUs.
         requested_count: Requested number, or None.
     """
     yield smallest_machine

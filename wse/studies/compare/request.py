@@ -157,7 +157,7 @@ class CompareRequest:
 
     @property
     def is_ranked(self) -> bool:
-        """True if machines are ranked for users, targets or an objective, instead of judged."""
+        """True if the request has users, targets or an objective, so that machines are ranked."""
         return (
             self.targets != NO_TARGETS or self.base.serving.users is not None or self.base.serving.objective is not None
         )

@@ -67,7 +67,7 @@ class _Region(pydantic.BaseModel):
 
 
 class Mapping(NamedTuple):
-    """Mapping that a request names.
+    """Mapping strategy that a request names, or the strategy and the regions of a mapping file.
 
     Attributes:
         strategy: Name of the strategy.

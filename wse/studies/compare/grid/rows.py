@@ -25,7 +25,9 @@ from wse.tracing.query.two_traces.limits import StreamLimits, fraction, limits_o
 def row_of(
     timed_layout: TimedEstimate, request: EstimateRequest, link: WaferLink | None, economics: Economics
 ) -> ComparisonRow:
-    """Return the row of an estimate: for one user, and for the number of users that is most useful.
+    """Return the row of an estimate: for one user, and for the users that saturate the machine.
+
+    If fewer users fit, the row is for those that fit.
 
     Args:
         timed_layout: The estimate, with decoded tokens, and its deployment.

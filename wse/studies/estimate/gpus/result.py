@@ -156,7 +156,7 @@ class GpuCostResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuDraftGain(Result):
-    """The best number of draft tokens for a number of users."""
+    """The best number of draft tokens for a number of users, and its speed-up."""
 
     users: Annotated[int, Doc("concurrent users")]
     draft_tokens: Annotated[int, Doc("the best number of draft tokens; 0 if drafts are not faster")]
