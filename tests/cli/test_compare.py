@@ -117,7 +117,7 @@ def test_what_is_printed_fits_the_terminal_and_says_what_limits(wse: Wse, tiny: 
     assert {int(row) for row in re.findall(r"^ +(\d+) +(?:region|pipeline) ", outcome.out, re.MULTILINE)} == {1, 2}
     assert "region on 3, pipeline on 3" in outcome.out
     detail = wse("compare", tiny, *SMALL, "--wafers", "1,2,3", "--mapping", "region,pipeline", "--detail").out
-    tables, _, limits = detail.partition("\nSpeed")[2].partition("\nWhat limits")
+    tables, _, limits = detail.partition("\nSpeed")[2].partition("\nLimits")
     assert len(re.findall(r"^ +[12] +.*(?:region|pipeline) ", tables, re.MULTILINE)) == 3 * 12
     assert " of a token's cycles are " in " ".join(limits.split())
 
@@ -126,7 +126,7 @@ def test_a_question_with_its_verdict(wse: Wse, tiny: Path, empty: Path) -> None:
     outcome = wse("compare", tiny, *SMALL, "--question", "sram-or-streaming", "--html", "c.html")
     assert outcome.code == 0, outcome.err
     verdict = " ".join(outcome.out.partition("\n  ")[2].partition(" streamed")[0].split())
-    assert verdict.startswith("Weights held in SRAM on 1 wafer (region) give one user ")
+    assert verdict.startswith("Weights in SRAM on 1 wafer (region) give one user ")
     assert verdict in " ".join(Page((empty / "c.html").read_text(encoding="utf-8")).text.split())
 
 
@@ -144,8 +144,8 @@ def test_two_traces(wse: Wse, empty: Path) -> None:
 
 REFUSED: list[tuple[list[str], list[str]]] = [
     (["MODEL", "--mapping", "region,regin"], ["--mapping", "'regin'", "did you mean 'region'?"]),
-    (["MODEL", "--mapping", "region,"], ["--mapping 'region,'", "commas between"]),
-    (["MODEL", "--wafers", "1,auto"], ["--wafers '1,auto'", "auto stands alone"]),
+    (["MODEL", "--mapping", "region,"], ["--mapping 'region,'", "separated by commas"]),
+    (["MODEL", "--wafers", "1,auto"], ["--wafers '1,auto'", "auto cannot be in a list"]),
     (["MODEL", "--wafers", "1,-2"], ["--wafers -2", "at least 1"]),
     (["MODEL", "--wafers", "1,2x"], ["--wafers '2x'", "whole number"]),
     (["MODEL", "--wafers", "1001"], ["--wafers 1001", "at most 1,000"]),

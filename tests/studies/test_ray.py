@@ -269,7 +269,7 @@ def test_what_the_cluster_has_not_is_refused_in_one_line(tmp_path: Path) -> None
     ("choice", "message"),
     [
         ({"engine": "rax"}, "--engine: unknown engine 'rax': did you mean 'ray'? known: local, ray"),
-        ({"ray_address": "auto"}, "--ray-address auto: is of a Ray cluster; give --engine ray too"),
+        ({"ray_address": "auto"}, "--ray-address auto: only a Ray cluster has an address; give --engine ray too"),
         (
             {"engine": "ray", "ray_address": "ray://host"},
             "--ray-address 'ray://host': give HOST:PORT, such as 10.0.0.1:6379, or auto",

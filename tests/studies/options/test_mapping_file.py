@@ -155,7 +155,7 @@ FILES: dict[str, tuple[type[BadInput], tuple[Region, ...], str]] = {
     "nothing in the middle": (
         BadMapping,
         (LEFT, {**RIGHT, "layers": []}, {**RIGHT, "row": 6, "layers": [2, 4]}),
-        "region 1: layers = []: only the first and the last region may hold a table alone; give it layers",
+        "region 1: layers = []: only the first and the last region may have no layers; give it layers",
     ),
     "wafer left out": (
         BadMapping,
@@ -221,7 +221,7 @@ REQUESTS: dict[str, tuple[tuple[Region, ...], dict[str, Any], str]] = {
         (LEFT, {**RIGHT, "parts": [0, 2]}),
         {},
         "two.toml: region 1: ends with part 2 of the last layer, layer 4; let parts end with 8, or list a region with "
-        "what follows",
+        "the remaining parts",
     ),
     "shape stated twice": (
         (LEFT, RIGHT),

@@ -395,7 +395,7 @@ def test_no_more_seats_than_caches_have_room_for() -> None:
         ({"prefill": "own", "prefill_wafer": "wse33"}, "did you mean 'wse3'?"),
         ({"prefill": "own", "prefill_gpu": "h200"}, "--prefill-gpu: is of wafers that decode"),
         ({"prefill": "own", "prefill_wafers": 2}, "--prefill-wafers: is of wafers that decode"),
-        ({"prefill": "own", "prefill_gpus": 3}, "--prefill-gpus 3: the 32 heads of llama-3-8b are not divided by it"),
+        ({"prefill": "own", "prefill_gpus": 3}, "--prefill-gpus 3: does not divide the 32 heads of llama-3-8b"),
         (
             {"prefill": "own", "prefill_wafer": "wse3", "prefill_wafers": 40, "prompt_len": 64},
             "--prefill-wafers 40: a wafer holds at least one layer, and llama-3-8b has 32; choose at most 32",

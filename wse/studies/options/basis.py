@@ -92,8 +92,8 @@ def load_basis(request: PlacementRequest, *, with_weights: bool = True) -> Basis
     if layout.all_reduce is not None:
         kept_pattern(layout.all_reduce)
     if not is_placement(layout.experts):
-        known = AUTO, FEW, *EXPERT_PLACEMENTS, "a number of groups"
-        raise UnknownName("placement of experts", layout.experts, known)
+        known_placements = AUTO, FEW, *EXPERT_PLACEMENTS, "a number of groups"
+        raise UnknownName("placement of experts", layout.experts, known_placements)
     whole = load_wafer(machine.wafer, machine.wafer_values)
     software = load_software(machine.software, whole.generation, machine.software_values)
     mesh = None if machine.mesh is None else mesh_on(whole, *parse_mesh(machine.mesh, "--mesh"))

@@ -17,11 +17,11 @@ from wse.reports.terminal import short_number
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteResult(Result):
-    """A rewrite of the steps of a layer, and whether it is used."""
+    """A rewrite, that is a change of a layer's steps that saves cycles, and whether it is used."""
 
     name: Annotated[str, Doc("name of the rewrite")]
     used: Annotated[bool, Doc("whether the rewrite is used")]
-    setting: Annotated[int | None, Doc("its setting; absent if it has none or is not used")] = None
+    setting: Annotated[int | None, Doc("setting of the rewrite; absent if it has none or is not used")] = None
     saved_cycles: Annotated[
         float | None, Doc("cycles of a token or pass that it saves, with all other used rewrites in place", "cycles")
     ] = None
@@ -71,7 +71,7 @@ def rewrites_table(rewrites: tuple[RewriteResult, ...], cycles: float, saver: st
         number("saved_cycles", f"cycles a {saver}", short_number),
         Column(key="reason", title="", cell=lambda row: "" if row.used else f"not used: {row.reason}", wraps=True),
     )
-    note = "what each saves, with all others that are used"
+    note = "cycles that each saves, with all other used rewrites in place"
     footer = ((saver, f"{short_number(cycles)} cycles with them"),)
     return Table(
         columns=columns,

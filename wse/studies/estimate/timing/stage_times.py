@@ -88,7 +88,7 @@ class StageTimes:
     decode: Route
 
     def of_kind(self, kind: str) -> tuple[int, ...]:
-        """Return the indices of the servers of a kind."""
+        """Return the indices of the servers of a kind, such as all regions of PEs."""
         return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
 
 
