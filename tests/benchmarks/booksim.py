@@ -141,9 +141,10 @@ def pairs(program: Path, sides: Sequence[int], repeats: int) -> Iterator[Pair]:
 def section(found: Sequence[Pair]) -> Iterator[str]:
     """The lines of a section for docs/performance.md."""
     yield from ("## Wavelets beside BookSim2", "")
-    yield "Hops of words over links, a second of one core, on the same traffic: `python tests/benchmarks/booksim.py`."
-    yield "BookSim2 allocates virtual channels as it goes, the wavelet reference has static colours, an easier problem:"
-    yield "the ratio compares tools, not algorithms."
+    yield "`python tests/benchmarks/booksim.py` simulates the same traffic with the cycle-by-cycle wavelet reference"
+    yield "and with BookSim2, a simulator of networks on chips. Rates are hops of words over links per second on one"
+    yield "core. BookSim2 allocates virtual channels during the simulation, while the colours of the wavelet reference"
+    yield "are fixed before. This is an easier problem, so the ratio compares tools and not algorithms."
     yield from ("", "| traffic | mesh | wavelet reference | BookSim2 | ratio |", "|---|---|---:|---:|---:|")
     for one in found:
         ours, theirs = f"{one.wavelets / 1e6:.1f} M", f"{one.booksim / 1e6:.2f} M"

@@ -50,11 +50,11 @@ SERIES: Final[dict[str, tuple[int, ...]]] = {
     "wafers": (1, 2, 4),
 }
 MEANINGS: Final = {
-    "side": ("PEs on a side", "PEs are its square, so that 2 is time in proportion to the PEs"),
-    "layers": ("layers", "1 is time in proportion to the layers"),
-    "context": ("tokens in the cache", "0 is time that does not go by the cache"),
-    "users": ("users", "time of a token of each: 1 is time in proportion to the users"),
-    "wafers": ("wafers", "a token passes through one wafer after another: 0 is time that does not go by their number"),
+    "side": ("PEs on a side", "2 would be time in proportion to the number of PEs, which is the square of the side"),
+    "layers": ("layers", "1 would be time in proportion to the layers"),
+    "context": ("tokens in the cache", "0 would be time that does not depend on the cache"),
+    "users": ("users", "1 would be time in proportion to the users; a pass decodes one token of each user"),
+    "wafers": ("wafers", "0 would be time that does not depend on the number of wafers, which work one after another"),
 }
 
 
@@ -120,20 +120,25 @@ def _engine(numbers: dict[str, int], folder: Path) -> Any:
 
 def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     """The lines of the page."""
-    sizes = f"{MODEL['hidden_size']} hidden features and {MODEL['intermediate_size']} of a feed-forward block"
-    base = ", ".join(f"{MEANINGS[name][0]} {value}" for name, value in BASE.items())
+    hidden, inner = MODEL["hidden_size"], MODEL["intermediate_size"]
+    base = ", ".join(f"{MEANINGS[name][0]}: {value}" for name, value in BASE.items())
     yield from ("# How the emulation's time grows", "")
-    yield "Written by `python tests/benchmarks/growth.py --output docs/performance.md` on one machine:"
+    yield "Read this page to estimate how long `wse run` takes for a larger mesh, model or machine. All times are"
+    yield "those of the computer that emulates the wafer, not of the wafer itself."
+    yield from ("", "`python tests/benchmarks/growth.py --output docs/performance.md` measured them on:")
     yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
-    yield f"A Llama of {sizes}, with random weights in float16, of which one number at a time is"
-    yield f"changed; the others are those of the base: {base}."
-    yield f"A time is that of a token: the median of {len(series[0].s)} rounds, in which all engines make one in turn,"
-    yield "and the middle half. An exponent is the slope of a round's times over the numbers, as logarithms: likewise."
+    yield f"Each table changes one number of a small Llama ({hidden} hidden features, {inner} features in the"
+    yield "feed-forward block, random weights in float16). The other numbers stay as here:"
+    yield from ("", base + ".", "")
+    yield f"- The time is that of one generated token: the median of {len(series[0].s)} rounds. The middle half is the"
+    yield "  range from the first to the third quartile of the rounds."
+    yield "- The exponent is the slope of time over the number that changes, both as logarithms. The range after it"
+    yield "  is again the middle half of the rounds."
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))
         yield from ("", f"## {title}", "", f"Exponent **{exponent:.2f}** ({low:.2f} to {high:.2f}): {meaning}.", "")
-        yield from (f"| {title} | ms a token | middle half | times the first |", "|---:|---:|---:|---:|")
+        yield from (f"| {title} | ms per token | middle half | relative to the first row |", "|---:|---:|---:|---:|")
         first = float(np.median(growth.s[:, 0]))
         for column, value in enumerate(growth.values):
             few, median, many = 1e3 * np.percentile(growth.s[:, column], (25, 50, 75))
