@@ -211,7 +211,7 @@ REASONS = [
     ({"kernel": "GEMM local multiply", "M,N,K": "8,8,8", "metric": "cycles per element"}, "neither"),
     ({"kernel": "PE core", "metric": "cycles branch taken"}, "pipeline"),
     ({"kernel": "SpMM (COO) local multiply"}, "sparse"),
-    ({"metric": "speedup"}, "share"),
+    ({"metric": "speedup"}, "fraction"),
     ({"metric": "TFLOP/s"}, "rate"),
     ({**FORMULA, "platform": "model"}, "formula"),
     ({**FORMULA, "algorithm": "butterfly"}, "closed"),

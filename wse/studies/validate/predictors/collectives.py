@@ -56,7 +56,9 @@ def predict(m: Measurement) -> Prediction | None:
     if collective is None:
         return None
     if clock_starts_apart(m):
-        return decline("each PE's clock starts when the launch reaches it: only differences of rows are comparable")
+        return decline(
+            "the clock of each PE starts when the launch reaches it, so only differences between rows are comparable"
+        )
     wafer = wafer_of(m)
     if wafer is None:
         return NO_GENERATION

@@ -108,7 +108,9 @@ def service_request(m: Measurement) -> ServiceRequest | Prediction | None:
     if _PRICE.search(metric):
         return decline("a price, which follows from no model of the machine")
     if metric not in METRICS:
-        return decline("a fact about a machine or a model, or a count that hangs on users whom the row does not state")
+        return decline(
+            "a property of a machine or a model, or a count for a number of users that the row does not state"
+        )
     model = m.text("model")
     name = configuration_of(model)
     if name is None:
