@@ -112,7 +112,7 @@ def _engine(numbers: dict[str, int], folder: Path) -> Any:
         software="tuned",
         dtype="float16",
         new_tokens=64,
-        schedule="released",
+        schedule="baseline",
         trace=None,
     )
     return prefilled_engine(request)[0]

@@ -18,7 +18,7 @@ from tests.models.helpers import write_config, write_model
 from wse.studies.compare.plan.result import COLUMNS as PLANNED_COLUMNS
 from wse.tracing.query.two_traces.comparison_row import COLUMNS
 
-SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9", "--schedule", "released")
+SMALL = ("--mesh", "6x5", "--prompt-len", "5", "--new-tokens", "9", "--schedule", "baseline")
 HOSTILE = "<script>alert(1)<&script> $\\frac{"
 """A name that would be a tag in a page and mathematics in a plot."""
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
@@ -219,7 +219,7 @@ def test_rows_that_keep_targets_as_markdown(wse: Wse, empty: Path) -> None:
 
 
 def test_detail_of_machines_for_users_has_a_row_for_each_mapping_and_their_room(wse: Wse) -> None:
-    command = ("compare", "story", "--mesh", "16x16", "--wafers", "2", "--schedule", "released", "--users", "8")
+    command = ("compare", "story", "--mesh", "16x16", "--wafers", "2", "--schedule", "baseline", "--users", "8")
     command += ("--prompt-len", "8", "--new-tokens", "8")
     (best,) = json.loads(wse(*command, "--json").out)["rows"]
     rows = json.loads(wse(*command, "--detail", "--json").out)["rows"]

@@ -71,6 +71,6 @@ def test_an_estimate_tells_what_its_speed_takes_of_the_room() -> None:
     assert "SRAM used for speed and not for KV caches" in out.getvalue()
 
 
-@pytest.mark.parametrize("changes", [{"schedule": "released"}, {"dtype": "float32", "mesh": "30x30"}])
+@pytest.mark.parametrize("changes", [{"schedule": "baseline"}, {"dtype": "float32", "mesh": "30x30"}])
 def test_there_is_nothing_to_tell_where_nothing_takes_room(changes: dict[str, str]) -> None:
     assert estimate(replace_options(REQUEST, **changes)).sram.room is None

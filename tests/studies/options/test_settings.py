@@ -19,7 +19,7 @@ from wse.studies.options.settings import with_settings
 from wse.studies.run.request import RunRequest
 from wse.studies.serve.request import ServeRequest
 
-PLAIN = {"mapping": "region", "schedule": "released"}
+PLAIN = {"mapping": "region", "schedule": "baseline"}
 QUICK = make_request(EstimateRequest, model="story", wafer="wse2", software="academic", prompt_len=4, new_tokens=4)
 
 

@@ -17,7 +17,7 @@ STORY: dict[str, Any] = {
     "model": "story",
     "mesh": "24x24",
     "mapping": "region",
-    "schedule": "released",
+    "schedule": "baseline",
     "prompt_len": 64,
     "new_tokens": 64,
     "requests": 800,
@@ -165,7 +165,7 @@ MIXED: dict[str, Any] = {"model": "story", "dtype": "float16", "prompt_len": 256
 @pytest.mark.parametrize("decoder", ["wafers", pytest.param("gpus", marks=pytest.mark.slow)])
 def test_prompts_on_the_other_kind_of_machine(decoder: str) -> None:
     """The first token is that of the machine which reads, the pace of the one which decodes; both are paid for."""
-    wafers: dict[str, Any] = {"mesh": "24x24", "mapping": "region", "schedule": "released"}
+    wafers: dict[str, Any] = {"mesh": "24x24", "mapping": "region", "schedule": "baseline"}
     if decoder == "wafers":
         mixed = wse.serve_sim(**MIXED, **wafers, prefill="own", prefill_gpu="h100", prefill_gpus=2, rate=50.0)
         reads, decodes = (

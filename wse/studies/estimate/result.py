@@ -110,7 +110,7 @@ class EstimateResult(Result):
     defects: Annotated[DefectsResult | None, Doc("cost of dead PEs and links; with `--defects`")] = None
     search: Annotated[SearchResult | None, Doc("layouts that were tried, if there were several")] = None
     rewrites: Annotated[
-        tuple[RewriteResult, ...] | None, Doc("rewrites of a layer's steps; absent with `--schedule released`")
+        tuple[RewriteResult, ...] | None, Doc("rewrites of a layer's steps; absent with `--schedule baseline`")
     ] = None
     sensitivity: Annotated[
         tuple[ChangeResult, ...] | None, Doc("effects of changed numbers of the machine; with `--sensitivity`")

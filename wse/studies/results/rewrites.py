@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from wse.compiler.options import FUSED, RELEASED, Options
+from wse.compiler.options import BASELINE, OPTIMIZED, Options
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.models.spec import ModelSpec
@@ -39,9 +39,9 @@ def rewrites_result(
         used_rewrites: The rewrites that are used, with the cycles that they save.
 
     Returns:
-        The rewrites, or None for the released schedule.
+        The rewrites, or None for the baseline schedule.
     """
-    if options.schedule == RELEASED:
+    if options.schedule == BASELINE:
         return None
     trial_by_name = {trial.name: trial for trial in used_rewrites}
     results = []
@@ -52,7 +52,7 @@ def rewrites_result(
             results.append(RewriteResult(name=name, used=True, setting=setting, saved_cycles=saved_cycles))
             continue
         reason = rewrite.invalid(spec, options) or (
-            "it saves no cycles" if options.schedule == FUSED else "it was not asked for"
+            "it saves no cycles" if options.schedule == OPTIMIZED else "it was not asked for"
         )
         results.append(RewriteResult(name=name, used=False, reason=reason))
     return tuple(results)

@@ -25,7 +25,7 @@ from wse.compiler.options import Options
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, layer_shapes
 from wse.number_formats import CODINGS, ELEMENT_BYTES, Coding
-from wse_mappings.cuts.expert_groups import FEW, columns_of_expert
+from wse_mappings.cuts.expert_groups import GROUPED, columns_of_expert
 from wse_mappings.cuts.split import ceil_div
 from wse_mappings.result_cache import ResultCache
 
@@ -109,7 +109,7 @@ class WeightTypes:
         return _index(spec, self, EXPERTS).line_bytes(self.cut(spec, EXPERTS, cols))
 
     def expert_placement(self, spec: ModelSpec, placement: str, cols: int, stretches: int = 1) -> str:
-        """Return a placement of experts, with ``few`` replaced by a number of groups.
+        """Return a placement of experts, with ``grouped`` replaced by a number of groups.
 
         Args:
             spec: Model.
@@ -117,7 +117,7 @@ class WeightTypes:
             cols: Columns of the region.
             stretches: Number of equal segments of columns that store different experts.
         """
-        if placement != FEW or spec.experts is None:
+        if placement != GROUPED or spec.experts is None:
             return placement
         return str(self.cache.of(_few_groups, 4096)(spec, self, cols, stretches))
 
@@ -283,7 +283,7 @@ def _best_cuts(spec: ModelSpec, weight_types: WeightTypes, kind: str) -> Callabl
 
 
 def _few_groups(spec: ModelSpec, weight_types: WeightTypes, cols: int, stretches: int) -> int:
-    """Return the number of column groups over which experts are distributed in placement ``few``.
+    """Return the number of column groups over which experts are distributed in placement ``grouped``.
 
     The result is the smallest number with nearly the fewest bytes of experts per column.
 

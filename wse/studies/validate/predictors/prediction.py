@@ -16,14 +16,14 @@ class Prediction:
     Attributes:
         value: Predicted value, in the metric of the measurement.
         plain: Value without speculative decoding, if ``value`` is with it; else None.
-        other_schedule: Value with the other schedule (``released`` or ``fused``). Only for services
+        other_schedule: Value with the other schedule (``baseline`` or ``optimized``). Only for services
             on wafers.
         free_drafts: Tokens per second if drafts cost nothing and a verification pass took as long
             as a pass over one token. None if ``value`` is without drafts.
         bound: Tokens per second that no software can exceed: as ``free_drafts``, with passes at the
             lower bound of a token's cycles. Only for rates of services on wafers.
         method: Model that computed the value: ``fast model``, ``closed form``, ``PE core model``,
-            ``GPU model``, ``estimate``, or ``estimate, fused``. ``wafer preset`` and ``constant of
+            ``GPU model``, ``estimate``, or ``estimate, optimized``. ``wafer preset`` and ``constant of
             the window`` mark values that are calibrated on such rows and not predicted.
         software: Software profile whose costs are part of the value. Empty if software plays no
             part.
