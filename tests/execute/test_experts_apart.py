@@ -130,7 +130,7 @@ def test_all_stages_take_turns_on_the_pes() -> None:
     fabric = Fabric(program, machine, SOFTWARE)
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     times = stage_times(fabric, costs, fabric.decode_cost(8))
-    assert [times.servers[server].stages for server in times.of_kind(REGION)] == [(0, 1, 2)]
+    assert [times.servers[server].stages for server in times.servers_of_kind(REGION)] == [(0, 1, 2)]
 
 
 @pytest.mark.parametrize("count", [5, 8])

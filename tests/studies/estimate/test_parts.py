@@ -197,9 +197,9 @@ def test_auto_says_what_was_tried(request_: EstimateRequest) -> None:
 
 def test_every_cause_and_every_bound_has_a_grade() -> None:
     grades = Grades("wse2", "tuned", "wse2")
-    assert {grades.of_cause(cause) for cause in CAUSES} <= set(GRADES)
-    assert {grades.of_bound(bound) for bound in BOUNDS} <= set(GRADES)
-    assert grades.of_bound("hops") == "M"
+    assert {grades.cause_grade(cause) for cause in CAUSES} <= set(GRADES)
+    assert {grades.bound_grade(bound) for bound in BOUNDS} <= set(GRADES)
+    assert grades.bound_grade("hops") == "M"
 
 
 def test_a_number_of_the_users_own_is_the_weakest(request_: EstimateRequest, tmp_path: Path) -> None:

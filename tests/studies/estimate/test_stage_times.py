@@ -93,7 +93,7 @@ def test_all_visits_together_are_the_cycles_of_the_phase(case: dict[str, Any]) -
     times = stage_times(fabric, prefill, decode)
     assert [alone_cycles(route) for route in times.prefill] == [cost.cycles for cost in prefill]
     assert alone_cycles(times.decode) == decode.cycles
-    assert len(times.of_kind(REGION)) == len(program.stages)
+    assert len(times.servers_of_kind(REGION)) == len(program.stages)
     assert all(visit.busy_cycles >= 0 and visit.latency_cycles >= 0 for visit in times.decode)
 
 
@@ -112,7 +112,7 @@ def test_the_bundled_model_loses_no_cycle(options: dict[str, Any]) -> None:
     times = stage_times(fabric, prefill, decode)
     assert [alone_cycles(route) for route in times.prefill] == [cost.cycles for cost in prefill]
     assert alone_cycles(times.decode) == decode.cycles
-    assert len(times.of_kind(REGION)) == len(program.stages) > 1
+    assert len(times.servers_of_kind(REGION)) == len(program.stages) > 1
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -114,7 +114,7 @@ def _row(cycles: F64, bounds: F64, tokens: int, grades: Grades) -> BoundRow:
     limit = max(bound_cycles, key=lambda bound: bound_cycles[bound])
     if not bound_cycles[limit]:
         return row
-    grade = grades.of_bound(limit)
+    grade = grades.bound_grade(limit)
     ratio = row.cycles / bound_cycles[limit]
     return replace(row, limit=limit, ratio=ratio, bound_grade=grade, bound_source=SOURCES[grade])
 

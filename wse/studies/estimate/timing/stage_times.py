@@ -87,7 +87,7 @@ class StageTimes:
     prefill: tuple[Route, ...]
     decode: Route
 
-    def of_kind(self, kind: str) -> tuple[int, ...]:
+    def servers_of_kind(self, kind: str) -> tuple[int, ...]:
         """Return the indices of the servers of a kind, such as all regions of PEs."""
         return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
 
