@@ -117,7 +117,7 @@ def test_the_verdict_comes_first(wse: Wse) -> None:
         (("--gpu", "h10"), ("h10", "h100")),
         (("--gpu", "h100", "--gpus", "16"), ("--gpus 16", "8 h100 are linked")),
         (("--gpu", "h100", "--stack", "vlm"), ("vlm", "vllm")),
-        (("--gpu", "h100", "--question", "one-wafer-or-many"), ("--question", "leave out --gpu")),
+        (("--gpu", "h100", "--question", "one-wafer-or-many"), ("--question", "leave out --question or --gpu")),
         (("--gpu", "h100", "--parallelism", "experts"), ("--parallelism experts", "no experts")),
         (("--gpu", "h100", "--plain-speed", "0"), ("--plain-speed 0", "from 0.1 to 1,000,000")),
         (("--gpu", "h100", "--plain-speed", "nan"), ("--plain-speed", "nan")),
