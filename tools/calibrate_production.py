@@ -165,7 +165,7 @@ def print_rates(name: str, software: SoftwareProfile, figures: Sequence[Figure])
         print(
             f"    {figure.prepared.request.model:14} measured {1e6 / figure.measured_us:6.0f}"
             f"   predicted {1e6 / figure.us(found, software):7.1f}   {errors([figure], [found], software)}"
-            f"   {cut.bands} x {cut.per_band} regions{' turned' if cut.turned else ''}"
+            f"   {cut.bands} x {cut.per_band} regions{' transposed' if cut.is_transposed else ''}"
             f", padding {100 * found.program.padding_fraction:.1f} %",
             flush=True,
         )

@@ -26,11 +26,11 @@ class Bands(Strategy):
         """
         max_regions = 0 if demand.region is not None else ceil_div(demand.layers + 2, demand.wafers)
         is_square = demand.mesh_rows == demand.mesh_cols
-        for turned in (False,) if is_square else (False, True):
-            rows, cols = demand.mesh(turned=turned)
+        for is_transposed in (False,) if is_square else (False, True):
+            rows, cols = demand.mesh(is_transposed=is_transposed)
             for bands in range(1, min(MOST_BANDS, max_regions, rows) + 1):
                 for per_band in range(1, min(ceil_div(max_regions, bands), cols) + 1):
-                    yield Layout(self.name, bands, per_band, turned)
+                    yield Layout(self.name, bands, per_band, is_transposed)
 
 
 STRATEGY = Bands()

@@ -29,7 +29,7 @@ class Pipeline(Strategy):
         There is at most one region per layer. For listed regions there is exactly one layout.
         """
         if demand.listed:
-            return [Layout(self.name, 1, 1, demand.listed_turned)]
+            return [Layout(self.name, 1, 1, demand.listed_transposed)]
         per_wafer = demand.layers // demand.wafers
         if demand.region is not None:
             rows, cols = demand.region

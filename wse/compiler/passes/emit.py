@@ -34,7 +34,7 @@ def emit(state: State) -> State:
         wafer_rows=state.wafer.mesh_rows,
         wafer_cols=state.wafer.mesh_cols,
         wafers=state.options.wafers,
-        turned=state.choice.turned,
+        is_transposed=state.choice.is_transposed,
         sram_bytes_per_pe=state.wafer.sram_bytes_per_pe,
         prefill_name=state.choice.prefill,
         element_types=tuple(element_type(state, view) for view in VIEWS),

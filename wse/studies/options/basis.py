@@ -144,7 +144,7 @@ def placement_options(
         mapping=basis.mapping.strategy,
         mapping_file=basis.mapping.file,
         listed=basis.mapping.listed,
-        listed_turned=basis.mapping.turned,
+        listed_transposed=basis.mapping.is_transposed,
         wafers=request.wafers or basis.mapping.wafers or 1,
         dtype=basis.dtype,
         activations=basis.activations,
