@@ -57,10 +57,10 @@ def test_only_ops_of_layers_are_left_and_their_cycles_are_those_of_the_whole_mod
     timed = in_layers & (kernel != "kv_append") & ~of_kind(whole.decode.steps, CacheShift)
     # Routes are rewritten less often where fewer patterns share the colours.
     launch = cost.by_cause.sum() - of_whole.by_cause[timed].sum()
-    repaints = (
-        alone.decode.steps.repaints.sum() - whole.decode.steps.repaints[timed].sum()
+    route_rewrites = (
+        alone.decode.steps.route_rewrites.sum() - whole.decode.steps.route_rewrites[timed].sum()
     ) * SOFTWARE.route_rewrite_cycles
-    assert launch == repaints
+    assert launch == route_rewrites
 
 
 def test_the_phases_are_those_that_are_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""Closed forms for the steps of a phase: what a crossing, the host, a hand-over, a repaint or a dispatch adds."""
+"""Closed forms for the steps of a phase: what a crossing, the host, a stage transfer, a rewrite or a dispatch adds."""
 
 from __future__ import annotations
 
@@ -104,13 +104,13 @@ def test_every_step_that_works_pays_one_dispatch(more: int) -> None:
     assert working >= len(program.decode.steps) - 2
 
 
-def test_a_repaint_costs_what_the_software_says() -> None:
+def test_a_rewrite_of_a_route_costs_what_the_software_says() -> None:
     few = replace(MACHINE, colours=16, reserved_colours=3)
     program, fabric = compiled(few)
-    repaints = int(program.decode.steps.repaints.sum())
-    assert repaints > 0
+    route_rewrites = int(program.decode.steps.route_rewrites.sum())
+    assert route_rewrites > 0
     free = Fabric(program, few, replace(SOFTWARE, route_rewrite_cycles=0)).decode_cost(9)
-    assert fabric.decode_cost(9).cycles - free.cycles == repaints * SOFTWARE.route_rewrite_cycles
+    assert fabric.decode_cost(9).cycles - free.cycles == route_rewrites * SOFTWARE.route_rewrite_cycles
 
 
 def test_a_cache_shift_takes_its_time_whether_or_not_rows_pass_an_entry() -> None:
@@ -131,7 +131,7 @@ def test_steps_run_one_after_another_but_for_those_that_run_together() -> None:
     for group in {int(g) for g in phase.steps.overlap if g >= 0}:
         members = np.flatnonzero(phase.steps.overlap == group)
         assert len(set(cost.start[members])) == 1
-        painting = phase.steps.repaints[members] * SOFTWARE.route_rewrite_cycles
+        painting = phase.steps.route_rewrites[members] * SOFTWARE.route_rewrite_cycles
         taken = cost.by_cause[members].sum(axis=1) - painting
         assert (taken > 0).sum() == 1, "the longest of them takes the time"
 

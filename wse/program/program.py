@@ -90,7 +90,7 @@ class Buffer:
 class ColourUse:
     """Router colours that one pattern uses in one stage.
 
-    The colours are ``first`` to ``first + colours - 1``. If ``repainted`` is true, several patterns
+    The colours are ``first`` to ``first + colours - 1``. If ``is_rewritten`` is true, several patterns
     use these colours one after another, and the routes are rewritten at run time.
     """
 
@@ -99,7 +99,7 @@ class ColourUse:
     axis: int
     first: int
     colours: int
-    repainted: bool
+    is_rewritten: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

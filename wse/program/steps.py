@@ -86,7 +86,7 @@ class Steps:
             time. -1 for a step that runs alone.
         in_chain: bool ``[steps]``. The kernels of an overlap group form a chain: each starts when
             the one before has finished. True for a transfer that is a link of this chain.
-        repaints: int32 ``[steps]``, how often the step's routes are rewritten, summed over the
+        route_rewrites: int32 ``[steps]``, how often the step's routes are rewritten, summed over the
             iterations of its loop.
         routed: bool ``[steps]``, True if the work of a step depends on which experts were chosen.
         joined: bool ``[steps]``, True if a step runs in the task of the preceding compute step, so
@@ -111,7 +111,7 @@ class Steps:
     loop: I32
     overlap: I32
     in_chain: npt.NDArray[np.bool_]
-    repaints: I32
+    route_rewrites: I32
     routed: npt.NDArray[np.bool_]
     joined: npt.NDArray[np.bool_]
     over_heads: npt.NDArray[np.bool_]
@@ -177,7 +177,7 @@ _OF_STEPS = (
         "loop",
         "overlap",
         "in_chain",
-        "repaints",
+        "route_rewrites",
         "routed",
         "joined",
         "over_heads",

@@ -368,7 +368,7 @@ def test_both_directions_of_a_level_share_colours_and_routes_are_rewritten_less_
     assert colours >= {("all_reduce", 5), ("all_reduce", 10)}  # those that the rewrite replaced are there, unused
     used = {shared.patterns[i].colours for i in shared.decode.steps.pattern if i >= 0}
     assert max(used) == 5
-    assert shared.decode.steps.repaints.sum() < released.decode.steps.repaints.sum()
+    assert shared.decode.steps.route_rewrites.sum() < released.decode.steps.route_rewrites.sum()
 
 
 def test_turns_are_worked_out_once_and_not_in_every_round_of_a_product_on_the_mesh() -> None:

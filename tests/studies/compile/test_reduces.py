@@ -106,12 +106,12 @@ def test_every_step_is_in_a_row_with_the_cycles_that_the_token_is_charged(placed
     charged: Counter[tuple[str, str, int, float]] = Counter()
     for step in combining(program):
         launch = software.task_dispatch_cycles + software.vector_issue_cycles
-        repaints = phase.steps.repaints[step] * software.route_rewrite_cycles
+        route_rewrites = phase.steps.route_rewrites[step] * software.route_rewrite_cycles
         name, along = (
             program.patterns[phase.steps.pattern[step]].name,
             "rows" if phase.steps.axis[step] == ROWS else "columns",
         )
-        alone = float(cost.by_cause[step].sum()) - launch - repaints
+        alone = float(cost.by_cause[step].sum()) - launch - route_rewrites
         charged[name, along, transfer_of(program, phase, step, slots).words, alone] += 1
     told: Counter[tuple[str, str, int, float]] = Counter()
     for row in rows:

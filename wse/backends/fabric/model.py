@@ -207,7 +207,7 @@ class Fabric:
         classes = self.shape_classes(phase)
         first = first_steps(phase)
         cost = self._groups.of(phase, slots, classes, first)
-        cost.by_cause[:, CAUSES.index("launch")] += phase.steps.repaints * self.software.route_rewrite_cycles
+        cost.by_cause[:, CAUSES.index("launch")] += phase.steps.route_rewrites * self.software.route_rewrite_cycles
         return PhaseCost(
             cost_class=CostClass(phase.steps, phase.begins, slots),
             start=_starts(phase, first, cost),

@@ -97,8 +97,8 @@ class PhaseWalk:
         working = [step for step in steps if step not in transfers or _works(transfers[step])]
         stage = int(phase.steps.stage[first])
         # 1
-        repaints = int(phase.steps.repaints[steps.start : steps.stop].sum()) if iteration == 0 else 0
-        self.free[stage] += self.software.route_rewrite_cycles * repaints
+        route_rewrites = int(phase.steps.route_rewrites[steps.start : steps.stop].sum()) if iteration == 0 else 0
+        self.free[stage] += self.software.route_rewrite_cycles * route_rewrites
         if working and not phase.steps.joined[first]:
             self.free[stage] += self.sync if phase.steps.overlap[first] >= 0 else self.software.task_dispatch_cycles
         begin, idle = self.free[stage].copy(), self.free[stage].copy()
