@@ -44,7 +44,7 @@ def loops(program: Program, phase: Phase) -> list[tuple[int, list[str]]]:
     joined.
     """
     found = []
-    for first, end, turns in phase.steps.loops:
+    for first, end, iterations in phase.steps.loops:
         steps: list[tuple[int, str]] = []
         for step in range(first, end):
             pattern, axis = int(phase.steps.pattern[step]), "xy"[int(phase.steps.axis[step])]
@@ -60,7 +60,7 @@ def loops(program: Program, phase: Phase) -> list[tuple[int, list[str]]]:
                 joined[-1] += f" | {told}"
             else:
                 joined.append(told)
-        found.append((int(turns), joined))
+        found.append((int(iterations), joined))
     return found
 
 
@@ -91,8 +91,8 @@ def test_a_layer_with_one_head_runs_the_loops_of_its_source(side: int) -> None:
 def test_rounds_of_a_layer_with_one_head_are_nine_p_and_five_times_half_of_p(side: int) -> None:
     program = compiled(side, ALONE)
     rounds: Counter[str] = Counter()
-    for turns, steps in loops(program, program.phases[0]):
-        rounds["compute" if any(m in " ".join(steps) for m in MATMULS) else "align"] += turns
+    for iterations, steps in loops(program, program.phases[0]):
+        rounds["compute" if any(m in " ".join(steps) for m in MATMULS) else "align"] += iterations
     assert rounds == Counter(compute=9 * side, align=5 * (side // 2))
 
 

@@ -180,11 +180,11 @@ def test_all_reduces_are_launched_once_for_all_users() -> None:
     lines = [np.flatnonzero(of_kind(phase.steps, AlongLine)) for phase in decode]
     assert len(lines[0]) == len(lines[1])
     for alone, together in zip(*lines, strict=True):
-        assert decode[1].steps.turns(together) == decode[0].steps.turns(alone) == 1
+        assert decode[1].steps.iterations(together) == decode[0].steps.iterations(alone) == 1
         one, four = decode[0].steps.operands(alone, (3,))[5], decode[1].steps.operands(together, (3,))[5]
         assert four == 4 * one or (one, four) == (1, 4)
     shifts = np.flatnonzero(of_kind(decode[1].steps, CacheShift))
-    assert {decode[1].steps.turns(step) for step in shifts} == {len(PROMPTS)}
+    assert {decode[1].steps.iterations(step) for step in shifts} == {len(PROMPTS)}
 
 
 def test_a_batch_costs_less_than_its_users_one_after_another() -> None:

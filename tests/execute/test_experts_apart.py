@@ -70,7 +70,9 @@ def test_vectors_cross_to_wafers_of_chosen_experts_and_sums_come_back() -> None:
     fabric, phase = Fabric(program, machine, SOFTWARE), program.decode
     home = next(stage.wafer for stage in program.stages if stage.first_layer <= LAYER < stage.last_layer)
     of_layer = np.array(program.op_layers)[phase.steps.op] == LAYER
-    there, back = np.flatnonzero(of_layer & of_kind(phase.steps, BetweenWafers) & phase.steps.routed).tolist()
+    there, back = np.flatnonzero(
+        of_layer & of_kind(phase.steps, BetweenWafers) & phase.steps.depends_on_experts
+    ).tolist()
     for chosen, reached in (([0, 1], {0}), ([0, 3], {0, 1}), ([4, 1], {0, 2}), ([2, 4], {1, 2})):
         pairs = np.isin(np.arange(5), chosen).astype(np.int64)
         cost = fabric.decode_cost(7, pairs={LAYER: pairs, 2: pairs})

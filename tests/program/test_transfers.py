@@ -99,7 +99,7 @@ def test_only_wafers_with_chosen_experts_take_part() -> None:
     phase = program.decode
     step = next(
         step
-        for step in np.flatnonzero(of_kind(phase.steps, BetweenWafers) & phase.steps.routed).tolist()
+        for step in np.flatnonzero(of_kind(phase.steps, BetweenWafers) & phase.steps.depends_on_experts).tolist()
         if transfer_of(program, phase, step, program.cache_slots(8)).crossings
     )
     everyone = transfer_of(program, phase, step, program.cache_slots(8))

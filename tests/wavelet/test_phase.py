@@ -134,7 +134,7 @@ def test_a_chain_with_words_of_its_own_runs_beside_an_all_reduce(schedule: str) 
         moving = group[~np.array([steps.computes(step) for step in group])]
         assert steps.axis[moving].tolist() == [COLUMNS, ROWS]
         assert steps.in_chain[moving].tolist() == [False, True]
-        assert bool(steps.joined[moving[1]]) == ("joined-tasks" in schedule)
+        assert bool(steps.runs_in_previous_task[moving[1]]) == ("joined-tasks" in schedule)
         assert ran.step_cycles[group[0]] == pytest.approx(on_wafer(cost)[group].sum(), abs=3)
 
 
@@ -186,10 +186,10 @@ def test_a_slower_launch_delays_every_step_by_as_much(compiled: Session) -> None
     slower = replace(SOFTWARE, task_dispatch_cycles=SOFTWARE.task_dispatch_cycles + 7)
     after = phase_run(program, program.decode, [length], compiled.machine, slower)
     steps = program.decode.steps
-    turns = np.array([steps.turns(step) for step in range(len(steps))])
-    moved, dispatched = after.step_cycles - before.step_cycles, ~steps.joined & (steps.overlap < 0)
+    iterations = np.array([steps.iterations(step) for step in range(len(steps))])
+    moved, dispatched = after.step_cycles - before.step_cycles, ~steps.runs_in_previous_task & (steps.overlap < 0)
     assert dispatched.sum() < len(steps)
-    differing = np.flatnonzero(moved != 7 * turns * dispatched)
+    differing = np.flatnonzero(moved != 7 * iterations * dispatched)
     assert len(differing) <= 1  # the token that leaves beside other work
     assert not moved[differing].any()
 

@@ -86,11 +86,12 @@ class Steps:
             time. -1 for a step that runs alone.
         in_chain: bool ``[steps]``. The kernels of an overlap group form a chain: each starts when
             the one before has finished. True for a transfer that is a link of this chain.
-        route_rewrites: int32 ``[steps]``, how often the step's routes are rewritten, summed over the
-            iterations of its loop.
-        routed: bool ``[steps]``, True if the work of a step depends on which experts were chosen.
-        joined: bool ``[steps]``, True if a step runs in the task of the preceding compute step, so
-            that no task is dispatched for it.
+        route_rewrites: int32 ``[steps]``, how often the step's routes are rewritten, summed over
+            the iterations of its loop.
+        depends_on_experts: bool ``[steps]``, True if the work of a step depends on which experts
+            were chosen.
+        runs_in_previous_task: bool ``[steps]``, True if a step runs in the task of the preceding
+            compute step, so that no task is dispatched for it.
         over_heads: bool ``[steps]``, True if a kernel may vectorise over heads instead of over the
             elements of a head. It does so if that needs fewer cycles. The sums are the same.
         fixed, per_slot, per_round, odd, per_slot_round, per_pair: int64 ``[steps, OPERAND_COUNT]``;
@@ -112,8 +113,8 @@ class Steps:
     overlap: I32
     in_chain: npt.NDArray[np.bool_]
     route_rewrites: I32
-    routed: npt.NDArray[np.bool_]
-    joined: npt.NDArray[np.bool_]
+    depends_on_experts: npt.NDArray[np.bool_]
+    runs_in_previous_task: npt.NDArray[np.bool_]
     over_heads: npt.NDArray[np.bool_]
     fixed: I64
     per_slot: I64
@@ -160,7 +161,7 @@ class Steps:
         arrays["fixed"] = arrays["fixed"] - arrays["per_pair"] * (self.most_pairs[step] - pairs)
         return replace(self, **arrays, most_pairs=np.array([pairs], np.int64))
 
-    def turns(self, step: int) -> int:
+    def iterations(self, step: int) -> int:
         """Return the number of times that a step runs: the iterations of its loop, or 1."""
         return 1 if self.loop[step] < 0 else int(self.loops[int(self.loop[step]), 2])
 
@@ -178,8 +179,8 @@ _OF_STEPS = (
         "overlap",
         "in_chain",
         "route_rewrites",
-        "routed",
-        "joined",
+        "depends_on_experts",
+        "runs_in_previous_task",
         "over_heads",
     ),
 )

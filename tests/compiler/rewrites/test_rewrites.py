@@ -257,11 +257,11 @@ def test_joined_tasks_save_their_dispatch_and_nothing_else() -> None:
         costs.append((run.fabric().decode_cost(len(PROMPT)), run.program.decode.steps))
     (released, _), (joined, steps) = costs
     assert np.array_equal(released.links, joined.links)
-    assert not any(steps.joined[s] and not steps.computes(s - 1) for s in range(1, len(steps)))
-    saved = SOFTWARE.task_dispatch_cycles * int(steps.joined.sum())
+    assert not any(steps.runs_in_previous_task[s] and not steps.computes(s - 1) for s in range(1, len(steps)))
+    saved = SOFTWARE.task_dispatch_cycles * int(steps.runs_in_previous_task.sum())
     assert 0 < released.cycles - joined.cycles == pytest.approx(saved, abs=len(steps))
     layers = np.array(run.program.op_layers)[steps.op]
-    assert steps.joined[np.flatnonzero(layers == 1)[0]]  # it adds to what the layer before has just added to
+    assert steps.runs_in_previous_task[np.flatnonzero(layers == 1)[0]]  # it adds to what the layer before added to
 
 
 def test_vectors_over_heads_save_work_of_kernels_that_have_heads_and_nothing_else() -> None:
@@ -374,11 +374,13 @@ def test_both_directions_of_a_level_share_colours_and_routes_are_rewritten_less_
 def test_turns_are_worked_out_once_and_not_in_every_round_of_a_product_on_the_mesh() -> None:
     """A decoded token has a pattern during which to compute them; prefill by MeshGEMM has none."""
     program = tiny_session(tiny_spec(), (5, 5), MESH_GEMM, PROMPT, 3, schedule="early-turns").program
-    turns = {
-        phase.name: [phase.steps.turns(step) for step in np.flatnonzero(_runs(phase.steps, "rotary_turns")).tolist()]
+    iterations = {
+        phase.name: [
+            phase.steps.iterations(step) for step in np.flatnonzero(_runs(phase.steps, "rotary_turns")).tolist()
+        ]
         for phase in program.phases
     }
-    assert turns == {"prefill": [], "decode": [1] * 2}
+    assert iterations == {"prefill": [], "decode": [1] * 2}
 
 
 def test_queries_are_rotated_where_they_are_made_and_gathered() -> None:

@@ -105,7 +105,7 @@ class TransferCalls:
                 return self._crossing(step, transfer, messages)
             case Translation() as messages:
                 return self._with_count(transfer, self._translation(transfer, messages))
-            case LineMessages() if transfer.leaves_wafer and phase.steps.routed[step]:
+            case LineMessages() if transfer.leaves_wafer and phase.steps.depends_on_experts[step]:
                 return [(self._move_between_chosen, (phase, step, slots, iteration))]
             case LineMessages() as messages if phase.steps.per_pair[step].any():
                 return [self._counted_line(phase, step, transfer, messages)]

@@ -71,7 +71,7 @@ def phase_counts(
         """
         kernel, calls = kernel_calls(program, phase, step, slots)
         pes = float(calls[0][0][1]) * program.stages[stage[step]].cols
-        if phase.steps.routed[step]:
+        if phase.steps.depends_on_experts[step]:
             pairs = by_column(program, phase, step, EVEN)
             pes *= float(pairs.mean() / pairs.max())  # the operands describe the fullest column
         over_heads = bool(phase.steps.over_heads[step])

@@ -121,7 +121,7 @@ class PhaseBounds:
 
     def _step(self, phase: Phase, step: int, slots: Slots) -> Bound:
         """Return the bounds of one step, in cycles: sram, arithmetic, hops, crossing."""
-        iterations = phase.steps.turns(step)
+        iterations = phase.steps.iterations(step)
         if phase.steps.computes(step):
             kernel, calls = kernel_calls(self.program, phase, step, slots)
             macs = sum(kernel.macs_of(call) * repeat for call, repeat in calls)
@@ -137,7 +137,7 @@ class PhaseBounds:
 
         The result is None for a step that does not depend on the choice.
         """
-        if not phase.steps.routed[step]:
+        if not phase.steps.depends_on_experts[step]:
             return None
         return self.program.chosen_wafers(int(phase.steps.stage[step]), by_column(self.program, phase, step, EVEN))
 

@@ -74,7 +74,7 @@ def _traits(steps: Steps, step_indices: _Which) -> I64:
     flags = [
         loop >= 0,
         steps.overlap[step_indices] >= 0,
-        steps.joined[step_indices],
+        steps.runs_in_previous_task[step_indices],
         steps.over_heads[step_indices],
         steps.in_chain[step_indices],
     ]

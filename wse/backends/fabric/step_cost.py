@@ -88,7 +88,7 @@ class StepCosts:
             chosen_wafers: Wafers with chosen experts; None if all wafers may have them.
         """
         time = self._dispatched_time(phase, step, slots, iteration, chosen_wafers)
-        if not phase.steps.joined[step] or not time.cycles.total:
+        if not phase.steps.runs_in_previous_task[step] or not time.cycles.total:
             return time
         return replace(time, cycles=time.cycles.plus(launch=-float(self.software.task_dispatch_cycles)))
 

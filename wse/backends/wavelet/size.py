@@ -49,7 +49,7 @@ def check_fixed(phase: Phase) -> None:
             "use --mapping region or pipeline, or --wafers 1"
         )
         raise BadInput(message)
-    if phase.steps.routed.any():
+    if phase.steps.depends_on_experts.any():
         message = (
             "the wavelet simulator does not support experts on columns of their own, whose words depend on the "
             "choice of experts: use --experts spread"

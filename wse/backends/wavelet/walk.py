@@ -99,7 +99,7 @@ class PhaseWalk:
         # 1
         route_rewrites = int(phase.steps.route_rewrites[steps.start : steps.stop].sum()) if iteration == 0 else 0
         self.free[stage] += self.software.route_rewrite_cycles * route_rewrites
-        if working and not phase.steps.joined[first]:
+        if working and not phase.steps.runs_in_previous_task[first]:
             self.free[stage] += self.sync if phase.steps.overlap[first] >= 0 else self.software.task_dispatch_cycles
         begin, idle = self.free[stage].copy(), self.free[stage].copy()
         lines: list[tuple[LineMessages, Transfer]] = []
@@ -158,7 +158,7 @@ class PhaseWalk:
 
         ``idle`` is the cycle from which on each PE is free for the chain; it is updated.
         """
-        if not self.phase.steps.joined[step]:
+        if not self.phase.steps.runs_in_previous_task[step]:
             idle += self.software.task_dispatch_cycles
         if transfer.in_memory:
             self._copy(transfer, idle)

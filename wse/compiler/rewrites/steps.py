@@ -232,10 +232,10 @@ def line_step(
 def _separate_step(template: SymStep, operands: Mapping[int, SymAddress | SymNumber], **fields: Any) -> SymStep:
     """Return a step in a task of its own, with the rows and the op of another step."""
     rows = {i: template.operands[i] for i in (0, 1)}
-    routed = any(isinstance(value, SymNumber) and value.per_pair for value in operands.values())
+    depends_on_experts = any(isinstance(value, SymNumber) and value.per_pair for value in operands.values())
     fields |= {
-        "routed": routed,
-        "joined": False,
+        "depends_on_experts": depends_on_experts,
+        "runs_in_previous_task": False,
         "over_heads": False,
         "in_chain": False,
         "operands": rows | dict(operands),

@@ -183,8 +183,8 @@ def _reduce_counts(program: Program, slots: Slots, times: PatternTimes) -> Count
         if segment is None:
             continue
         at, place = fullest_column_step(program, phase, step)
-        for turn in range(phase.steps.turns(step)):
-            words = transfer_of(program, at, place, slots, turn).words
+        for iteration in range(phase.steps.iterations(step)):
+            words = transfer_of(program, at, place, slots, iteration).words
             steps[SegmentReduce(pattern.name, axis, segment, words, times.alone_cycles(pattern, words, axis))] += 1
     return steps
 

@@ -220,7 +220,7 @@ class RunRecorder(Recorder):
         """
         first, (slots, _) = runs[0], runs[0].use
         # The experts that tokens are routed to affect the cost, so they are part of the key.
-        has_routing = self._program.phases[first.phase].steps.routed.any()
+        has_routing = self._program.phases[first.phase].steps.depends_on_experts.any()
         routing = b"".join(tokens.tobytes() for tokens in first.pairs.values()) if has_routing else b""
         key = blake2b(routing, digest_size=16).digest()
         sequence = self.sequence(first.phase, first.cost, slots, key, self.steps(first.phase).shifting)

@@ -166,7 +166,7 @@ class Traffic:
 
         If ``columns`` is given, only the lines on these columns are counted.
         """
-        stage, iterations, words = transfer.site.placed_stage, phase.steps.turns(step), transfer.words
+        stage, iterations, words = transfer.site.placed_stage, phase.steps.iterations(step), transfer.words
         axis, pattern = messages.axis, messages.schedule
         rows = range(messages.first_row, messages.first_row + messages.rows)
         lines = rows if axis == ROWS else columns or range(stage.cols)
