@@ -27,7 +27,7 @@ from wse.program.program import Program
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut, TokensIn
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
-from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
 CHOICE = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=67)
@@ -81,13 +81,13 @@ def test_logits_that_leave_take_their_bytes_over_the_bandwidth() -> None:
     assert cause(fabric.decode_cost(9), "host")[step] == np.ceil(wire)
 
 
-def test_a_hand_over_takes_its_distance_and_the_words_of_the_busiest_link() -> None:
+def test_a_stage_transfer_takes_its_distance_and_the_words_of_the_busiest_link() -> None:
     """Two regions side by side: one column sends d words a row, one hop east."""
     options = replace(OPTIONS, wafers=1)
     program, fabric = compiled(wafer(6, 10, 1 << 20), options=options, choice=replace(CHOICE, per_band=2))
     first, second = (stage.rect for stage in program.stages)
     assert (second.row, second.col) == (0, first.cols)
-    cost, steps = fabric.decode_cost(9), np.flatnonzero(of_kind(program.decode.steps, HandOver))
+    cost, steps = fabric.decode_cost(9), np.flatnonzero(of_kind(program.decode.steps, StageTransfer))
     words = -(-40 // 6)
     assert cause(cost, "hops")[steps[0]] == 1 * MACHINE.hop_cycles + words
     assert cost.traffic.words[steps[0]] == cost.traffic.hops[steps[0]] == 6 * words

@@ -19,7 +19,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.program.program import Program
 from wse.program.transfers.kinds import of_kind, operand_index
 from wse.program.transfers.patterns import AlongLine
-from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float16", accumulate="float32", context=30, prompt_tokens=(9,))
 CHOICE = Choice(prefill="mesh-gemm", prefill_chunk=9, head_chunk=5)
@@ -129,6 +129,6 @@ def test_stages_of_one_shape_differ_in_streams_alone() -> None:
             step_classes(phase.steps, np.arange(2)),
         )
         assert np.array_equal(all_shapes, step_classes(phase.steps))
-        streams = of_kind(phase.steps, HandOver, Crossing)
+        streams = of_kind(phase.steps, StageTransfer, Crossing)
         assert np.array_equal(one_shape[streams], all_shapes[streams])
         assert len(set(one_shape[~streams].tolist())) < len(set(all_shapes[~streams].tolist()))

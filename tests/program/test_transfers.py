@@ -22,7 +22,7 @@ from wse.program.steps import HOST, OPERAND_COUNT, Kind
 from wse.program.transfers.kinds import ADDRESSES, TRANSFERS, crossings_of, of_kind, operand_index, transfer_of
 from wse.program.transfers.messages import Translation
 from wse.program.transfers.patterns import FROM_CHOSEN, BetweenWafers
-from wse.program.transfers.stage_streams import HandOver
+from wse.program.transfers.stage_streams import StageTransfer
 from wse.program.transfers.transfer import Transfer
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=30, prompt_tokens=(4,))
@@ -120,5 +120,5 @@ def test_only_wafers_with_chosen_experts_take_part() -> None:
 def test_an_operand_that_a_kind_does_not_have_is_refused() -> None:
     builder = PhaseBuilder(4)
     source = SymBuffer(stage=0, name="x", use="activations", view="act", elements=4)
-    with pytest.raises(WseBug, match=r"HandOver has the operands .*got \['latencies'\]"):
-        builder.transfer(HandOver, source, elements=4, latencies=1)
+    with pytest.raises(WseBug, match=r"StageTransfer has the operands .*got \['latencies'\]"):
+        builder.transfer(StageTransfer, source, elements=4, latencies=1)

@@ -28,7 +28,7 @@ from wse.hardware.mesh import mesh_on
 from wse.program.steps import COLUMNS, ROWS, Kind
 from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import AlongLine, CacheShift
-from wse.program.transfers.stage_streams import HandOver
+from wse.program.transfers.stage_streams import StageTransfer
 from wse_mappings.cuts.cache_balance import CacheBalance
 
 PROMPT = tuple(range(1, 18))
@@ -111,9 +111,9 @@ def test_a_decoded_token_takes_the_cycles_that_the_fast_model_says(
     assert apart.max(initial=0) <= (machine.stream_words_per_cycle < 1)
     deviation = 100 * (fast.sum() - ran.cycles) / ran.cycles
     assert abs(deviation) <= 10, f"wavelets {ran.cycles}, fast {fast.sum():.0f}, {deviation:+.1f} %"
-    moving = of_kind(program.decode.steps, AlongLine, HandOver) & alone
+    moving = of_kind(program.decode.steps, AlongLine, StageTransfer) & alone
     deviation = 100 * (fast[moving].sum() - ran.step_cycles[moving].sum()) / ran.step_cycles[moving].sum()
-    assert abs(deviation) <= 10, f"patterns and hand-overs alone: {deviation:+.1f} %"
+    assert abs(deviation) <= 10, f"patterns and stage transfers alone: {deviation:+.1f} %"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_the_rectangle_between_two_regions_counts_too(compiled: Session, monkeyp
     check_size(program, machine)
     region = max(stage.rect.rows * stage.rect.cols for stage in program.stages)
     monkeypatch.setattr("wse.backends.wavelet.machine.LARGEST_PES", region)
-    if (of_kind(program.decode.steps, HandOver)).any():
+    if (of_kind(program.decode.steps, StageTransfer)).any():
         with pytest.raises(BadMesh, match=f"at most {region:,}"):
             check_size(program, machine)
     else:

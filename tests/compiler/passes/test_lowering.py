@@ -17,7 +17,7 @@ from wse.models.graph import op_graph, ops_in_order
 from wse.program.isa.instructions import KERNELS
 from wse.program.steps import Kind
 from wse.program.transfers.kinds import TRANSFERS
-from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
 from wse.program.transfers.transfer import Transfer
 
 
@@ -95,8 +95,8 @@ def test_regions_hand_the_stream_over_and_wafers_cross_it() -> None:
     choice = replace(CHOICE, per_band=2)
     two = lowered(begin((3, 8), choice=choice, mapping="pipeline")).phases[-1]
     apart = lowered(begin((3, 4), wafers=2)).phases[-1]
-    assert {HandOver, Crossing} & {*transfers_of(one)} == set()
-    assert transfers_of(two).count(HandOver) == 2, "there, and back with the id"
+    assert {StageTransfer, Crossing} & {*transfers_of(one)} == set()
+    assert transfers_of(two).count(StageTransfer) == 2, "there, and back with the id"
     assert transfers_of(apart).count(Crossing) == 2
 
 

@@ -211,12 +211,12 @@ class PhaseWalk:
             case Translation() as messages if transfer.leaves_wafer:
                 self._cross(step, transfer, messages.target_stage, issued)
             case Translation() as messages:
-                self._hand_over(step, transfer, messages, issued)
+                self._transfer_to_stage(step, transfer, messages, issued)
             case _:
                 for edge in transfer.edges:
                     self._to_edge(step, stage, edge, issued)
 
-    def _hand_over(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
+    def _transfer_to_stage(self, step: int, transfer: Transfer, messages: Translation, begin: I64) -> None:
         """Simulate a transfer between regions on the smallest rectangle that contains both."""
         stages, sender, receiver = self.program.stages, transfer.site.stage, messages.target_stage
         source, target = stages[sender].rect, stages[receiver].rect

@@ -19,13 +19,13 @@ from wse.program.program import Program
 from wse.program.steps import Kind, Slots, Steps
 from wse.program.transfers.host_streams import DraftIn, DrawnIn, LogitsOut, TokenOut, TokensIn
 from wse.program.transfers.patterns import AlongLine, BetweenWafers, CacheShift
-from wse.program.transfers.stage_streams import Crossing, HandOver
+from wse.program.transfers.stage_streams import Crossing, StageTransfer
 from wse.program.transfers.transfer import Site, Transfer, WaferPair
 
 TRANSFERS: Final[tuple[type[Transfer], ...]] = (
     AlongLine,
     CacheShift,
-    HandOver,
+    StageTransfer,
     Crossing,
     BetweenWafers,
     TokensIn,

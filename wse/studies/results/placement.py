@@ -243,7 +243,7 @@ def cut_bytes_per_token(program: Program) -> int:
     """Return the bytes that a decoded token sends between regions, on and between wafers."""
     phase = program.decode
     moves = np.flatnonzero(transfer_steps(phase.steps, lambda kind: kind.by_place)).tolist()
-    return sum(transfer_of(program, phase, step, program.cache_slots(0)).handed_bytes for step in moves)
+    return sum(transfer_of(program, phase, step, program.cache_slots(0)).stage_transfer_bytes for step in moves)
 
 
 def model_line(model: ModelResult) -> str:
