@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep, fixed_number
-from wse.program.steps import Kind
+from wse.program.steps import StepKind
 
 X, Y = (
     SymBuffer(stage=0, name=name, use="activations", view="act", elements=8, permanent=False) for name in ("x", "y")
 )
 STEP = SymStep(
-    kind=Kind.COMPUTE,
+    kind=StepKind.COMPUTE,
     code=0,
     pattern=-1,
     axis=0,

@@ -18,9 +18,9 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.errors import WseBug
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import of_kind
+from wse.program.steps import StepKind
 from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.transfer_types import is_of_type
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.strategies.strategy import ListedRegion
@@ -104,7 +104,7 @@ def test_what_the_first_part_chose_is_sent_where_regions_have_as_many_rows(begin
     spec = mixture_spec(MIXTURES[mixture], layers=2)  # the second layer has experts
     program = check(spec, begins, rects=SAME_ROWS, choice={"rewrites": rewrites_of(spec, FUSED_OPTIONS)})
     kernels = Counter(
-        KERNELS[code].name for code in program.decode.steps.code[program.decode.steps.kind == Kind.COMPUTE]
+        KERNELS[code].name for code in program.decode.steps.code[program.decode.steps.kind == StepKind.COMPUTE]
     )
     assert kernels["router_choose"] == 1
 
@@ -118,7 +118,7 @@ def test_sums_of_experts_and_of_the_block_beside_them_travel_together_in_all_par
         ).program.decode.steps
         for rewrites in ((), (("joint-blocks", 1),))
     )
-    patterns = [np.bincount(steps.stage[of_kind(steps, AlongLine)]) for steps in (plain, joint)]
+    patterns = [np.bincount(steps.stage[is_of_type(steps, AlongLine)]) for steps in (plain, joint)]
     assert (patterns[0] - patterns[1]).tolist() == [2, 2]  # inward and outward; the first layer has no experts
 
 

@@ -22,8 +22,8 @@ from wse.errors import BadInput, BadMesh
 from wse.hardware.spec import WaferSpec
 from wse.program.memory_use import stage_bytes
 from wse.program.program import Program
-from wse.program.transfers.kinds import of_kind
 from wse.program.transfers.patterns import BetweenWafers
+from wse.program.transfers.transfer_types import is_of_type
 from wse.studies.estimate.timing.stage_times import REGION, stage_times
 from wse.studies.results.sram import sram_result
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS, OWN, SPREAD, expert_groups
@@ -71,7 +71,7 @@ def test_vectors_cross_to_wafers_of_chosen_experts_and_sums_come_back() -> None:
     home = next(stage.wafer for stage in program.stages if stage.first_layer <= LAYER < stage.last_layer)
     of_layer = np.array(program.op_layers)[phase.steps.op] == LAYER
     there, back = np.flatnonzero(
-        of_layer & of_kind(phase.steps, BetweenWafers) & phase.steps.depends_on_experts
+        of_layer & is_of_type(phase.steps, BetweenWafers) & phase.steps.depends_on_experts
     ).tolist()
     for chosen, reached in (([0, 1], {0}), ([0, 3], {0, 1}), ([4, 1], {0, 2}), ([2, 4], {1, 2})):
         pairs = np.isin(np.arange(5), chosen).astype(np.int64)
@@ -132,7 +132,7 @@ def test_all_stages_take_turns_on_the_pes() -> None:
     fabric = Fabric(program, machine, SOFTWARE)
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     times = stage_times(fabric, costs, fabric.decode_cost(8))
-    assert [times.servers[server].stages for server in times.of_kind(REGION)] == [(0, 1, 2)]
+    assert [times.servers[server].stages for server in times.servers_of_kind(REGION)] == [(0, 1, 2)]
 
 
 @pytest.mark.parametrize("count", [5, 8])

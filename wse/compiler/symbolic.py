@@ -96,7 +96,7 @@ class SymStep:
     """One step of a block, before addresses and colours are assigned: a kernel call or a transfer.
 
     Attributes:
-        kind: Whether the step computes or transfers; a `Kind`.
+        kind: Whether the step computes or transfers; a `StepKind`.
         code: Index of the kernel or of the kind of transfer.
         pattern: Index of the pattern; -1 for steps without one.
         axis: Axis of the pattern's lines.

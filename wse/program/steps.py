@@ -38,14 +38,14 @@ HOST = -1
 """Index that stands for the host where wafers are expected."""
 
 
-class Kind(IntEnum):
+class StepKind(IntEnum):
     """Type of a step: computation or transfer."""
 
     COMPUTE = 0  # one kernel on every PE of a rectangle
-    TRANSFER = 1  # words that move, with one of the transfer types of `wse.program.transfers.kinds`
+    TRANSFER = 1  # words that move, with one of the transfer types of `wse.program.transfers.transfer_types`
 
 
-_COMPUTE: Final = int(Kind.COMPUTE)  # a global int, because looking up an enum member would dominate `computes`
+_COMPUTE: Final = int(StepKind.COMPUTE)  # a global int, because looking up an enum member would dominate `computes`
 
 ROWS, COLUMNS = 0, 1
 """Axis of a pattern's lines: along rows (east-west) or along columns (north-south)."""
@@ -73,7 +73,7 @@ class Steps:
     a key for values that are derived from the steps.
 
     Attributes:
-        kind: int32 ``[steps]``, a Kind.
+        kind: int32 ``[steps]``, a StepKind.
         code: int32 ``[steps]``. COMPUTE: index into ``instructions.KERNELS``. TRANSFER: index into
             ``kinds.TRANSFERS``.
         pattern: int32 ``[steps]``, index into ``Program.patterns``; -1 for steps without a pattern.

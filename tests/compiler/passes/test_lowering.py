@@ -15,10 +15,10 @@ from wse.compiler.state import State
 from wse.compiler.symbolic import SymPhase
 from wse.models.graph import op_graph, ops_in_order
 from wse.program.isa.instructions import KERNELS
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import TRANSFERS
+from wse.program.steps import StepKind
 from wse.program.transfers.stage_streams import Crossing, StageTransfer
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import TRANSFERS
 
 
 def lowered(state: State) -> State:
@@ -33,12 +33,12 @@ def ops_of(phase: SymPhase) -> list[int]:
 
 def transfers_of(phase: SymPhase) -> list[type[Transfer]]:
     steps = [step for run in phase.steps.runs for step in run.block.steps]
-    return [TRANSFERS[step.code] for step in steps if step.kind == Kind.TRANSFER]
+    return [TRANSFERS[step.code] for step in steps if step.kind == StepKind.TRANSFER]
 
 
 def kernels_of(phase: SymPhase) -> set[str]:
     steps = [step for run in phase.steps.runs for step in run.block.steps]
-    return {KERNELS[step.code].name for step in steps if step.kind == Kind.COMPUTE}
+    return {KERNELS[step.code].name for step in steps if step.kind == StepKind.COMPUTE}
 
 
 def test_every_op_of_every_family_can_be_lowered() -> None:

@@ -29,7 +29,7 @@ from wse.errors import BadInput, UnknownName
 from wse.models.spec import Experts, ModelSpec
 from wse.program.isa.instructions import CODES, KERNELS
 from wse.program.program import Program
-from wse.program.steps import COLUMNS, ROWS, Kind, Steps
+from wse.program.steps import COLUMNS, ROWS, StepKind, Steps
 
 MESH, PROMPT = (9, 5), [5, 17, 40, 9, 33, 21, 8]
 SHARED = mixture_spec(MIXTURES["shared"])
@@ -53,12 +53,12 @@ def program_of(schedule: str, spec: ModelSpec | None = None, mesh: tuple[int, in
 def kernels_of(program: Program) -> Counter[str]:
     """Return the names of the kernels of a decoded token."""
     steps = program.decode.steps
-    return Counter(KERNELS[code].name for code in steps.code[steps.kind == Kind.COMPUTE])
+    return Counter(KERNELS[code].name for code in steps.code[steps.kind == StepKind.COMPUTE])
 
 
 def _runs(steps: Steps, kernel: str) -> npt.NDArray[np.bool_]:
     """Return which steps run a kernel, as a mask."""
-    return (steps.kind == Kind.COMPUTE) & (steps.code == CODES[kernel])
+    return (steps.kind == StepKind.COMPUTE) & (steps.code == CODES[kernel])
 
 
 def lines_of(program: Program, axis: int) -> int:
@@ -161,7 +161,7 @@ def test_a_norm_rides_along_while_one_that_is_summed_with_it_waits() -> None:
     released, fused = program_of(RELEASED, spec), program_of("norm-scales", spec)
     assert lines_of(released, ROWS) - lines_of(fused, ROWS) == spec.layer_count
     steps = fused.decode.steps
-    names = [KERNELS[code].name for code in steps.code[steps.kind == Kind.COMPUTE]]
+    names = [KERNELS[code].name for code in steps.code[steps.kind == StepKind.COMPUTE]]
     assert names.count("sum_squares") == spec.layer_count + 1  # latent vectors, and before the head
     assert names.count("rms_scale") == spec.layer_count + 1
 

@@ -23,8 +23,8 @@ from wse.backends.fabric.model import Fabric
 from wse.cli import main
 from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
-from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.transfer_types import is_of_type, transfer_of
 from wse.reports.terminal_table import print_result
 from wse.studies.compile import reduces
 from wse.studies.compile.choose import compile_program
@@ -95,7 +95,7 @@ def cycles(prepared: PreparedRun, pattern: LineSchedule, words: int) -> float:
 def combining(program: Program) -> list[int]:
     """The steps of a token that combine words of several PEs."""
     phase = program.decode
-    moving = np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist()
+    moving = np.flatnonzero(is_of_type(phase.steps, AlongLine)).tolist()
     return [s for s in moving if np.isin(program.patterns[phase.steps.pattern[s]].messages[:, 2], COMBINING).any()]
 
 

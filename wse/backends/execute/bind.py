@@ -24,7 +24,7 @@ from wse.program.isa.instructions import CODES, KERNELS, kernel_named
 from wse.program.isa.kernel import Kernel
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind, Slots, Steps
+from wse.program.steps import Slots, StepKind, Steps
 from wse_kernels.library import compiled_kernel
 
 BLOCK_S: Final = 1e-7
@@ -184,7 +184,7 @@ class Binder:
     def _reads_of_choices(self, phase: Phase, slots: Slots) -> dict[int, list[Call]]:
         """Return the calls that record ids of chosen experts, by the last step of each router."""
         reads: dict[int, list[Call]] = {}
-        chooses = (phase.steps.kind == Kind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])
+        chooses = (phase.steps.kind == StepKind.COMPUTE) & (phase.steps.code == CODES[ROUTER.name])
         for step in np.flatnonzero(chooses).tolist():
             stage, op = int(phase.steps.stage[step]), phase.steps.op[step]
             if stage in self._arenas:

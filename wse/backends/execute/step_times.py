@@ -24,8 +24,8 @@ from wse.program.isa.operands import VIEWS
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots, Steps
-from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages
+from wse.program.transfers.transfer_types import transfer_of
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -27,10 +27,10 @@ from wse.backends.execute.streams import Call, Streams
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, Slots
-from wse.program.transfers.kinds import TRANSFERS, operand_index, transfer_of
 from wse.program.transfers.messages import HostWords, LineMessages, RowShift, Translation
 from wse.program.transfers.stage_streams import Crossing
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import TRANSFERS, operand_index, transfer_of
 from wse_kernels.library import compiled_kernel
 from wse_kernels.row_sums import MOST_COLS, WIDTH
 from wse_mappings.schedule import Arrival, LineSchedule

@@ -32,9 +32,9 @@ from wse.program.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import HOST, Slots, Steps
-from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import transfer_of
 from wse_mappings.cuts.recut import RECEIVER, SENDER
 from wse_mappings.schedule import Arrival, LineSchedule
 

@@ -24,8 +24,8 @@ from wse.program.isa.kernel import Kernel
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots, Steps
-from wse.program.transfers.kinds import TRANSFERS, transfer_of, transfer_steps
 from wse.program.transfers.transfer import WaferPair
+from wse.program.transfers.transfer_types import TRANSFERS, transfer_of, transfer_steps
 
 Pairs = Mapping[int, I64]
 """Number of tokens of one run that chose each expert, int64 ``[experts]``, by layer."""

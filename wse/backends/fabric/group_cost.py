@@ -18,7 +18,7 @@ from wse.backends.fabric.step_cost import StepCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.steps import Slots, Steps
-from wse.program.transfers.kinds import transfer_steps
+from wse.program.transfers.transfer_types import transfer_steps
 
 
 class GroupCost(NamedTuple):

@@ -23,7 +23,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Slots
-from wse.program.transfers.kinds import by_counters
+from wse.program.transfers.transfer_types import by_counters
 from wse_mappings.mesh.logical_mesh import LogicalMesh
 
 CacheUse = tuple[Slots, tuple[int, ...]]

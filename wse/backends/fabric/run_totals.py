@@ -20,7 +20,7 @@ from wse.backends.fabric.phase_cost import CostClass, PhaseCost
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import Steps
-from wse.program.transfers.kinds import crossings_of
+from wse.program.transfers.transfer_types import crossings_of
 
 _Key = Steps | CostClass | bytes
 """Key of rectangles of links: the object that determines them, or their own content as bytes."""

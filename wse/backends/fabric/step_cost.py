@@ -22,9 +22,9 @@ from wse.program.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, HOST, ROWS, Slots
-from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer, WaferPair
+from wse.program.transfers.transfer_types import transfer_of
 from wse_mappings.schedule import LineSchedule
 
 

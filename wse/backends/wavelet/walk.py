@@ -39,9 +39,9 @@ from wse.program.isa.pe_costs import pe_costs
 from wse.program.phase import Phase
 from wse.program.program import Program
 from wse.program.steps import COLUMNS
-from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import transfer_of
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.cache_shift import cache_shift

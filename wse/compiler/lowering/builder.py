@@ -25,10 +25,10 @@ from wse.compiler.symbolic import (
 from wse.errors import WseBug
 from wse.program.isa.instructions import CODES, kernel_named
 from wse.program.isa.operands import VIEWS
-from wse.program.steps import ROWS, Kind
-from wse.program.transfers.kinds import TRANSFERS, operand_index
+from wse.program.steps import ROWS, StepKind
 from wse.program.transfers.patterns import AlongLine
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import TRANSFERS, operand_index
 
 Operand = SymAddress | SymNumber | SymBuffer | int
 
@@ -193,7 +193,7 @@ class PhaseBuilder:
             if (value.buffer.view if isinstance(value, SymAddress) else "") != view:
                 message = f"{kernel}: operand {name} must be {view or 'a number'}, got {value}"
                 raise WseBug(message)
-        self._add(Kind.COMPUTE, CODES[kernel], 0, "act", self._rect(only_row) | indexed)
+        self._add(StepKind.COMPUTE, CODES[kernel], 0, "act", self._rect(only_row) | indexed)
 
     def line(
         self,
@@ -259,7 +259,7 @@ class PhaseBuilder:
             raise WseBug(message)
         indexed = {index[name]: _operand(value) for name, value in operands.items()} | {index["source"]: start}
         self._add(
-            Kind.TRANSFER,
+            StepKind.TRANSFER,
             TRANSFERS.index(kind),
             axis,
             start.buffer.view,

@@ -29,8 +29,8 @@ from wse.compiler.state import State
 from wse.compiler.symbolic import Block, BlockRun, SymStep, SymSteps, distinct_phases
 from wse.errors import TooFewColours
 from wse.program.program import ColourUse
-from wse.program.steps import Kind
-from wse.program.transfers.kinds import TRANSFERS
+from wse.program.steps import StepKind
+from wse.program.transfers.transfer_types import TRANSFERS
 from wse_mappings.result_cache import ResultCache
 from wse_mappings.schedule import Arrival, LineSchedule
 
@@ -180,7 +180,7 @@ class _Routes:
 
     def _route_of_step(self, step: SymStep) -> tuple[Key, int] | None:
         """Return the route of a step and the number of its colours; None without a route."""
-        if step.kind != Kind.TRANSFER:
+        if step.kind != StepKind.TRANSFER:
             return None
         has_pattern = step.pattern >= 0
         colours = TRANSFERS[step.code].colours(self._patterns[step.pattern] if has_pattern else None)

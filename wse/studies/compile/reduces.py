@@ -23,8 +23,8 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.line_patterns import line_reduces
 from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
-from wse.program.transfers.kinds import of_kind, transfer_of
 from wse.program.transfers.patterns import AlongLine
+from wse.program.transfers.transfer_types import is_of_type, transfer_of
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import count
@@ -177,7 +177,7 @@ def _reduce_counts(program: Program, slots: Slots, times: PatternTimes) -> Count
     """Return the reduces along lines, with the number of steps of a token that run each of them."""
     phase, cached_segment = program.decode, cache(longest_segment)
     steps: Counter[SegmentReduce] = Counter()
-    for step in np.flatnonzero(of_kind(phase.steps, AlongLine)).tolist():
+    for step in np.flatnonzero(is_of_type(phase.steps, AlongLine)).tolist():
         pattern, axis = program.patterns[phase.steps.pattern[step]], int(phase.steps.axis[step])
         segment = cached_segment(pattern)
         if segment is None:

@@ -14,7 +14,7 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program, Stage
-from wse.program.transfers.kinds import transfer_of, transfer_steps
+from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import setting_texts, wafer_line
 from wse.reports.table import Table, pair_table

@@ -26,9 +26,9 @@ from wse.backends.fabric.links.routes import DIRECTIONS, Routes
 from wse.program.phase import Phase
 from wse.program.program import Program, Stage
 from wse.program.steps import ROWS, Slots
-from wse.program.transfers.kinds import transfer_of
 from wse.program.transfers.messages import EdgeStream, LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
+from wse.program.transfers.transfer_types import transfer_of
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.schedule import Arrival, LineSchedule
 

@@ -31,9 +31,9 @@ from wse.models.spec import Layer, ModelSpec
 from wse.program.isa.instructions import CODES
 from wse.program.phase import Phase
 from wse.program.program import Program
-from wse.program.steps import Kind, Steps
-from wse.program.transfers.kinds import of_kind
+from wse.program.steps import StepKind, Steps
 from wse.program.transfers.stage_streams import Crossing, StageTransfer
+from wse.program.transfers.transfer_types import is_of_type
 from wse_mappings.cuts.layer_parts import Parts
 
 _OF_LAYER = re.compile(r"layers\.(\d+)\.")
@@ -280,13 +280,15 @@ def _stage_transfers(steps: Steps) -> npt.NDArray[np.bool_]:
     Such steps are the transfer itself, the step that clears padding before the transfer, and the
     transfers that distribute the vectors in the next stage.
     """
-    is_stage_transfer = of_kind(steps, StageTransfer, Crossing)
-    clears = (steps.kind == Kind.COMPUTE) & (steps.code == CODES["clear"])
+    is_stage_transfer = is_of_type(steps, StageTransfer, Crossing)
+    clears = (steps.kind == StepKind.COMPUTE) & (steps.code == CODES["clear"])
     for step in np.flatnonzero(is_stage_transfer).tolist():
         is_stage_transfer[step - 1] |= clears[step - 1]
         next_step = step + 1
         while (
-            next_step < len(steps) and steps.kind[next_step] == Kind.TRANSFER and steps.op[next_step] == steps.op[step]
+            next_step < len(steps)
+            and steps.kind[next_step] == StepKind.TRANSFER
+            and steps.op[next_step] == steps.op[step]
         ):
             is_stage_transfer[next_step] = True
             next_step += 1

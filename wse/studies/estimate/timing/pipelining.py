@@ -123,7 +123,7 @@ class _Pipelining:
         self._wafer, self._users, self._context = fabric.wafer, fabric.program.batch, fabric.program.context
         self._times = stage_times(fabric, prefill, decode)
         self._route = as_loop(self._times.decode)
-        self._regions = self._times.of_kind(REGION)
+        self._regions = self._times.servers_of_kind(REGION)
         self._enough = streams_to_saturate(self._route)
         self._in_cache = streams_in_cache(fabric.program)
 
@@ -170,7 +170,9 @@ class _Pipelining:
         The result is None if none of these servers has work.
         """
         work = busy_cycles([self._route])
-        cycles = max((work.get(number, 0.0) for kind in kinds for number in self._times.of_kind(kind)), default=0.0)
+        cycles = max(
+            (work.get(number, 0.0) for kind in kinds for number in self._times.servers_of_kind(kind)), default=0.0
+        )
         return self._seconds(cycles) if cycles else None
 
     def _counts(self) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 
 from wse.backends.execute.step_times import StepTimes
 from wse.program.program import Program
-from wse.program.transfers.kinds import TRANSFERS
+from wse.program.transfers.transfer_types import TRANSFERS
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import NARROW, WIDEST, bar, in_bytes, percent, seconds
